@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
@@ -11,7 +11,7 @@ from amplint.model.calls.cuda_graphs import Graphs
 from amplint.model.calls.events import events
 from amplint.model.calls.predicates import Predicates
 from amplint.model.calls.relevant_variables import is_asked, makes_loss
-from amplint.model.flow.containers import Containers
+from amplint.model.flow.containers import Containers, Round
 from amplint.model.flow.effects import Effects
 from amplint.model.flow.event_states import TooManyPathsError
 from amplint.model.flow.gradient_reads import read_of
@@ -19,7 +19,7 @@ from amplint.model.flow.gradients import GradientKind, Gradients
 from amplint.model.flow.guessed_branches import Guesses
 from amplint.model.flow.open_regions import Regions
 from amplint.model.flow.path_conditions import Conditions
-from amplint.model.flow.path_sets import Outcome, Paths, joined
+from amplint.model.flow.path_sets import Outcome, joined
 from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.flow.tensors import Tensors, may_divide
 from amplint.model.flow.transfer import Transfer
@@ -29,6 +29,7 @@ from amplint.model.objects.call_context import CallContext, Callee
 from amplint.model.objects.key_parts import attribute_of
 from amplint.model.objects.terms import Fact, Op, Term, path, present
 from amplint.model.syntax import ir
+from amplint.model.syntax.interpreter import Paths
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -42,7 +43,7 @@ class Expressions:
     def __init__(
         self,
         module: Module,
-        run: Callable[[ir.Block, list[State]], Paths],
+        run: Callable[[ir.Block, list[State]], Paths[State]],
         depth: int,
         effort: int,
         several: bool,
@@ -134,7 +135,7 @@ class Expressions:
             return states
         states = self.evaluate(first.iter, states)
         for each in rounds:
-            with self.within(self._objects.call_context.inner(each.objects, values=each.places)):
+            with self.within_round(each):
                 for element in value.elements:
                     states = self.evaluate(element, states)
         return states
@@ -419,6 +420,10 @@ class Expressions:
         if truth_of_all is not None and not any(fact.condition == param for fact in facts):
             facts.append(Fact(param, truth_of_all))
         return facts
+
+    def within_round(self, one: Round) -> AbstractContextManager[None]:
+        """A context in which a loop's variables stand for the objects of one round."""
+        return self.within(self._objects.call_context.inner(one.objects, values=one.places))
 
     @contextmanager
     def within(self, call_context: CallContext, function: ir.Function | None = None) -> Iterator[None]:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.events import events
 from amplint.model.flow.containers import Containers, Round
 from amplint.model.flow.eval_expressions import Expressions
-from amplint.model.flow.path_sets import Paths, joined
+from amplint.model.flow.path_sets import joined
 from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.inference.iterations import is_repeated, runs_once
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.terms import ONE, ZERO, equal, path
 from amplint.model.syntax import ir
+from amplint.model.syntax.interpreter import Rounds
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 MAX_ROUNDS = 6
-
-_Run: TypeAlias = Callable[[ir.Block, list[State]], Paths]
 
 
 class _Numbers(NamedTuple):
@@ -42,17 +42,16 @@ class _Numbers(NamedTuple):
 class Loops:
     """Runs the loops of one function, and of those that it calls."""
 
-    def __init__(self, module: Module, expressions: Expressions, run: _Run) -> None:
+    def __init__(self, module: Module, expressions: Expressions) -> None:
         self._module = module
         self._objects = objects(module)
         self._containers = module.once(Containers)
         self._events = events(module)
         self._expressions = expressions
-        self._block = run
         self.counters: set[str] = set()  # variables of which it is known whether they are at 0
 
-    def loop(self, loop: ir.For | ir.While, states: list[State]) -> Paths:
-        """A loop until nothing new comes round; a for is taken to run at least once."""
+    def rounds(self, loop: ir.For | ir.While, states: list[State]) -> list[Rounds[State]]:
+        """The iterations of a loop, until nothing new comes; a for is taken to run at least once."""
         drives = False
         if isinstance(loop, ir.For):
             states = self._expressions.evaluate(loop.iter, states)
@@ -63,36 +62,17 @@ class Loops:
             drives = picks or self._drives(loop.iter)
         if drives:
             states = [state.havoc() for state in states]
-        return self._until_nothing_new(loop, states, drives)
-
-    def _until_nothing_new(self, loop: ir.For | ir.While, states: list[State], drives: bool) -> Paths:
-        """A loop's iterations; `drives`: each runs code that can't be followed."""
-        paths, numbers = Paths(), self._numbers(loop)
-        todo, seen = self._started(states, numbers), set[State]()
-        done: list[State] = []
-        held_back: list[State] = []
         again, once = is_repeated(self._module, loop), runs_once(self._module, loop)
-        for is_first in (True, *(False,) * (0 if once else MAX_ROUNDS - 1)):
-            if isinstance(loop, ir.While):
-                todo, ended = self._tested(loop, todo)
-                done += ended
-            if any(state in seen for state in todo):  # another round changes nothing
-                done += held_back
-            todo = [state for state in joined(todo) if state not in seen]
-            if not todo:
-                break
-            seen.update(todo)
-            left = self._iteration(loop, todo, paths)
-            if isinstance(loop, ir.For):  # behind it, what the last iteration has bound is still so
-                ends = [_advanced(state, numbers.advancing) for state in left] if numbers.limits else left
-                behind = [state.havoc() if drives else state.behind_loop(loop.id) for state in ends]
-                (held_back if is_first and again else done).extend(behind)
-            todo = self._next_iteration(loop, left, numbers)
-            if drives:
-                todo = [state.havoc() for state in todo]
-        paths.then(self._block, loop.orelse, joined([*done, *(_behind_its_round(loop, todo) if once else ())]))
-        paths.normal = joined(paths.normal)
-        return paths
+        numbers = self._numbers(loop)
+        return [_UntilNothingNew(loop, states, self._expressions, numbers, drives=drives, again=again, once=once)]
+
+    def _over_objects(self, loop: ir.For, rounds: list[Round], states: list[State]) -> list[Rounds[State]]:
+        """A loop over optimizers: apart for the states that differ in what they have seen before."""
+        groups: dict[object, list[State]] = {}
+        for state in states:
+            groups.setdefault(state.last_transitions, []).append(state)
+        shadowed = self._bound_again(loop)
+        return [_OverObjects(loop, rounds, group, self._expressions, shadowed) for group in reversed(groups.values())]
 
     def _numbers(self, loop: ir.For | ir.While) -> _Numbers:
         """What is known of a loop's numbers from one iteration to the next."""
@@ -114,36 +94,6 @@ class Loops:
             unknown_first=[key for key in assigned if key not in counts or key not in asked],
             unknown_next=[key for key in assigned if key not in kept],
         )
-
-    def _tested(self, loop: ir.While, states: list[State]) -> tuple[list[State], list[State]]:
-        """The states in which a loop's test lets an iteration start, and those in which it ends the loop."""
-        outcomes = [each for state in states for each in self._expressions.outcomes(loop.test, state)]
-        ended = [each.state.behind_loop(loop.id) for each in outcomes if not each.holds]
-        return [each.state for each in outcomes if each.holds], ended
-
-    def _iteration(self, loop: ir.For | ir.While, states: list[State], paths: Paths) -> list[State]:
-        """The states at the end of an iteration; the other ways in which its suite is left are added to the loop's."""
-        inner = self._block(loop.body, states)
-        paths.normal += inner.breaks
-        paths.exits += inner.exits
-        paths.raises += inner.raises
-        return [*inner.normal, *inner.continues]
-
-    @staticmethod
-    def _next_iteration(loop: ir.For | ir.While, states: list[State], numbers: _Numbers) -> list[State]:
-        """The states in which a loop's next iteration starts."""
-        states = [_advanced(state, numbers.advancing or numbers.neighbour) for state in states]
-        return [
-            _at(state.forget(numbers.unknown_next).next_iteration(loop.id), numbers.counter, first=False)
-            for state in states
-        ]
-
-    def _started(self, states: list[State], numbers: _Numbers) -> list[State]:
-        """The states in which a loop's first iteration starts: its limits let it through."""
-        states = [_at(state.forget(numbers.unknown_first), numbers.counter, first=True) for state in states]
-        for limit in numbers.limits:
-            states = [self._expressions.conditions.assume(limit, False, state) for state in states]
-        return states
 
     def _counter(self, loop: ir.For | ir.While, asked: dict[str, set[object]]) -> str | None:
         """The variable that counts a loop's iterations from 0, if its conditions compare it with numbers."""
@@ -250,34 +200,6 @@ class Loops:
             for each in ir.walk_values(t)
         )
 
-    def _over_objects(self, loop: ir.For, rounds: list[Round], states: list[State]) -> Paths:
-        """A loop over optimizers: one round after the other, the loop's variables being those objects."""
-        paths = Paths()
-        before = states[0].last_transitions if states else frozenset()
-        others = [state for state in states if state.last_transitions != before]
-        if others:
-            paths = self._over_objects(loop, rounds, others)
-            states = [state for state in states if state.last_transitions == before]
-        shadowed = self._bound_again(loop)
-        for names in rounds:
-            for own in shadowed & names.keys.keys():  # a loop inside gives the name to others
-                states = [state.bind(own, AbstractValue(ValueKind.OBJECT, names.keys[own])) for state in states]
-            fixed = names.only(names.keys.keys() - shadowed)
-            with self._expressions.within(self._objects.call_context.inner(fixed.objects, values=fixed.places)):
-                inner = self._block(loop.body, states)
-            paths.exits += inner.exits
-            paths.raises += inner.raises
-            paths.normal += inner.breaks
-            left = [*inner.normal, *inner.continues]
-            # Behind the loop, and at its next round, the variables are still those objects.
-            for own, key in fixed.keys.items():
-                left = [state.bind(own, AbstractValue(ValueKind.OBJECT, key)) for state in left]
-            states = joined(state.next_iteration(loop.id, before) for state in left)
-        states = [state.behind_loop(loop.id) for state in states]
-        paths.then(self._block, loop.orelse, states)
-        paths.normal = joined(paths.normal)
-        return paths
-
     def _bound_again(self, loop: ir.For) -> set[str]:
         """The variables that loops inside of a loop bind."""
         inside = [each for each in ir.walk_statements(loop.body, into=False) if isinstance(each, ir.For)]
@@ -285,9 +207,123 @@ class Loops:
         return {self._objects.raw_variable(name.scope, name.name) for name in names}
 
 
-def _behind_its_round(loop: ir.For | ir.While, left: list[State]) -> list[State]:
-    """The states behind a `while` that runs once, of those at the end of its round."""
-    return [state.behind_loop(loop.id) for state in left] if isinstance(loop, ir.While) else []
+class _UntilNothingNew(Rounds[State]):
+    """The iterations of a loop until they lead to no state that none has started in.
+
+    `drives`: an iteration runs code that can't be followed. `again`: a loop around repeats it. `once`: it runs once.
+    """
+
+    def __init__(
+        self,
+        loop: ir.For | ir.While,
+        states: list[State],
+        expressions: Expressions,
+        numbers: _Numbers,
+        *,
+        drives: bool,
+        again: bool,
+        once: bool,
+    ) -> None:
+        self._loop = loop
+        self._expressions = expressions
+        self._numbers = numbers
+        self._drives = drives
+        self._again = again
+        self._once = once
+        self._most = 1 if once else MAX_ROUNDS
+        self._started = 0  # so many iterations
+        self._todo = self._first(states)
+        self._seen: set[State] = set()
+        self._done: list[State] = []
+        self._held_back: list[State] = []
+
+    def _first(self, states: list[State]) -> list[State]:
+        """The states in which the first iteration starts: the loop's limits let it through."""
+        numbers = self._numbers
+        states = [_at(state.forget(numbers.unknown_first), numbers.counter, first=True) for state in states]
+        for limit in numbers.limits:
+            states = [self._expressions.conditions.assume(limit, False, state) for state in states]
+        return states
+
+    def start(self) -> list[State]:
+        """The states in which the next iteration starts, of those in which none has."""
+        if self._started == self._most:
+            return []
+        self._started += 1
+        if isinstance(self._loop, ir.While):
+            self._test(self._loop)
+        if any(state in self._seen for state in self._todo):  # another round changes nothing
+            self._done += self._held_back
+        starting = [state for state in joined(self._todo) if state not in self._seen]
+        self._seen.update(starting)
+        return starting
+
+    def _test(self, loop: ir.While) -> None:
+        """Take the states in which the loop's test ends it to those behind it."""
+        outcomes = [each for state in self._todo for each in self._expressions.outcomes(loop.test, state)]
+        self._done += [each.state.behind_loop(loop.id) for each in outcomes if not each.holds]
+        self._todo = [each.state for each in outcomes if each.holds]
+
+    def end(self, states: list[State]) -> None:
+        """Take the states at the end of an iteration: behind a for, what the last one has bound is still so."""
+        loop, numbers = self._loop, self._numbers
+        if isinstance(loop, ir.For):
+            ends = [_advanced(state, numbers.advancing) for state in states] if numbers.limits else states
+            behind = [state.havoc() if self._drives else state.behind_loop(loop.id) for state in ends]
+            (self._held_back if self._again and self._started == 1 else self._done).extend(behind)
+        self._todo = [self._next(state) for state in states]
+
+    def _next(self, state: State) -> State:
+        """The state in which the next iteration starts."""
+        numbers = self._numbers
+        state = _advanced(state, numbers.advancing or numbers.neighbour)
+        state = _at(state.forget(numbers.unknown_next).next_iteration(self._loop.id), numbers.counter, first=False)
+        return state.havoc() if self._drives else state
+
+    def behind(self) -> list[State]:
+        """The states in which the loop has ended; of a `while` that runs once, also those at its end."""
+        once = self._once and isinstance(self._loop, ir.While)
+        return joined([*self._done, *(state.behind_loop(self._loop.id) for state in (self._todo if once else ()))])
+
+
+class _OverObjects(Rounds[State]):
+    """The iterations of a loop over optimizers: one after the other, the loop's variables being those objects."""
+
+    def __init__(
+        self, loop: ir.For, rounds: list[Round], states: list[State], expressions: Expressions, shadowed: set[str]
+    ) -> None:
+        self._loop = loop
+        self._todo = iter(rounds)
+        self._states = states
+        self._before = states[0].last_transitions
+        self._expressions = expressions
+        self._shadowed = shadowed  # the variables that loops inside of it bind
+        self._round = Round({}, {})
+
+    def start(self) -> list[State]:
+        """The states in which the iteration of the next object starts."""
+        names = next(self._todo, None)
+        if names is None:
+            return []
+        states = self._states
+        for own in self._shadowed & names.keys.keys():  # a loop inside gives the name to others
+            states = [state.bind(own, AbstractValue(ValueKind.OBJECT, names.keys[own])) for state in states]
+        self._round = names.only(names.keys.keys() - self._shadowed)
+        return states
+
+    def inside(self) -> AbstractContextManager[None]:
+        """The loop's variables are the objects of the iteration."""
+        return self._expressions.within_round(self._round)
+
+    def end(self, states: list[State]) -> None:
+        """Take the states at the end of an iteration: behind it, the variables are still those objects."""
+        for own, key in self._round.keys.items():
+            states = [state.bind(own, AbstractValue(ValueKind.OBJECT, key)) for state in states]
+        self._states = joined(state.next_iteration(self._loop.id, self._before) for state in states)
+
+    def behind(self) -> list[State]:
+        """The states behind the last object's iteration."""
+        return [state.behind_loop(self._loop.id) for state in self._states]
 
 
 def _asks_for_neighbours(module: Module) -> bool:

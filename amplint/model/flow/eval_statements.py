@@ -1,8 +1,9 @@
-"""What flow analysis does at each statement: the suites, branches, regions, assignments; loops are in `loops`."""
+"""What flow analysis makes of statements: branches, regions, assignments; loops are in `eval_loops`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.events import events, is_grad
@@ -10,13 +11,14 @@ from amplint.model.flow.branch_effects import Arms
 from amplint.model.flow.eval_expressions import Expressions
 from amplint.model.flow.eval_loops import Loops
 from amplint.model.flow.gradient_reads import reads_of_statement
-from amplint.model.flow.path_sets import Paths, joined, without_complements, without_idle_facts
+from amplint.model.flow.path_sets import joined, without_complements, without_idle_facts
 from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.objects.terms import ONE, ZERO, equal, path
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves, equality
+from amplint.model.syntax.interpreter import Interpreter, Paths, Rounds
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -25,62 +27,73 @@ FEW_STATES = 8  # into an arm
 FEW_APART = 4  # behind an if, where they differ in what is known of conditions only
 
 
-class Statements:
+class Statements(Interpreter[State]):
     """Takes states through the statements of one function, and of those that it calls."""
 
     def __init__(self, module: Module, depth: int, effort: int, several: bool) -> None:
+        super().__init__()
         self._module = module
         self._events = events(module)
         self._objects = objects(module)
         self._arms = module.once(Arms)
         self.expressions = self._expressions = Expressions(module, self.block, depth, effort, several)
-        self.loops = Loops(module, self._expressions, self.block)
+        self.loops = Loops(module, self._expressions)
         self._transfer = self._expressions.transfer
         self._regions = self._expressions.regions
         self._conditions = self._expressions.conditions
 
-    def block(self, block: ir.Block, states: list[State]) -> Paths:
-        """How a suite is left."""
-        paths = Paths(normal=states)
-        for statement in block.statements:
-            if not paths.normal:
-                break
-            self._expressions.spend(paths.normal)
-            inner = self._statement(statement, paths.normal)
-            paths.leave(inner)
-            paths.normal = joined(state.replace(result=None) if state.result else state for state in inner.normal)
-        return paths
+    # --- suites -----------------------------------------------------------------------------------------------------
 
-    def _statement(self, statement: ir.Statement, states: list[State]) -> Paths:
-        if isinstance(statement, ir.If):
-            return self._branch(statement, states)
-        if isinstance(statement, (ir.For, ir.While)):
-            return self.loops.loop(statement, states)
-        if isinstance(statement, ir.With):
-            return self._with(statement, states)
-        if isinstance(statement, ir.Try):
-            return self._try(statement, states)
-        if isinstance(statement, ir.Match):
-            return self._match(statement, states)
+    def goes_on(self, states: list[State]) -> bool:
+        """Whether a statement is run in some states; it is counted."""
+        if states:
+            self._expressions.spend(states)
+        return bool(states)
+
+    def joined(self, states: list[State]) -> list[State]:
+        """The states of paths that have met."""
+        return joined(states)
+
+    def behind_statement(self, states: list[State]) -> list[State]:
+        """The states at the end of a statement: what a call in it has returned is of no more use."""
+        return joined(state.replace(result=None) if state.result else state for state in states)
+
+    def rounds(self, loop: ir.For | ir.While, states: list[State]) -> list[Rounds[State]]:
+        """The iterations of a loop."""
+        return self.loops.rounds(loop, states)
+
+    # --- assignments and other simple statements --------------------------------------------------------------------
+
+    def simple(self, statement: ir.Statement, states: list[State]) -> list[State]:
+        """The states after a statement without suites, or a definition."""
         if isinstance(statement, (ir.Function, ir.Class)):
-            return Paths(normal=states)
-        outcomes = self._expressions.outcomes
+            return states
         if isinstance(statement, ir.Assert):
-            return Paths(normal=[each.state for s in states for each in outcomes(statement.test, s) if each.holds])
-        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Conditional):
-            return Paths(normal=self._choice(statement, statement.value, states))
-        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Bool) and self._is_asked(statement):
-            return Paths(normal=[each for state in states for each in self._flagged(statement, statement.value, state)])
-        states = self._simple(statement, states)
-        if isinstance(statement, ir.Return):
-            return Paths(exits=[self._returning(statement, state) for state in states])
-        if isinstance(statement, ir.Raise):
-            return Paths(raises=states)
-        if isinstance(statement, ir.Jump) and statement.kind != "pass":
-            return Paths(breaks=states) if statement.kind == "break" else Paths(continues=states)
-        return Paths(normal=states)
+            outcomes = (each for state in states for each in self._expressions.outcomes(statement.test, state))
+            return [each.state for each in outcomes if each.holds]
+        if isinstance(statement, ir.Assign):
+            return self._assigned(statement, states)
+        states = self._read(statement, states)
+        if isinstance(statement, ir.AugAssign):
+            return [each for state in states for each in self._increased(statement, state)]
+        for value in statement.values():
+            states = self._expressions.evaluate(value, states)
+        if isinstance(statement, ir.Delete):
+            for value in statement.targets:
+                states = [self._expressions.assign(value, None, state) for state in states]
+        return states
 
-    def _returning(self, statement: ir.Return, state: State) -> State:
+    def _read(self, statement: ir.Statement, states: list[State]) -> list[State]:
+        """The states after the gradients that a statement reads."""
+        for event in reads_of_statement(self._module, statement):
+            states = [after for state in states if (after := self._transfer.apply(event, state)) is not None]
+        return states
+
+    def returned(self, statement: ir.Return, states: list[State]) -> list[State]:
+        """The states in which a `return` leaves the function, with what it returns."""
+        return [self._with_result(statement, state) for state in self.simple(statement, states)]
+
+    def _with_result(self, statement: ir.Return, state: State) -> State:
         value = statement.value
         if value is None:
             return state.replace(result=(0, AbstractValue(ValueKind.TRUTH, flag=False)))
@@ -89,6 +102,17 @@ class Statements:
             truth = self._conditions.truth(value, state)  # what it depends on may be the function's own
             held = AbstractValue(ValueKind.TRUTH, flag=truth) if truth is not None else held
         return state.replace(result=(0, held) if held is not None else None)
+
+    def _assigned(self, statement: ir.Assign, states: list[State]) -> list[State]:
+        value = statement.value
+        if isinstance(value, ir.Conditional):
+            return self._choice(statement, value, states)
+        if isinstance(value, ir.Bool) and self._is_asked(statement):
+            return [each for state in states for each in self._flagged(statement, value, state)]
+        states = self._read(statement, states)
+        if value is None:
+            return states
+        return [each for state in states for each in self._store(statement, value, state)]
 
     def _choice(self, statement: ir.Assign, value: ir.Conditional, states: list[State]) -> list[State]:
         """`scaler = GradScaler() if amp else None`: where it is there, the condition holds, and the other way round."""
@@ -165,21 +189,6 @@ class Statements:
             return None if key == held.key else held
         return held
 
-    def _simple(self, statement: ir.Statement, states: list[State]) -> list[State]:
-        for event in reads_of_statement(self._module, statement):
-            states = [after for state in states if (after := self._transfer.apply(event, state)) is not None]
-        if isinstance(statement, ir.Assign):
-            value = statement.value
-            return [each for s in states for each in self._store(statement, value, s)] if value is not None else states
-        if isinstance(statement, ir.AugAssign):
-            return [each for state in states for each in self._increased(statement, state)]
-        for value in statement.values():
-            states = self._expressions.evaluate(value, states)
-        if isinstance(statement, ir.Delete):
-            for value in statement.targets:
-                states = [self._expressions.assign(value, None, state) for state in states]
-        return states
-
     def _increased(self, statement: ir.AugAssign, before: State) -> Iterator[State]:
         tensors = self._expressions.tensors
         for state in self._expressions.evaluate(statement.value, [before]):
@@ -216,8 +225,10 @@ class Statements:
             bound = bound.with_fact(fact, truth)
         return bound
 
-    def _branch(self, statement: ir.If, states: list[State]) -> Paths:
-        paths = Paths()
+    # --- branches ---------------------------------------------------------------------------------------------------
+
+    def arms(self, statement: ir.If, states: list[State]) -> tuple[list[State], list[State]]:
+        """The states in which the test of an `if` holds, and those in which it doesn't."""
         arms = {True: statement.then, False: statement.orelse}
         # Where an arm leaves, what stands behind the statement belongs to the other.
         leaving = {holds: arm is not None and block_leaves(arm) for holds, arm in arms.items()}
@@ -234,33 +245,78 @@ class Statements:
                 after = outcome.state if decides else outcome.state.replace(facts=before.facts)
                 hidden = outcome.by_flag and unscales[not outcome.holds] and not unscales[outcome.holds]
                 taken[outcome.holds].append(self._transfer.switches.uncertain(after) if hidden else after)
-        for holds, arm in arms.items():
-            if taken[holds]:
-                # An `and` fails in several ways; in a long chain of elifs they would multiply.
-                few = len(taken[holds]) <= FEW_STATES
-                paths.then(self.block, arm, taken[holds] if few else without_idle_facts(taken[holds]))
-        apart = without_complements(paths.normal)
-        paths.normal = apart if len(apart) <= FEW_APART else without_idle_facts(apart)
-        return paths
+        # An `and` fails in several ways; in a long chain of elifs they would multiply.
+        then, other = (each if len(each) <= FEW_STATES else without_idle_facts(each) for each in taken.values())
+        return then, other
 
-    def _with(self, statement: ir.With, states: list[State]) -> Paths:
-        paths = Paths()
+    def behind_arms(self, states: list[State]) -> list[State]:
+        """The states of the paths that have met behind an `if`."""
+        apart = without_complements(states)
+        return apart if len(apart) <= FEW_APART else without_idle_facts(apart)
+
+    def subject(self, statement: ir.Match, states: list[State]) -> list[State]:
+        """The states in which a `match` has evaluated its subject."""
+        return self._expressions.evaluate(statement.subject, states)
+
+    def case(self, case: ir.Case, statement: ir.Match, states: list[State]) -> tuple[list[State], list[State]]:
+        """The states in which a case is the one, and those in which it isn't.
+
+        A case with one value is a test for equality; what another compares can't be told.
+        """
+        missed: list[State] = []
+        scope = (ir.function_of(statement) or self._module.program).scope
+        for name in case.binds:
+            states = [state.bind(self._objects.variable(scope, name), None) for state in states]
+        if case.equals is not None:
+            test = self._module.once(_equality, statement.subject, case.equals)
+            states, missed = self._divided(test, states)
+        elif not case.irrefutable:
+            missed = list(states)
+        if case.guard is not None:
+            states, failed = self._divided(case.guard, states)
+            missed += failed
+        if self._unscales_somewhere(statement) and not self._arms.unscales(case.body):
+            states = [self._transfer.switches.uncertain(state) for state in states]
+        return states, missed
+
+    def unmatched(self, statement: ir.Match, states: list[State]) -> list[State]:
+        """The states behind a `match` of which no case was the one."""
+        if not self._unscales_somewhere(statement):
+            return states
+        return [self._transfer.switches.uncertain(state) for state in states]
+
+    def _divided(self, test: ir.Value, states: list[State]) -> tuple[list[State], list[State]]:
+        """The states in which a test holds, and those in which it doesn't."""
+        outcomes = [each for state in states for each in self._expressions.outcomes(test, state)]
+        return [each.state for each in outcomes if each.holds], [each.state for each in outcomes if not each.holds]
+
+    def _unscales_somewhere(self, statement: ir.Match) -> bool:
+        return any(self._arms.unscales(case.body) for case in statement.cases)
+
+    # --- regions and exceptions -------------------------------------------------------------------------------------
+
+    def inside(
+        self,
+        item: ir.Item,
+        statement: ir.With,
+        states: list[State],
+        run: Callable[[list[State]], Paths[State]],
+    ) -> Paths[State]:
+        """Enter a context, `run` what is in it, and leave it with the regions that were open before."""
+        paths: Paths[State] = Paths()
         outside: dict[int, list[State]] = {}
         for state in states:
             outside.setdefault(len(state.regions), []).append(state)
         for depth, entering in outside.items():
-            group = entering
-            for item in statement.items:
-                group = self._expressions.evaluate(item.context, group)
-                if self._events.external_calls.runs_by_entering(item.context):
-                    group = [state.havoc() for state in group]
-                group = [each for state in group for each in self._decided(item.context, statement, state)]
-                group = [self._regions.enter(item.context, state, self._conditions) for state in group]
-                if item.target is not None:
-                    group = [self._expressions.assign(item.target, None, state) for state in group]
-            inner = self.block(statement.body, joined(group))
-            for left in (inner.normal, inner.breaks, inner.continues, inner.exits, inner.raises):
-                left[:] = [state.replace(regions=state.regions[:depth]) for state in left]
+            group = self._expressions.evaluate(item.context, entering)
+            if self._events.external_calls.runs_by_entering(item.context):
+                group = [state.havoc() for state in group]
+            group = [each for state in group for each in self._decided(item.context, statement, state)]
+            group = [self._regions.enter(item.context, state, self._conditions) for state in group]
+            if item.target is not None:
+                group = [self._expressions.assign(item.target, None, state) for state in group]
+            inner = run(group)
+            inner.replace(partial(_left_to, depth))
             paths.leave(inner)
             paths.normal += inner.normal
         return paths
@@ -272,62 +328,15 @@ class Statements:
             return [state]
         return [each.state for each in self._expressions.outcomes(flag, state)]
 
-    def _try(self, statement: ir.Try, states: list[State]) -> Paths:
-        paths = Paths()
-        body = self.block(statement.body, states)
-        paths.leave(body)
-        if statement.handlers:
-            paths.raises = []  # caught, as far as it matters
-        paths.then(self.block, statement.orelse, body.normal)
-        # An exception can come from anywhere in the body.
+    def interrupted(self, statement: ir.Try, states: list[State]) -> list[State]:
+        """The states in which an exception leaves the suite of a `try`: it can come from anywhere in it."""
         assigned = self._objects.assigned_in(statement)
-        caught = [state.havoc().forget(assigned) for state in states]
-        for handler in statement.handlers:
-            paths.then(self.block, handler.body, caught)
-        if statement.final is None:
-            return paths
-        # However the rest is left, the last suite runs, and then it goes on in the same way.
-        after = Paths()
-        for left, goes_on in (
-            (paths.normal or caught, after.normal if paths.normal else []),
-            (paths.breaks, after.breaks),
-            (paths.continues, after.continues),
-            (paths.exits, after.exits),
-            (paths.raises, after.raises),
-        ):
-            inner = self.block(statement.final, joined(left)) if left else Paths()
-            after.leave(inner)
-            goes_on.extend(inner.normal)
-        return after
+        return [state.havoc().forget(assigned) for state in states]
 
-    def _match(self, statement: ir.Match, states: list[State]) -> Paths:
-        """A case with one value is a test for equality; what another compares can't be told."""
-        paths = Paths()
-        states = self._expressions.evaluate(statement.subject, states)
-        unscaling = [self._arms.unscales(case.body) for case in statement.cases]
-        function = ir.function_of(statement)
-        scope = (function or self._module.program).scope
-        for case, unscales in zip(statement.cases, unscaling, strict=True):
-            missed: list[State] = []
-            for name in case.binds:
-                states = [state.bind(self._objects.variable(scope, name), None) for state in states]
-            if case.equals is not None:
-                test = self._module.once(_equality, statement.subject, case.equals)
-                outcomes = [each for state in states for each in self._expressions.outcomes(test, state)]
-                states = [each.state for each in outcomes if each.holds]
-                missed = [each.state for each in outcomes if not each.holds]
-            elif not case.irrefutable:
-                missed = list(states)
-            if case.guard is not None:
-                outcomes = [each for state in states for each in self._expressions.outcomes(case.guard, state)]
-                states = [each.state for each in outcomes if each.holds]
-                missed += [each.state for each in outcomes if not each.holds]
-            if any(unscaling) and not unscales:
-                states = [self._transfer.switches.uncertain(state) for state in states]
-            paths.then(self.block, case.body, states)
-            states = joined(missed)
-        paths.normal += [self._transfer.switches.uncertain(state) for state in states] if any(unscaling) else states
-        return paths
+
+def _left_to(depth: int, state: State) -> State:
+    """A state with so many of its regions open still."""
+    return state.replace(regions=state.regions[:depth])
 
 
 def _breaks(arm: ir.Block | None) -> bool:

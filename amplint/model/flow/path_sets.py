@@ -1,41 +1,13 @@
-"""Sets of paths: how the states of flow analysis leave a suite, and how a test comes out on one of them."""
+"""Sets of paths of flow analysis: how a test comes out on one of them, and which of their states are one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from amplint.model.flow.event_states import MAX_STATES, TooManyPathsError
 from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.objects.terms import Fact
-
-if TYPE_CHECKING:
-    from amplint.model.syntax import ir
-
-
-@dataclass(slots=True)
-class Paths:
-    """The states with which a suite is left, by the way it is left."""
-
-    normal: list[State] = field(default_factory=list)
-    breaks: list[State] = field(default_factory=list)
-    continues: list[State] = field(default_factory=list)
-    exits: list[State] = field(default_factory=list)
-    raises: list[State] = field(default_factory=list)
-
-    def leave(self, other: Paths) -> None:
-        """Add the ways in which an inner suite leaves this one."""
-        self.breaks += other.breaks
-        self.continues += other.continues
-        self.exits += other.exits
-        self.raises += other.raises
-
-    def then(self, run: Callable[[ir.Block, list[State]], Paths], block: ir.Block | None, states: list[State]) -> None:
-        """Run a suite on some states, if there is one, and add the ways in which it is left."""
-        inner = run(block, joined(states)) if block is not None else Paths(normal=states)
-        self.leave(inner)
-        self.normal += inner.normal
 
 
 class Outcome(NamedTuple):

@@ -1,21 +1,22 @@
-"""The run of functions: their statements, path by path, over values and calls."""
+"""The run of functions: what their statements do to what is half, over values and calls."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
-from amplint.model.flow.state import Opened
+from amplint.model.flow.state import Opened, State
 from amplint.model.half.eval_calls import Calls
 from amplint.model.half.eval_values import Values
 from amplint.model.half.observations import Env, Observations, Seen
 from amplint.model.inference.tensor_types import A_NUMBER, MODULE, NUMBER, UNKNOWN_KIND, Kind, join
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.interpreter import Interpreter, Paths, Rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from amplint.model import Module
     from amplint.model.flow.open_regions import Regions
@@ -30,25 +31,16 @@ _ASKS = re.compile(r"(?i)dtype|half|fp16|bf16|fp32|float16|autocast|precision|am
 _PLAIN = ("torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.compile", "torch.jit.", "builtins.")
 
 
-@dataclass
-class Frame:
-    """A function that is being run: what it returns, and the paths that leave its innermost loop."""
-
-    returned: list[Kind] = field(default_factory=list)
-    breaks: list[Env] = field(default_factory=list)
-    continues: list[Env] = field(default_factory=list)
-
-
-class Run:
+class Run(Interpreter[Env]):
     """Runs functions abstractly: their paths, joined where they meet."""
 
     def __init__(self, module: Module, regions: Regions, conditions: Conditions) -> None:
+        super().__init__()
         self._module, self._regions, self._conditions = module, regions, conditions
         self._objects = objects(module)
         self._met = Observations(module)
         self.values = Values(module, self._met, self._call)
-        self._calls: Calls = Calls(module, self._met, self.values, self._follow)
-        self._frame = Frame()
+        self._calls = Calls(module, self._met, self.values, self._follow)
         self._done: dict[object, Kind] = {}
         self._active: list[int] = []
 
@@ -75,16 +67,9 @@ class Run:
 
     def _body(self, block: ir.Block, env: Env) -> Kind:
         """Run a function's suite; what it returns."""
-        outer, self._frame = self._frame, Frame()
-        end = self._block(block, env)
-        returned = self._frame.returned
-        self._frame = outer
-        if end is not None or not returned:
-            returned = [*returned, UNKNOWN_KIND]
-        found = returned[0]
-        for each in returned[1:]:
-            found = join(found, each)
-        return found
+        paths = self.block(block, [env])
+        found = [each.result for each in paths.exits]
+        return reduce(join, found if found and not paths.normal else [*found, UNKNOWN_KIND])
 
     def _follow(self, function: ir.Function, given: Mapping[str, Kind], env: Env) -> Kind:
         """What a call of a function of this file returns; `given` are its arguments by name."""
@@ -119,54 +104,47 @@ class Run:
 
     # --- statements -------------------------------------------------------------------------------------------------
 
-    def _block(self, block: ir.Block, env: Env | None) -> Env | None:
-        for statement in block.statements:
-            if env is None or self._met.work > _WORK:
-                return None
-            env = self._statement(statement, env)
-        return env
-
-    def _statement(self, statement: ir.Statement, env: Env) -> Env | None:
+    def goes_on(self, states: list[Env]) -> bool:
+        """Whether a statement is run: not where the run takes too long."""
         self._met.work += 1
-        if isinstance(statement, ir.Assign):
-            if statement.value is not None:
-                kind = self.values.kind(statement.value, env)
-                for target in statement.targets:
-                    self.values.bind(target, kind, env)
-        elif isinstance(statement, ir.AugAssign):
-            self._increment(statement, env)
-        elif isinstance(statement, ir.Return):
-            self._frame.returned.append(self.values.kind(statement.value, env) if statement.value else UNKNOWN_KIND)
-            return None
-        elif isinstance(statement, ir.Raise):
-            return None
-        elif isinstance(statement, ir.Jump):
-            return self._jump(statement, env)
-        elif isinstance(statement, ir.If):
-            return self._if(statement, env)
-        elif isinstance(statement, (ir.For, ir.While)):
-            return self._loop(statement, env)
-        elif isinstance(statement, ir.With):
-            return self._with(statement, env)
-        elif isinstance(statement, ir.Try):
-            return self._try(statement, env)
-        elif isinstance(statement, ir.Match):
-            ends = [self._block(each.body, env.copy()) for each in statement.cases]
-            return _joined([env, *ends])
-        elif isinstance(statement, ir.Expr):
-            self.values.kind(statement.value, env)
-            if isinstance(statement.value, ir.Call):
-                env.state = self._regions.manual(statement.value, env.state, self._conditions)
-        elif not isinstance(statement, (ir.Function, ir.Class)):
-            for value in statement.values():
-                self.values.kind(value, env)
-        return env
+        return bool(states) and self._met.work <= _WORK
 
-    def _jump(self, statement: ir.Jump, env: Env) -> Env | None:
-        if statement.kind == "pass":
-            return env
-        (self._frame.breaks if statement.kind == "break" else self._frame.continues).append(env)
-        return None
+    def joined(self, states: list[Env]) -> list[Env]:
+        """What holds on all of the paths."""
+        if len(states) < 2:
+            return states
+        both = states[0].copy()
+        for each in states[1:]:
+            both.join(each)
+        return [both]
+
+    def simple(self, statement: ir.Statement, states: list[Env]) -> list[Env]:
+        """The path behind a statement without suites, or a definition."""
+        for env in states:
+            if isinstance(statement, ir.Assign):
+                self._assign(statement, env)
+            elif isinstance(statement, ir.AugAssign):
+                self._increment(statement, env)
+            elif isinstance(statement, ir.Expr):
+                self.values.kind(statement.value, env)
+                if isinstance(statement.value, ir.Call):
+                    env.state = self._regions.manual(statement.value, env.state, self._conditions)
+            elif not isinstance(statement, (ir.Function, ir.Class, ir.Raise)):
+                for value in statement.values():
+                    self.values.kind(value, env)
+        return states
+
+    def returned(self, statement: ir.Return, states: list[Env]) -> list[Env]:
+        """The path that leaves the function, with what it returns."""
+        for env in states:
+            env.result = self.values.kind(statement.value, env) if statement.value is not None else UNKNOWN_KIND
+        return states
+
+    def _assign(self, statement: ir.Assign, env: Env) -> None:
+        if statement.value is not None:
+            kind = self.values.kind(statement.value, env)
+            for target in statement.targets:
+                self.values.bind(target, kind, env)
 
     def _increment(self, statement: ir.AugAssign, env: Env) -> None:
         target, value = self.values.kind(statement.target, env), self.values.kind(statement.value, env)
@@ -176,81 +154,104 @@ class Run:
             found = value if value.is_tensor else A_NUMBER if value.what == NUMBER else UNKNOWN_KIND
             self.values.bind(statement.target, found if target.what == NUMBER else UNKNOWN_KIND, env)
 
-    def _if(self, statement: ir.If, env: Env) -> Env | None:
-        self.values.kind(statement.test, env)
-        then, other = env.copy(), env.copy()
-        if any(_ASKS.search(ir.last_name(each)) for each in ir.walk_values(statement.test)):
-            then.forget_tensors()
-            other.forget_tensors()
-        after = self._block(statement.then, then)
-        otherwise = self._block(statement.orelse, other) if statement.orelse is not None else other
-        return _joined([after, otherwise])
-
-    def _loop(self, statement: ir.For | ir.While, env: Env) -> Env | None:
-        each = UNKNOWN_KIND
-        if isinstance(statement, ir.For):
-            over = self.values.kind(statement.iter, env)
-            each = self.values.item(over)
-            surely = over.what == MODULE  # a list of layers is not empty
-        else:
+    def arms(self, statement: ir.If, states: list[Env]) -> tuple[list[Env], list[Env]]:
+        """A path into each of the arms."""
+        for env in states:
             self.values.kind(statement.test, env)
-            surely = False
-        start, ends = env, [] if surely else [env]
-        for _ in range(_ROUNDS):
-            outer, self._frame = self._frame, Frame(self._frame.returned)
-            inside = start.copy()
-            if isinstance(statement, ir.For):
-                self.values.bind(statement.target, each, inside)
-            end = self._block(statement.body, inside)
-            done = _joined([end, *self._frame.continues])
-            ends += [*self._frame.breaks, *([done] if done is not None else [])]
-            self._frame = outer
-            again = _joined([start, done])
-            if again is None or again == start:
-                break
-            start = again
-        after = _joined(ends)
-        if after is not None and statement.orelse is not None:
-            return self._block(statement.orelse, after)
-        return after
+        then, other = [each.copy() for each in states], [each.copy() for each in states]
+        if any(_ASKS.search(ir.last_name(each)) for each in ir.walk_values(statement.test)):
+            for env in (*then, *other):
+                env.forget_tensors()
+        return then, other
 
-    def _with(self, statement: ir.With, env: Env) -> Env | None:
+    def rounds(self, loop: ir.For | ir.While, states: list[Env]) -> list[Rounds[Env]]:
+        """The iterations of a loop."""
+        (env,) = states
+        if isinstance(loop, ir.While):
+            self.values.kind(loop.test, env)
+            return [_UntilNothingNew(self, env, lambda _: None, surely=False)]
+        over = self.values.kind(loop.iter, env)
+        bind = partial(self.values.bind, loop.target, self.values.item(over))
+        return [_UntilNothingNew(self, env, bind, surely=over.what == MODULE)]  # a list of layers is not empty
+
+    def inside(
+        self, item: ir.Item, _statement: ir.With, states: list[Env], run: Callable[[list[Env]], Paths[Env]]
+    ) -> Paths[Env]:
+        """Enter a context, `run` what is in it, and leave it."""
+        (env,) = states
         before = env.state
-        for item in statement.items:
-            kind = self.values.kind(item.context, env)
-            entered = self._regions.enter(item.context, env.state, self._conditions)
-            hidden = self._regions.may_hide(item.context)
-            if entered is env.state and hidden:
-                entered = env.state.replace(
-                    regions=(*env.state.regions, Opened(0, None))
-                )  # not a region that can be seen
-            env.state = entered
-            if item.target is not None:
-                self.values.bind(item.target, kind if kind.is_tensor else UNKNOWN_KIND, env)
-        end = self._block(statement.body, env)
-        if end is not None:
-            end.state = before
-        return end
+        kind = self.values.kind(item.context, env)
+        entered = self._regions.enter(item.context, before, self._conditions)
+        if entered is before and self._regions.may_hide(item.context):  # not a region that can be seen
+            entered = before.replace(regions=(*before.regions, Opened(0, None)))
+        env.state = entered
+        if item.target is not None:
+            self.values.bind(item.target, kind if kind.is_tensor else UNKNOWN_KIND, env)
+        paths = run(states)
+        paths.replace(partial(_left_to, before))
+        return paths
 
-    def _try(self, statement: ir.Try, env: Env) -> Env | None:
-        start = env.copy()
-        end = self._block(statement.body, env)
-        if end is not None and statement.orelse is not None:
-            end = self._block(statement.orelse, end)
-        start.forget_tensors()
-        ends = [end, *(self._block(each.body, start.copy()) for each in statement.handlers)]
-        after = _joined(ends)
-        if after is not None and statement.final is not None:
-            return self._block(statement.final, after)
-        return after
+    def interrupted(self, statement: ir.Try, states: list[Env]) -> list[Env]:
+        """The path on which an exception leaves the suite of a `try`."""
+        copies = [each.copy() for each in states]
+        for env in copies:
+            env.forget_tensors()
+        return copies
+
+    def caught(self, statement: ir.Try, interrupted: list[Env], raised: list[Env]) -> tuple[list[list[Env]], list[Env]]:
+        """A path into each handler."""
+        starting = [[each.copy() for each in interrupted] for _ in statement.handlers]
+        return starting, [] if statement.handlers else raised
+
+    def subject(self, statement: ir.Match, states: list[Env]) -> list[Env]:
+        """The path behind the subject of a `match`."""
+        for env in states:
+            self.values.kind(statement.subject, env)
+        return states
+
+    def case(self, case: ir.Case, _statement: ir.Match, states: list[Env]) -> tuple[list[Env], list[Env]]:
+        """A path into a case, and one past it."""
+        taken = [each.copy() for each in states]
+        if case.guard is not None:
+            for env in taken:
+                self.values.kind(case.guard, env)
+        return taken, [] if case.irrefutable and case.guard is None else states
 
 
-def _joined(envs: Iterable[Env | None]) -> Env | None:
-    """What holds on all the paths that go on."""
-    found = [each for each in envs if each is not None]
-    if not found:
-        return None
-    first = found[0].copy()
-    for each in found[1:]:
-        first.join(each)
-    return first
+class _UntilNothingNew(Rounds[Env]):
+    """The iterations of a loop, until another one would know the same. `surely`: there is at least one."""
+
+    def __init__(self, run: Run, env: Env, bind: Callable[[Env], None], *, surely: bool) -> None:
+        self._run = run
+        self._todo: Env | None = env
+        self._before = env
+        self._bind = bind
+        self._ended = [] if surely else [env]
+        self._left = _ROUNDS
+
+    def start(self) -> list[Env]:
+        """The path into the next iteration."""
+        if self._todo is None or not self._left:
+            return []
+        self._left -= 1
+        self._before = self._todo
+        starting = self._todo.copy()
+        self._bind(starting)
+        return [starting]
+
+    def end(self, states: list[Env]) -> None:
+        """Take the paths at the end of an iteration: another one starts with what holds before and behind it."""
+        done = self._run.joined(states)
+        self._ended += done
+        (again,) = self._run.joined([self._before, *done])
+        self._todo = again if again != self._before else None
+
+    def behind(self) -> list[Env]:
+        """The path behind the loop."""
+        return self._run.joined(self._ended)
+
+
+def _left_to(state: State, env: Env) -> Env:
+    """A path on which the regions are open that a state has."""
+    env.state = state
+    return env

@@ -41,14 +41,15 @@ class Seen(NamedTuple):
 
 @dataclass
 class Env:
-    """What is known on a path: variables by their keys, and the open regions."""
+    """What is known on a path: variables by their keys, the open regions, and what the function has returned."""
 
     kinds: dict[str, Kind] = field(default_factory=dict)
     state: State = field(default_factory=State)
+    result: Kind = UNKNOWN_KIND
 
     def copy(self) -> Env:
         """Another path from here."""
-        return Env(dict(self.kinds), self.state)
+        return Env(dict(self.kinds), self.state, self.result)
 
     def within(self, opened: Sequence[Opened]) -> Env:
         """A path that starts here in more regions."""
@@ -59,6 +60,7 @@ class Env:
         self.kinds = {key: join(kind, other.kinds[key]) for key, kind in self.kinds.items() if key in other.kinds}
         if self.state.regions != other.state.regions:
             self.state = self.state.replace(regions=(Opened(0, None),))
+        self.result = join(self.result, other.result)
 
     def forget_tensors(self) -> None:
         """Know nothing more of dtypes: what follows is for some of them only."""

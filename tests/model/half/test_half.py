@@ -88,6 +88,12 @@ HALF = "half float16"
         ("x = [self.fc(each) for each in x]\ntorch.abs(torch.cat(x))", HALF),
         ("x = (y := self.fc(x)).float()\ntorch.abs(y)", HALF),
         ("self.kept = self.fc(x)\ntorch.abs(self.kept)", HALF),
+        # The last suite of a `try` runs however the others are left.
+        ("try:\n    return x\nfinally:\n    torch.abs(self.fc(x))", HALF),
+        ("for _ in range(3):\n    try:\n        break\n    finally:\n        torch.abs(self.fc(x))", HALF),
+        # Of a loop that breaks the `else` is left out.
+        ("x = self.fc(x)\nfor _ in x:\n    x = x.float()\n    break\nelse:\n    torch.abs(x)", HALF),
+        ("match self.fc(x):\n    case 1:\n        pass\n    case _ if torch.abs(self.fc(x)):\n        pass", HALF),
         ("with torch.autocast('cuda', enabled=False):\n    torch.abs(self.fc(x.float()))", "float32"),
         ("with torch.autocast('cuda', dtype=torch.bfloat16):\n    torch.abs(self.fc(x))", "half bfloat16"),
         ("with torch.autocast('cpu', dtype=torch.bfloat16):\n    torch.abs(self.fc(x))", "tensor"),
@@ -118,6 +124,8 @@ def test_in_a_forward_that_the_region_calls(forward: str, expected: str) -> None
         ("out = net(x)", "torch.abs(out)", ["unknown"]),
         ("out = model(x) if flag else None", "torch.abs(out)", ["unknown"]),
         ("pass", "torch.abs(model(x))", ["unknown"]),
+        # A `break` leaves the region, too.
+        ("pass", "for _ in x:\n    with torch.autocast('cuda'):\n        break\ntorch.abs(model(x))", ["unknown"]),
         ("pass", "with torch.autocast('cuda', dtype=dtypes[0]):\n    torch.abs(model(x))", ["tensor"]),
         ("pass", "with torch.autocast('cuda', dtype=torch.float32):\n    torch.abs(model(x))", ["tensor"]),
         ("pass", "with torch.autocast('cuda', enabled=flag):\n    torch.abs(model(x))", [HALF]),
