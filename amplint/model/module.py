@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from amplint.base.paths import seen_from
 from amplint.base.target import nothing_declared
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Given = TypeVarTuple("Given")
 
 T = TypeVar("T")
+K = TypeVar("K")
 _NOT_MADE = object()
 _ON_A_LINE = re.compile(r"(?m)^[ \t\f]*\f[ \t\f]*$")
 _AT_FIRST = re.compile(r"[ \t\f]*\f")
@@ -190,6 +191,36 @@ class Module:
     def row(self, node: ir.Node) -> int:
         """The line of the source, from 1, on which a node starts."""
         return self.source.row(self.layout.span(node)[0])
+
+
+class Answers(Generic[K, T]):
+    """Answers to questions that lead to each other, by the same one maker: remembered, and cut where they go round.
+
+    What was found behind a cut holds for who asked first only, and is not remembered for others.
+    """
+
+    def __init__(self, deepest: int) -> None:
+        self._deepest = deepest  # questions, one inside the other
+        self._known: dict[K, T] = {}
+        self._active: set[K] = set()
+        self._cuts = 0
+
+    def of(self, question: K, find: Callable[[], T], *, give_up: bool = False) -> T | None:
+        """The answer; None where the question is asked for its own answer, too deep inside, or to be given up."""
+        if question in self._known:
+            return self._known[question]
+        if give_up or question in self._active or len(self._active) >= self._deepest:
+            self._cuts += 1
+            return None
+        before = self._cuts
+        self._active.add(question)
+        try:
+            answer = find()
+        finally:
+            self._active.discard(question)
+        if self._cuts == before or not self._active:
+            self._known[question] = answer
+        return answer
 
 
 def build(

@@ -15,6 +15,7 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import passed_by
 from amplint.model.inference.argparse_options import Option, is_settings, option_named
 from amplint.model.inference.declared_settings import declared_flag, decorated_default, field_of, given_default
+from amplint.model.module import Answers
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.names.tables import is_added_to, items_of, tells
 from amplint.model.syntax import ir
@@ -33,7 +34,8 @@ T = TypeVar("T")
 _DEEP = 12  # steps from a value to a leaf
 _MOST = 24  # leaves of a value
 _FRAMES = 3  # calls that are followed into functions, one inside the other
-_NESTED = 12  # questions about values that an answer asks
+_DEEPEST = 64  # values that are followed for one another, as their steps begin to count anew
+_NESTED = 13  # questions about values that an answer asks
 _PARSES = ("parse_args", "parse_known_args")
 _LOOK_UPS = {"os.getenv", "os.environ.get"}
 _NAMESPACES = {"types.SimpleNamespace", "argparse.Namespace"}
@@ -134,33 +136,12 @@ def together(module: Module, one: Leaf, other: Leaf) -> bool:
 
 def asked(module: Module, make: Callable[[Module, ir.Value], T], value: ir.Value, unknown: T) -> T:
     """What `make` makes of a value, once for all who ask; `unknown` where that asks for the value itself."""
-    return module.once(_Asked).of(make, value, unknown)
+    found = module.once(_asked).of((make, value.id), lambda: make(module, value))
+    return found if found is not None else unknown
 
 
-class _Asked:
-    """What has been made of values."""
-
-    def __init__(self, module: Module) -> None:
-        self._module = module
-        self._known: dict[tuple[object, int], Any] = {}
-        self._active: set[tuple[object, int]] = set()
-        self._cuts = 0  # where an answer stopped at a question that is still open: it holds for that one only
-
-    def of(self, make: Callable[[Module, ir.Value], T], value: ir.Value, unknown: T) -> T:
-        key = (make, value.id)
-        if key in self._known:
-            known: T = self._known[key]
-            return known
-        if key in self._active or len(self._active) > _NESTED:
-            self._cuts += 1
-            return unknown
-        before = self._cuts
-        self._active.add(key)
-        found = make(self._module, value)
-        self._active.discard(key)
-        if self._cuts == before or not self._active:
-            self._known[key] = found
-        return found
+def _asked(_: Module) -> Answers[tuple[object, int], Any]:
+    return Answers(_NESTED)
 
 
 def parameter_read(module: Module, value: ir.Value) -> tuple[ir.Function, ir.Param] | None:
@@ -187,9 +168,7 @@ class Follower:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._calls = module.once(CallGraph)
-        self._known: dict[tuple[int, ...], tuple[Leaf, ...]] = {}
-        self._active: set[tuple[int, ...]] = set()
-        self._cuts = 0  # where following ended before its time: the answer holds for who asked first only
+        self._leaves_of = Answers[tuple[int, ...], tuple[Leaf, ...]](_DEEPEST)
 
     def of(self, value: ir.Value) -> Values:
         """What a value can be."""
@@ -206,19 +185,10 @@ class Follower:
         return len(calls) == len(leaves) and all(ir.last_name(each.func) in _PARSES for each in calls)
 
     def _follow(self, value: ir.Value, frame: Frame | None, depth: int) -> tuple[Leaf, ...]:
-        key = (value.id, *_ids(frame))
-        if key in self._known:
-            return self._known[key]
-        if not depth or key in self._active:
-            self._cuts += 1
-            return (Leaf(value, is_open=True),)
-        before = self._cuts
-        self._active.add(key)
-        found = self._leaves(value, frame, depth)
-        self._active.discard(key)
-        if self._cuts == before or not self._active:
-            self._known[key] = found
-        return found
+        leaves = self._leaves_of.of(
+            (value.id, *_ids(frame)), lambda: self._leaves(value, frame, depth), give_up=not depth
+        )
+        return leaves or (Leaf(value, is_open=True),)
 
     def _leaves(self, value: ir.Value, frame: Frame | None, depth: int) -> tuple[Leaf, ...]:
         step = self.step(value, frame)

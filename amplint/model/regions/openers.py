@@ -10,6 +10,7 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import passed
 from amplint.model.inference.formulas import FALSE, TRUE, Formula, both, contradict, either, negated, present
 from amplint.model.inference.value_sets import decided
+from amplint.model.module import Answers
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region, region_of
@@ -34,7 +35,7 @@ _CLOSES = ("__exit__", "close", "pop_all")
 BY_HAND = (*_ENTERS, *_CLOSES)
 # Switches the state behind the regions' backs.
 _SETS = re.compile(r"torch\.set_autocast_(\w+_)?enabled")
-_FOLLOW = 8
+_DEEPEST = 12  # contexts that are followed for one another
 
 
 class Opening(NamedTuple):
@@ -81,50 +82,40 @@ class Openers:
         self._objects = objects(module)
         self._calls = module.once(CallGraph)
         self._decided = decided(module)
-        self._known: dict[int, Opens] = {}
-        self._active: set[int] = set()
+        self._opens = Answers[int, Opens](_DEEPEST)
         self._by_hand = _calls_by_hand(module)
 
     def opens(self, context: ir.Value) -> Opens:
         """What a context opens where a `with` enters it, or a function is decorated with it."""
-        if context.id not in self._known:
-            with self._objects.within(CallContext()):  # the same for whoever asks
-                found = self._opens(context, _FOLLOW)
-            if self._active:
-                return found  # within a cycle the answer is not yet whole
-            self._known[context.id] = found
-        return self._known[context.id]
+        found = self._opens.of(context.id, lambda: self._find(context))
+        return found if found is not None else Opens(unseen=(context,))
 
-    def _opens(self, value: ir.Value, depth: int) -> Opens:
-        if not depth or value.id in self._active:
-            return Opens(unseen=(value,))
-        self._active.add(value.id)
-        found = self._find(value, depth - 1)
-        self._active.discard(value.id)
-        return found
+    def _find(self, value: ir.Value) -> Opens:
+        with self._objects.within(CallContext()):  # the same for whoever asks
+            return self._opened_by(value)
 
-    def _find(self, value: ir.Value, depth: int) -> Opens:
+    def _opened_by(self, value: ir.Value) -> Opens:
         if isinstance(value, ir.Constant):
             return Opens()
         if isinstance(value, ir.Conditional):
             test = self._decided.of(value.test)
             arms = (value.then, test), (value.other, negated(test))
-            return _joined(_under(when, self._opens(arm, depth)) for arm, when in arms)
+            return _joined(_under(when, self.opens(arm)) for arm, when in arms)
         if isinstance(value, ir.Call):
             region = region_of(self._module, value)
             if region is not None:
                 return Opens((Opening(region, TRUE),))
             callee = self._calls.find(value)
             if callee is not None:
-                return self._called(value, callee, depth)
+                return self._called(value, callee)
         if isinstance(value, ir.Attribute) and (callee := self._calls.find_property(value)) is not None:
-            return self._returned(value, callee.function, depth)
+            return self._returned(value, callee.function)
         if isinstance(value, ir.Name) and (inner := self._only(value)) is not None:
-            return self._opens(inner, depth)
+            return self.opens(inner)
         found = self._decided.alternatives(value)
         if len(found) > 1 or found[0].value is not value:
-            return _joined(_under(each.when, self._opens(each.value, depth)) for each in found)
-        return self._several(value, depth)
+            return _joined(_under(each.when, self.opens(each.value)) for each in found)
+        return self._several(value)
 
     def _only(self, name: ir.Name) -> ir.Value | None:
         """What a variable is assigned where it is read, if that is one thing."""
@@ -133,7 +124,7 @@ class Openers:
         plain = isinstance(only, Assigned) and isinstance(only.target.parent, (ir.Assign, ir.Walrus))
         return only.value if plain and isinstance(only, Assigned) else None
 
-    def _several(self, value: ir.Value, depth: int) -> Opens:
+    def _several(self, value: ir.Value) -> Opens:
         """What a variable, attribute or parameter opens that is set to several things, each under tests untold."""
         given: list[ir.Value | None] = [None]
         if isinstance(value, (ir.Name, ir.Attribute)):
@@ -146,7 +137,7 @@ class Openers:
             elif sources:
                 bound = isinstance(value, ir.Attribute) or all(isinstance(each, Assigned) for each in bindings)
                 given = [*sources, *(() if bound else (None,))]
-        found = _joined(self._opens(each, depth) for each in given if each is not None)
+        found = _joined(self.opens(each) for each in given if each is not None)
         unseen = () if None not in given else () if self.is_plain(value) else (value,)
         untold = tuple(each._replace(when=None) for each in found.regions)
         return Opens(untold, (*found.unseen, *unseen))
@@ -158,7 +149,7 @@ class Openers:
 
     # --- functions that give or are a context ------------------------------------------------------------------------
 
-    def _called(self, call: ir.Call, callee: Callee, depth: int) -> Opens:
+    def _called(self, call: ir.Call, callee: Callee) -> Opens:
         function = callee.function
         found = Opens(unseen=(call,))
         if function.name == "__init__" or function.is_async:
@@ -168,18 +159,16 @@ class Openers:
             others = [each for each in names if each != _MANAGER]
             found = self._managed(function) if all(each <= _SAME for each in others) else found
         elif not function.is_generator and all(each <= _SAME for each in names):
-            found = self._returned(call, function, depth)
+            found = self._returned(call, function)
         return self._for_call(found, call, callee)
 
-    def _returned(self, value: ir.Value, function: ir.Function, depth: int) -> Opens:
+    def _returned(self, value: ir.Value, function: ir.Function) -> Opens:
         """What a function returns."""
         returns = returned(function)
         if function.is_generator or not returns:
             return Opens(unseen=(value,))
         return _joined(
-            _under(self._decided.inside(each), self._opens(each.value, depth))
-            for each in returns
-            if each.value is not None
+            _under(self._decided.inside(each), self.opens(each.value)) for each in returns if each.value is not None
         )
 
     def _managed(self, function: ir.Function) -> Opens:
