@@ -28,6 +28,11 @@ def regions_at(module: Module, node: ir.Node) -> list[Open]:
     return module.once(_Reader).at(node, _DEEPEST)
 
 
+def regions_round(module: Module, function: ir.Function) -> list[Open]:
+    """The regions in which the file calls a function, what the function opens itself left out."""
+    return module.once(_Reader).round(function, _DEEPEST)
+
+
 def enabled_at(module: Module, node: ir.Node) -> list[Open]:
     """The regions in which a node can run with autocast on."""
     return [each for each in regions_at(module, node) if _can_be_on(module, each, node)]
@@ -56,20 +61,20 @@ class _Reader:
         function = ir.function_of(node)
         if function is None or left == FALSE or not depth:
             return found
-        for each in self._round(function, depth):
+        for each in self.round(function, depth):
             when = both(left, each.when) if each.when is not None else None
             if when != FALSE:
                 found.append(each._replace(when=when))
         return found
 
-    def _round(self, function: ir.Function, depth: int) -> list[Open]:
+    def round(self, function: ir.Function, depth: int) -> list[Open]:
         """The regions in which the file calls a function: one way to each."""
         if (function.id, depth) not in self._known:
             self._known[function.id, depth] = []  # what calls itself comes from nowhere else
-            self._known[function.id, depth] = self._find_round(function, depth)
+            self._known[function.id, depth] = self._find(function, depth)
         return self._known[function.id, depth]
 
-    def _find_round(self, function: ir.Function, depth: int) -> list[Open]:
+    def _find(self, function: ir.Function, depth: int) -> list[Open]:
         # A generator runs when it isn't called; what another decorator does can't be seen.
         if function.is_generator or function.is_async or not self._is_plain(function):
             return []

@@ -14,6 +14,7 @@ from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.regions.openers import Open, may_be_region, openers
+from amplint.model.regions.regions_at import regions_round
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import taken_from
 from amplint.model.syntax.ir import Assigned, Other
@@ -126,7 +127,12 @@ class _Slice:
             unseen = unseen or any(may_be_region(self._module, each) for each in context.opens.unseen)
             if found or unseen:
                 return [each for each in found if each.when != FALSE], unseen
-        return [], False
+        return self._round_function(ir.function_of(call))
+
+    def _round_function(self, function: ir.Function | None) -> tuple[list[Open], bool]:
+        """The regions in which the file calls a function, where it opens none itself."""
+        found = regions_round(self._module, function) if function is not None else []
+        return [each for each in found if each.when is not None], any(each.when is None for each in found)
 
     def _is_frozen(self, at: ir.With) -> bool:
         """Whether a body calls frozen models, and none that an optimizer of the file has: no gradients flow in it."""

@@ -213,3 +213,33 @@ def test_an_optimizer_of_each_group(taken: str) -> None:
     assert said(GROUPS.format(taken)) == []
     early = GROUPS.replace("{}", f"{taken}\n            opt.zero_grad()")
     assert said(early) == ["AMP407"]
+
+
+IN_A_HELPER = """
+import torch
+
+
+def fit(loader, model, opt, scaler):
+    for x, y in loader:
+        opt.zero_grad()
+        loss = model(x).sub(y).square().mean()
+        if {asked}:
+            scaler.unscale_(opt)
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+
+
+def train(loader, model, use_amp):
+    opt = torch.optim.SGD(model.parameters())
+    scaler = torch.amp.GradScaler("cpu", enabled=use_amp)
+    fit(loader, model, opt, scaler)
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "codes"),
+    [("scaler.is_enabled()", ["AMP418"]), ("scaler.get_scale() > 2", [])],
+)
+def test_whether_a_scaler_is_on_is_no_guess(asked: str, codes: list[str]) -> None:
+    assert [each for each in said(IN_A_HELPER.format(asked=asked)) if each == "AMP418"] == codes

@@ -140,6 +140,27 @@ def called_elsewhere(program: Program) -> Written:
     return Written(main(program, opened, "from contexts import inner\n"), {"contexts.py": other})
 
 
+def whole(program: Program) -> str:
+    """A function with all of a program, which opens no region."""
+    body = "\n".join(each for each in (program.before, program.inside, program.behind) if each)
+    return f"{program.head}\n\ndef whole({given(program)}):\n{indented(body)}\n"
+
+
+def running_whole(program: Program) -> str:
+    """A function that calls it in the region."""
+    call = f"with torch.autocast({program.region}):\n    whole({given(program)})"
+    return f"\n\ndef run({given(program)}):\n{indented(call)}\n"
+
+
+def called_whole(program: Program) -> Written:
+    return Written(f"{HEAD}{whole(program)}{running_whole(program)}")
+
+
+def called_whole_elsewhere(program: Program) -> Written:
+    main = f"{HEAD}from contexts import whole\n{running_whole(program)}"
+    return Written(main, {"contexts.py": f"{HEAD}{whole(program)}"})
+
+
 def by_hand(program: Program) -> Written:
     opened = f"region = torch.autocast({program.region})\nregion.__enter__()\n{program.inside}\n"
     return Written(main(program, f"{opened}region.__exit__(None, None, None)"))
@@ -243,6 +264,8 @@ OPEN: dict[str, Callable[[Program], Written]] = {
     "called": called,
     "called method": called_method,
     "called in another file": called_elsewhere,
+    "called as a whole": called_whole,
+    "called as a whole in another file": called_whole_elsewhere,
 }
 CLOSED: dict[str, Callable[[Program], Written]] = {
     "none": none,
@@ -328,23 +351,31 @@ CHOSEN_SHAPES = (
 )  # fmt: skip
 DECORATED = ("decorator", "torch.amp decorator", "kept decorator", "partial decorator", "manager decorator")
 CALLED = ("called", "called method", "called in another file")
+WHOLE = ("called as a whole", "called as a whole in another file")
+NO_MISUSE = "all of it runs in the region, so that nothing of the misuse is left"
 UNTOLD = "the paths with and without the region join, so that nothing is known of dtypes behind that"
 NO_SUITE = "what is in the region is not the suite of a `with`"
 # The shapes in which a rule says nothing, and why.
 SILENT: dict[str, dict[str, str]] = {
     "AMP210": dict.fromkeys(CHOSEN_SHAPES, "two flags that nothing relates: they may agree out of sight"),
-    "AMP303": {"stack under a test": UNTOLD},
-    "AMP306": {"called in another file": "the class, at which it would be said, stands in the other file"},
+    "AMP303": {"stack under a test": UNTOLD, **dict.fromkeys(WHOLE, NO_MISUSE)},
+    "AMP306": dict.fromkeys(
+        ("called in another file", "called as a whole in another file"),
+        "the class, at which it would be said, stands in the other file",
+    ),
     "AMP307": {
         **dict.fromkeys(DECORATED, "the model is a parameter, which the step in the other function may not train"),
-        **dict.fromkeys(CALLED, "the model is a parameter, which the step in the other function may not train"),
+        **dict.fromkeys(
+            (*CALLED, *WHOLE), "the model is a parameter, which the step in the other function may not train"
+        ),
         **dict.fromkeys(("stack", "stack under a test", "by hand"), NO_SUITE),
     },
     "AMP310": {
         **dict.fromkeys((*DECORATED, *CALLED, "stack", "stack under a test", "by hand"), NO_SUITE),
+        **dict.fromkeys(WHOLE, NO_MISUSE),
     },
     "AMP311": {"stack under a test": UNTOLD},
-    "AMP312": dict.fromkeys(CALLED, "the function may be called outside of the region as well"),
+    "AMP312": dict.fromkeys((*CALLED, *WHOLE), "the function may be called outside of the region as well"),
     "AMP501": {"stack under a test": UNTOLD},
     "AMP503": {"stack under a test": UNTOLD},
     "AMP508": {"stack under a test": UNTOLD},
