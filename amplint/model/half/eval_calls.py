@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amplint.model.calls.external_calls import local_class, local_function, method
 from amplint.model.half.autocast_context import Autocast, is_listed
 from amplint.model.half.eval_values import Values
-from amplint.model.half.layers import makes_layer, plain_weights
+from amplint.model.half.layers import is_model, makes_layer, plain_weights
 from amplint.model.half.observations import Env, Given, Met, Observations
 from amplint.model.half.op_results import result_of
 from amplint.model.inference.constructions import GIVES_ITSELF, constructions
@@ -24,10 +24,12 @@ from amplint.model.inference.tensor_types import (
     MODULE,
     NUMBER,
     TUPLE,
+    UNKNOWN,
     UNKNOWN_KIND,
     WHOLE,
     Kind,
     join,
+    likely_half,
     of_dtype,
     promoted,
 )
@@ -93,10 +95,20 @@ class Calls:
         if isinstance(func, ir.Attribute) and not self._is_method_of_self(func):
             base = self._values.kind(func.base, env)
             if base.what not in (MODULE, DTYPE, NUMBER) and (base.is_tensor or not unpacked):
-                return self._method(call, func, base, met)
+                found = self._method(call, func, base, met)
+                return self._of_model(func, met) if found == UNKNOWN_KIND and base.what == UNKNOWN else found
             if base.what == MODULE:
                 return self._layer(base, met) if func.attr == "forward" else self._of_module(func.attr, base, met)
         return UNKNOWN_KIND if unpacked else self._called(func, met)
+
+    def _of_model(self, func: ir.Value, met: Met) -> Kind:
+        """What a call of something that may be a model gives."""
+        return self._likely_half(met) if is_model(self._module, func) else UNKNOWN_KIND
+
+    def _likely_half(self, met: Met) -> Kind:
+        """What a model gives that is not in sight, or not understood: in a region likely half, as layers give it."""
+        place = self._met.autocast(met.env)
+        return likely_half(place.low, place.region) if place.state == Autocast.ON else UNKNOWN_KIND
 
     def _is_method_of_self(self, func: ir.Attribute) -> bool:
         return local_function(self._module, func) is not None or bool(list(self._module.names.stored(func)))
@@ -110,10 +122,11 @@ class Calls:
         known = isinstance(func, (ir.Name, ir.Attribute, ir.Subscript, ir.Call))
         kind = self._values.kind(func, met.env) if known else UNKNOWN_KIND
         if kind.what == MODULE:
-            return self._layer(kind, met)
+            found = self._layer(kind, met)
+            return self._likely_half(met) if found == UNKNOWN_KIND else found
         if isinstance(met.node, ir.Call) and met.node.func is func and makes_layer(self._module, met.node):
             return Kind(MODULE, made=(met.node,))
-        return UNKNOWN_KIND
+        return self._of_model(func, met)
 
     def _follow(self, function: ir.Function, skip: int, met: Met) -> Kind:
         """A call of a function of this file; `skip`: whether its first parameter is the object."""

@@ -10,6 +10,7 @@ from amplint.model.calls.external_calls import local_class
 from amplint.model.inference.constructions import constructions
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.tensor_types import FLOAT32, MODULE, UNKNOWN_KIND, Kind
+from amplint.model.objects.amp_objects import Objects, objects
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 _DEFAULTS = ("set_default_dtype", "set_default_tensor_type")
 _CASTS = ("half", "bfloat16", "to", "type")
+# What only a model is asked for, and what gives back a model that turns its outputs into float32.
+_OF_A_MODEL = ("parameters", "named_parameters", "train", "eval")
+_WRAPS_OUTPUTS = ("prepare", "prepare_model", "setup", "setup_module", "initialize")
+_BUILDER = re.compile(r"(torchvision\.models|timm|segmentation_models_pytorch|monai\.networks)\.")
 _LAYER = re.compile(r"torch\.nn\.(modules\.\w+\.)?[A-Z]\w*")
 
 
@@ -52,6 +57,38 @@ def _may_be_half(module: Module, arg: ir.Arg) -> bool:
     """Whether an argument of `.to` is a dtype other than float32, or one that isn't known."""
     named = arg.keyword == "dtype" or "dtype" in ir.last_name(arg.value).lower()
     return any(each.name != FLOAT32 and (named or each.kind == "dtype") for each in dtypes(module, arg.value))
+
+
+def is_model(module: Module, value: ir.Value) -> bool:
+    """Whether a value is used or made as a model is, and nothing in the file may turn what it gives into float32."""
+    key = objects(module).key(value)
+    if key is not None and key in module.once(_models):
+        return True
+    made = constructions(module, value) if isinstance(value, (ir.Name, ir.Attribute)) else ()
+    return bool(made) and all(any(map(_BUILDER.match, module.names.of(call.func))) for call in made)
+
+
+def _models(module: Module) -> frozenset[str]:
+    """The keys of what parameters are asked of, or is switched to training or evaluation.
+
+    accelerate, Fabric and DeepSpeed wrap a model so that what it gives is float32 (accelerate's
+    `convert_outputs_to_fp32`): those are not among them.
+    """
+    known = objects(module)
+    asked = {
+        known.key(call.func.base)
+        for call in module.whole.called(*_OF_A_MODEL)
+        if isinstance(call.func, ir.Attribute) and not call.positional
+    }
+    wrapped = {key for call in module.whole.called(*_WRAPS_OUTPUTS) for key in _taken_and_given(known, call)}
+    return frozenset(key for key in asked - wrapped if key is not None)
+
+
+def _taken_and_given(known: Objects, call: ir.Call) -> Iterator[str | None]:
+    yield from map(known.key, call.positional)
+    statement = ir.statement_of(call)
+    for target in statement.targets if isinstance(statement, ir.Assign) else ():
+        yield from map(known.key, target.items if isinstance(target, ir.Sequence) else (target,))
 
 
 def listed_layers(module: Module, kind: Kind) -> Kind:

@@ -17,12 +17,13 @@ class Kind(NamedTuple):
 
     `what`: a tensor of half precision, of float32, float64, whole numbers or truth values ("int"), complex numbers, or
     of a dtype that isn't known ("tensor"); a Python number; a tuple of `items`; a list all of whose items are
-    `items[0]`; a module made by one of `made`; the dtype of the tensor `items[0]`; or unknown.
+    `items[0]`; a module made by one of `made`; the dtype of the tensor `items[0]`; or unknown. What a model that is not
+    in sight gives in a region is unknown, and likely half, as its last layer gives it: `likely_half`.
     """
 
     what: str
-    names: frozenset[str] = frozenset()  # of half: the dtypes that it can be, float16 and bfloat16
-    region: int = 0  # of half: the call that made the region it comes from; 0: another way
+    names: frozenset[str] = frozenset()  # of half: the dtypes that it can be, float16 and bfloat16; of unknown: likely
+    region: int = 0  # of half, also likely: the call that made the region it comes from; 0: another way
     cast: int = 0  # of float32: the call that cast a half tensor up, if nothing but a view came since
     value: float | None = None  # of a number, where it is known
     items: tuple[Kind, ...] = ()
@@ -37,12 +38,24 @@ class Kind(NamedTuple):
         """Whether it is a half tensor that can be of this dtype."""
         return self.what == HALF and name in self.names
 
+    @property
+    def likely_half(self) -> bool:
+        """Whether it is what a model out of sight gave in a region of half precision, whole."""
+        return self.what == UNKNOWN and bool(self.names)
+
     def surely(self, name: str) -> bool:
         """Whether it is a half tensor of this dtype and no other."""
         return self.what == HALF and self.names == {name}
 
 
 UNKNOWN_KIND = Kind(UNKNOWN)
+
+
+def likely_half(names: frozenset[str], region: int) -> Kind:
+    """What a model that is not in sight gives in a region."""
+    return Kind(UNKNOWN, names, region)
+
+
 A_TENSOR = Kind(TENSOR)
 IN_FLOAT32 = Kind(FLOAT32)
 WHOLE = Kind(INT)

@@ -1,17 +1,18 @@
-"""The criterion runs behind the region, on the region's half-precision outputs.
+"""The criterion runs after the region, on the region's half-precision outputs.
 
 ## What it does
 Finds a loss of torch's (`nn.CrossEntropyLoss`, `F.mse_loss`, ...) that is computed outside of every region from a value
-that a region left in half precision: the output of a layer of this file, or of a product of matrices.
+that a region left in half precision: the output of a layer of this file, or of a product of matrices. Of a model that
+is not in sight the output is likely half, as that of its last layer is; cross entropy with class indices says so.
 
 It is silent where the value is cast with `.float()`, where another operand is float32 so that the loss is too
-(`mse_loss(half, float32)`), where the criterion or the model are not in sight, under `no_grad`, and in functions that
-evaluate.
+(`mse_loss(half, float32)`), where the criterion is not in sight, for models that accelerate, Fabric or DeepSpeed wrap
+(their outputs are float32), under `no_grad`, and in functions that evaluate.
 
 ## Why is this bad?
-Inside a region autocast computes losses in float32. Behind it the loss has the dtype of its input: sums over classes
+Inside a region autocast computes losses in float32. After it the loss has the dtype of its input: sums over classes
 and batches are rounded to float16 or bfloat16. In float16 it is worse: a scaler starts at 65536, which float16 doesn't
-hold, so that the gradient that enters the loss is inf. The first step is always left out, and the scale halved.
+hold, so that the gradient that enters the loss is inf. The first step is always skipped, and the scale halved.
 
 ## Example
 ```python
@@ -86,7 +87,7 @@ def check(module: Module) -> Iterator[Finding]:
         done.add(seen.node.id)
         value, kind = seen.operands[0]
         name = shown(module, value) if value is not None else "its input"
-        scaled = kind.can_be("float16") and _is_scaled(module, seen)
+        scaled = "float16" in kind.names and _is_scaled(module, seen)
         why = (
             "so is the loss, whose gradient is inf once a scaler multiplies it by 65536: the first step is always lost"
             if scaled
@@ -95,11 +96,11 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, seen, kind.region)
         yield rule.finding(
             module.span(seen.node),
-            f"{name} is {dtype_of(kind)} behind the region of {module.line(module.value(kind.region))}, and {why}; "
-            "compute the loss inside the region",
+            f"{name} is {'likely ' if kind.likely_half else ''}{dtype_of(kind)} after the region of "
+            f"{module.line(module.value(kind.region))}, and {why}; compute the loss inside the region",
             fix=fix,
             withheld=withheld,
-            severity=Severity.ERROR if scaled else Severity.WARNING,
+            severity=Severity.ERROR if scaled and not kind.likely_half else Severity.WARNING,
         )
 
 
@@ -108,10 +109,12 @@ def _is_half(module: Module, seen: Seen) -> bool:
     if seen.autocast.state != Autocast.OUTSIDE or not seen.operands:
         return False
     given = seen.operands[0][1]
-    if given.what != HALF or not given.region:
+    if not (given.what == HALF or given.likely_half) or not given.region:
         return False
     if seen.result.what == HALF:
         return True
+    if given.likely_half and seen.spelling != "cross_entropy":
+        return False  # for the others a model gives log_softmax, which is float32
     targets = [*seen.operands[1:2], *(each for key, each in seen.keywords.items() if key == "target")]
     # Class indices, unless the file knows of targets that are probabilities.
     indices = seen.spelling in _BY_INDEX and [kind.what for _, kind in targets] in ([UNKNOWN], [TENSOR])

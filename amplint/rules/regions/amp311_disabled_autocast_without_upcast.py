@@ -5,7 +5,8 @@ Finds a region with `enabled=False` inside another one (or in a function or modu
 autocast would care for (a product, a loss, a norm, softmax, ...) gets a tensor that the outer region has left in half
 precision, with no `.float()`.
 
-It is silent where what enters is cast, where it comes from out of sight, and where the part casts to half on purpose.
+It is silent where what enters is cast, where it comes from out of sight (but for cross entropy of what a model gives whole), and where the part casts to half on
+purpose.
 
 ## Why is this bad?
 `enabled=False` switches the casts off; it casts nothing itself. A half tensor stays half, and what was to be computed
@@ -80,18 +81,20 @@ def check(module: Module) -> Iterator[Finding]:
         ):
             continue
         halves = [(value, kind) for value, kind in seen.tensors() if kind.what == HALF and kind.region]
+        if seen.spelling == "cross_entropy":  # for other losses a model out of sight may give float32
+            halves = halves or [(value, kind) for value, kind in seen.tensors()[:1] if kind.likely_half]
         if not halves or any(kind.what == HALF and not kind.region for _, kind in seen.tensors()):
             continue  # beside a tensor that the code casts to half itself, half is meant
         done.add(seen.node.id)
         fails = _fails(seen)
         value, kind = halves[0]
         what = "meets float32 and raises RuntimeError" if fails else "is computed in half precision"
-        whole = all(kind.what == HALF for _, kind in seen.tensors())
+        sure = all(kind.what == HALF for _, kind in seen.tensors())
         yield rule.finding(
             module.span(seen.node),
-            f"{shown(module, value)} is still {dtype_of(kind)} where autocast is off: {seen.spelling} {what}; cast it "
+            f"{shown(module, value)} is {'likely ' if kind.likely_half else ''}still {dtype_of(kind)} where autocast is off: {seen.spelling} {what}; cast it "
             "with .float()",
-            fix=up(module, [each for each, _ in halves], safe=whole and seen.layer is None and not fails),
+            fix=up(module, [each for each, _ in halves], safe=sure and seen.layer is None and not fails),
             severity=Severity.ERROR if fails else Severity.WARNING,
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Edit, Fix
 from amplint.fixes.edits import insert
 from amplint.model.half.analysis import half
-from amplint.model.inference.tensor_types import HALF, Kind
+from amplint.model.inference.tensor_types import Kind
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
@@ -38,7 +38,7 @@ def shown(module: Module, value: ir.Value) -> str:
 
 def dtype_of(kind: Kind) -> str:
     """The half dtype that a tensor has, for a message."""
-    return " or ".join(sorted(kind.names, reverse=True)) if kind.what == HALF else kind.what
+    return " or ".join(sorted(kind.names, reverse=True)) if kind.names else kind.what
 
 
 def casting_up(module: Module, value: ir.Value) -> list[Edit]:
