@@ -5,8 +5,8 @@ Finds a region with `enabled=False` inside another one (or in a function or modu
 autocast would care for (a product, a loss, a norm, softmax, ...) gets a tensor that the outer region has left in half
 precision, with no `.float()`.
 
-It is silent where what enters is cast, where it comes from out of sight (but for cross entropy of what a model gives whole), and where the part casts to half on
-purpose.
+It is silent where what enters is cast, where it comes from out of sight (but for cross entropy of what a model gives
+whole), and where the part casts to half on purpose.
 
 ## Why is this bad?
 `enabled=False` switches the casts off; it casts nothing itself. A half tensor stays half, and what was to be computed
@@ -89,11 +89,12 @@ def check(module: Module) -> Iterator[Finding]:
         fails = _fails(seen)
         value, kind = halves[0]
         what = "meets float32 and raises RuntimeError" if fails else "is computed in half precision"
+        likely = "likely " if kind.likely_half else ""
         sure = all(kind.what == HALF for _, kind in seen.tensors())
         yield rule.finding(
             module.span(seen.node),
-            f"{shown(module, value)} is {'likely ' if kind.likely_half else ''}still {dtype_of(kind)} where autocast is off: {seen.spelling} {what}; cast it "
-            "with .float()",
+            f"{shown(module, value)} is {likely}still {dtype_of(kind)} where autocast is off: {seen.spelling} {what}; "
+            "cast it with .float()",
             fix=up(module, [each for each, _ in halves], safe=sure and seen.layer is None and not fails),
             severity=Severity.ERROR if fails else Severity.WARNING,
         )
