@@ -4,7 +4,8 @@
 Follows each function along its paths and finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` that meets
 gradients which `zero_grad()` has cleared since their backward, in the same iteration. And a step behind backwards of
 losses that are new tensors (`torch.tensor(values, requires_grad=True)`, `loss.detach().requires_grad_()`): no parameter
-has a part in those, whatever they were computed from. And `zero_grad()` of an optimizer over a flat buffer, made by
+has a part in those, whatever they were computed from; also where such a tensor replaces a loss on one path, and clear,
+backward and step follow each other in each round. And `zero_grad()` of an optimizer over a flat buffer, made by
 hand so that each parameter's gradient is a part of it: the file makes the optimizer of it, or asks for its class.
 
 It is silent where another backward may come in between, for another optimizer's or model's gradients, and where the two
@@ -59,9 +60,12 @@ from amplint.model.calls.events import is_grad
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradients import GradientKind
+from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned
+from amplint.model.syntax.queries import is_false
 from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import in_this_file_only
@@ -130,6 +134,11 @@ def _without_history(module: Module) -> Iterator[Finding]:
         if not steps or any(each.event.kind == "opaque" for each in flow.in_order):
             continue
         made = [new_tensor(module, _loss(each.event.subject)) for each in backwards]
+        if len(backwards) == 1 and backwards[0].event.call.id not in reported:
+            replaced = _replaced(module, flow, backwards[0].event, [each.event for each in steps])
+            if replaced is not None:
+                reported.add(backwards[0].event.call.id)
+                yield replaced
         for backward, new in zip(backwards, made, strict=True) if all(made) else ():
             if new is not None and backward.event.call.id not in reported:
                 reported.add(backward.event.call.id)
@@ -139,6 +148,36 @@ def _without_history(module: Module) -> Iterator[Finding]:
                     "leaves the gradients empty, and the step raises; compute it from the model's outputs",
                     withheld="how the loss follows from the outputs is yours to say",
                 )
+
+
+def _replaced(module: Module, flow: Flow, backward: Event, steps: list[Event]) -> Finding | None:
+    """The finding where a new tensor takes the place of a loss on one path, and nothing but its backward is stepped.
+
+    That is where the clear, the backward and the step stand in one block, so that each step has one backward.
+    """
+    loss = _loss(backward.subject)
+    if not isinstance(loss, ir.Name):
+        return None
+    values = [each.value for each in reaching(module.names, loss) if isinstance(each, Assigned)]
+    last = {id(ir.statement_of(value).block): value for value in sorted(values, key=lambda value: value.id)}
+    new = [value for value in last.values() if new_tensor(module, value) is not None]
+    if not new or len(new) == len(values):
+        return None
+    block = ir.statement_of(backward.call).block
+    clears = [event for event in flow.events if event.kind == "zero_grad" and not _keeps_zeros(event)]
+    beside = [event for event in (*clears, *steps) if ir.statement_of(event.call).block is block]
+    if len(beside) < len(steps) + 1 or any(event not in beside for event in steps):
+        return None
+    return rule.finding(
+        module.span(new[0]),
+        "no parameter has a part in this loss: its backward leaves the gradients empty, and the scaler's step "
+        f"({module.line(steps[0].call)}) raises; skip the batch, step and update included",
+        withheld="what else the batch does is not for a bad loss to decide",
+    )
+
+
+def _keeps_zeros(clear: Event) -> bool:
+    return isinstance(clear.call, ir.Call) and is_false(clear.call.keyword("set_to_none"))
 
 
 def _loss(subject: ir.Value | None) -> ir.Value:
