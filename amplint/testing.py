@@ -56,6 +56,7 @@ from amplint.verify.fixtures.find import CPU, DEVICES, find_fixtures
 from amplint.verify.fixtures.proof import CONFIRMED, NOT_EXECUTED, SHOWS
 
 if TYPE_CHECKING:
+    from amplint.base.findings import Finding
     from amplint.registry.rule import Rule
     from amplint.verify.fixtures.run import Row, Runner
 
@@ -117,7 +118,7 @@ class Variant(NamedTuple):
             AssertionError: it isn't.
         """
         expected = sum((expected_in(path) for path, _ in self.files()), _Found())
-        found = sum((_found(path, self.code) for path, _ in self.files()), _Found())
+        found = sum((_found_in_bad(path, self.code) for path, _ in self.files()), _Found())
         _same(found, expected)
         _require(any(code == self.code for *_, code in expected), f"{self.bad}: no line expects {self.code}")
 
@@ -206,8 +207,8 @@ class FixtureTests:
     def pytest_generate_tests(self, metafunc: Any) -> None:
         """Let pytest run the tests below for each variant, silent program and rule."""
         asked = metafunc.fixturenames
-        if "variant" in asked:
-            metafunc.parametrize("variant", find_variants(self.folder), ids=str)
+        if "variant" in asked:  # all that is asked of one is asked in a row, while what it came to is still there
+            metafunc.parametrize("variant", find_variants(self.folder), ids=str, scope="class")
         elif "silent" in asked:
             metafunc.parametrize("silent", find_silent(self.folder), ids=str)
         elif "rule" in asked:
@@ -301,7 +302,16 @@ def settings_for(code: str, path: Path) -> Settings:
 @lru_cache(maxsize=16)  # a test asks the same of a program more than once
 def fixed_bytes(data: bytes, path: str, settings: Settings, unsafe: bool) -> FixResult:
     """What is found in a fixture's text, and what the fixer makes of it."""
+    if unsafe:
+        safe = fixed_bytes(data, path, settings, False)
+        if not any(finding.is_fixable(unsafe=True) for finding in _not_safe(safe)):
+            return safe  # there is nothing that `unsafe` adds
     return fix_bytes(data, path, settings, unsafe=unsafe)
+
+
+def _not_safe(made: FixResult) -> list[Finding]:
+    """What was found before and after that has no safe fix."""
+    return [each for each in (*made.before.findings, *made.result.findings) if not each.is_fixable(unsafe=False)]
 
 
 @cache
@@ -357,6 +367,14 @@ def expected_in(path: Path) -> _Found:
 
 def _found(path: Path, code: str) -> _Found:
     return _counted(check_bytes(path.read_bytes(), str(path), settings_for(code, path)))
+
+
+def _found_in_bad(path: Path, code: str) -> _Found:
+    """What is found in a bad half, by its own lines: the marker is one of them, and is not linted."""
+    text = path.read_text("utf-8")
+    made = fixed_bytes(plain(text).encode(), str(path), settings_for(code, path), False)
+    marked = int(_MARKER.match(text) is not None)
+    return Counter({(name, row + marked, each): n for (name, row, each), n in _counted(made.before).items()})
 
 
 def _counted(result: Result) -> _Found:

@@ -26,6 +26,18 @@ settings.load_profile("amplint")
 # A shell that starts the tests in the background has them ignore it, and what they start would ignore it, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let a process that has done its half take from the other's: the slow tests stand at the end, and in one place.
+
+    Each process has neighbouring tests, which share what is made once for a module.
+    """
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None
+
+
 # It is tested where it is installed (test_plugins.py).
 collect_ignore = ["example_plugin"]
 # Always reported as AMP101, always with a safe fix.

@@ -16,6 +16,9 @@ from amplint.verify.steps.judge import Judged
 from amplint.verify.steps.trials import StepRuns, judged, run_step
 from amplint.verify.steps.verdict import Verdict, decide
 
+# A file of no project: in one, each file would be searched for what imports this one.
+ALONE = "/nowhere/train.py"
+
 
 class Ran(NamedTuple):
     """A step, its runs and what they say."""
@@ -30,7 +33,7 @@ class Ran(NamedTuple):
         return {each.shows for each in self.judged.faults}
 
 
-def code_of(text: str, filename: str = "train.py") -> Code:
+def code_of(text: str, filename: str = ALONE) -> Code:
     """A text, lowered."""
     return Code(lowered(Source(filename, text)))
 
@@ -40,7 +43,7 @@ def interpret_file(path: Path) -> list[Ran]:
     return interpret(path.read_text("utf-8"), filename=str(path))
 
 
-def interpret(text: str, device: str | None = None, filename: str = "train.py") -> list[Ran]:
+def interpret(text: str, device: str | None = None, filename: str = ALONE) -> list[Ran]:
     """The steps of a text, each with all its runs."""
     code = code_of(text, filename)
     found = []

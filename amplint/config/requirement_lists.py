@@ -73,10 +73,12 @@ def listed(path: Path) -> Iterator[Said]:
 
 
 def _listed(path: Path, above: set[Path]) -> Iterator[Said]:
-    text = read(path)
-    if text is None or path in above:
+    if path in above:
         return
     above.add(path)
+    text = read(path)
+    if text is None:
+        return
     lines = _environment(text) if path.suffix in (".yml", ".yaml") else iter(joined(text))
     for line in lines:
         if (found := _INCLUDES.fullmatch(_COMMENT.sub("", line).strip())) is not None:

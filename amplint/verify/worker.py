@@ -17,6 +17,7 @@ import threading
 import time
 import warnings
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -200,6 +201,7 @@ def _watch(listener: Listener, own: str) -> AbstractContextManager[None]:
     return watched(listener, lambda filename: _within(filename, own))
 
 
+@lru_cache(maxsize=1024)  # every read of a gradient asks who reads
 def _within(filename: str | None, folder: str) -> bool:
     return filename is not None and Path(folder) in Path(filename).parents
 

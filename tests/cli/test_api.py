@@ -402,8 +402,8 @@ class TestEverywhere:
     def test_a_pool_of_threads(self) -> None:
         serial = results(CORPUS)
         before = sys.getrecursionlimit(), gc.isenabled(), threading.stack_size()
-        with concurrent.futures.ThreadPoolExecutor(6) as pool:
-            assert list(pool.map(results, [CORPUS] * 6)) == [serial] * 6
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            assert list(pool.map(results, [CORPUS] * 3)) == [serial] * 3
         assert (sys.getrecursionlimit(), gc.isenabled(), threading.stack_size()) == before
 
     def test_the_order_of_calls_does_not_matter(self) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amplint.base.paths import contents
 from amplint.base.target import Target
 from amplint.config.declared_target import declared, from_option
 from amplint.config.requirements import declared_in, reading
@@ -310,6 +311,19 @@ def test_frameworks_have_releases_of_their_own() -> None:
     assert bounds("<6", "transformers") == ((5, 0, 0), (5, 60, 2))
     assert bounds(">=0.12", "accelerate") == ((0, 12, 0), None)
     assert not from_option("<5", "", "transformers").reaches("5.0")
+
+
+def test_a_list_is_read_once_however_often_it_is_included(project: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = project({"requirements.txt": "-r more.txt\n" * 50, "more.txt": "torch>=2.5\n"})
+    paths: list[str] = []
+
+    def counted(path: str, most: int) -> bytes:
+        paths.append(path)
+        return contents(path, most)
+
+    monkeypatch.setattr("amplint.config.requirement_lists.contents", counted)
+    assert declared_in(root) is not None
+    assert paths.count(str(root / "more.txt")) == 1
 
 
 def test_unreadable_file_declares_nothing(project: Write) -> None:

@@ -169,7 +169,7 @@ def _is_expression(text: str) -> bool:
 
 
 class Run(NamedTuple):
-    """One run over all hostile programs, with a harmless one behind each."""
+    """One run over all hostile programs, with a harmless one behind every third: what one damages stays damaged."""
 
     folder: Path
     seconds: float
@@ -183,7 +183,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("hostile")
     for at, name in enumerate(STATEMENTS):
         (folder / f"{at:02}_hostile.py").write_text(program(STATEMENTS[name], folder / f"trace{at}"))
-        (folder / f"{at:02}_then_harmless.py").write_text(program("pass", folder))
+        if _has_harmless(at):
+            (folder / f"{at:02}_then_harmless.py").write_text(program("pass", folder))
     command = [sys.executable, "-m", "amplint", "verify", str(folder), "--timeout", "20", "--output-format", "json"]
     started = time.monotonic()
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
@@ -191,15 +192,26 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(folder, time.monotonic() - started, ran.returncode, ran.stderr, found)
 
 
-@pytest.mark.parametrize(("at", "name"), list(enumerate(STATEMENTS)))
-def test_nothing_hostile_happens(run: Run, at: int, name: str) -> None:
-    assert not (run.folder / f"trace{at}").exists(), name
-    assert run.verdicts[f"{at:02}_hostile.py"]["verdict"] in SEEN
-    assert run.verdicts[f"{at:02}_then_harmless.py"]["verdict"] == "confirmed"
+def _has_harmless(at: int) -> bool:
+    return at % 3 == 2 or at == len(STATEMENTS) - 1
+
+
+def test_nothing_hostile_happens(run: Run) -> None:
+    """All in one test: processes that share the tests would each run the programs."""
+    wrong = [
+        (name, verdict)
+        for at, name in enumerate(STATEMENTS)
+        if (verdict := run.verdicts[f"{at:02}_hostile.py"]["verdict"]) not in SEEN
+        or (run.folder / f"trace{at}").exists()
+    ]
+    assert wrong == []
+    harmless = {name: row["verdict"] for name, row in run.verdicts.items() if name.endswith("_then_harmless.py")}
+    assert len(harmless) >= len(STATEMENTS) / 3
+    assert {name for name, verdict in harmless.items() if verdict != "confirmed"} == set()
 
 
 def test_the_run_ends_well(run: Run) -> None:
     assert (run.code, run.err) == (2, "")
-    assert len(list(run.folder.iterdir())) == 2 * len(STATEMENTS)
-    seen = [each for each in run.verdicts.values() if each["verdict"] != "not checkable"]
-    assert len(seen) > 1.8 * len(STATEMENTS)
+    assert len(list(run.folder.iterdir())) == len(run.verdicts)
+    seen = [row for row in run.verdicts.values() if row["verdict"] != "not checkable"]
+    assert len(seen) > 0.9 * len(run.verdicts)

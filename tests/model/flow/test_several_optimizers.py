@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import NamedTuple
 
 import pytest
 
 from amplint import check, fix
 from amplint.base.findings import Finding, Severity
+from tests.covering import covering
 
 UPDATE = ["scaler.update()"]
 CLEAR = {each: [f"optimizer_{each}.zero_grad()"] for each in "ab"}
@@ -140,8 +140,8 @@ RIGHT_WITH_AN_UPDATE_EACH = (one_by_one, adversarial)
 def programs(right: bool) -> list[object]:
     """The programs that are right, or those that are wrong."""
     found: list[object] = []
-    for form, kind, clears, each_updates, in_loop in product(
-        FORMS, KINDS, ("after", "before"), (True, False), (True, False)
+    for form, kind, clears, each_updates, in_loop in covering(
+        FORMS, KINDS, ("after", "before"), (True, False), (True, False), together=3
     ):
         if (not each_updates or kind in RIGHT_WITH_AN_UPDATE_EACH) is right:
             name = f"{kind.__name__}, {form.name}, clears {clears}, "
@@ -164,10 +164,7 @@ def test_an_update_between_the_steps_on_gradients_that_were_scaled_before_is_fou
 OVER = ["[optimizer_a, optimizer_b]", "(optimizer_a, optimizer_b)", "reversed([optimizer_b, optimizer_a])"]
 
 
-@pytest.mark.parametrize("behind", [[], UPDATE], ids=["no update behind", "an update behind"])
-@pytest.mark.parametrize("unscales", [True, False], ids=["unscales", "steps"])
-@pytest.mark.parametrize("over", OVER)
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize(("form", "over", "unscales", "behind"), covering(FORMS, OVER, (True, False), ([], UPDATE)))
 def test_an_update_in_a_loop_over_optimizers_is_found(form: Form, over: str, unscales: bool, behind: list[str]) -> None:
     rounds = [*(["scaler.unscale_(each)"] if unscales else []), "scaler.step(each)", *UPDATE]
     lines = [*CLEAR["a"], *CLEAR["b"], *forward("loss", "model_b(model_a(x))"), "scaler.scale(loss).backward()"]
