@@ -7,15 +7,15 @@ well tell these apart. A path remembers such arms as facts, so that arms that do
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.path_sets import Outcome
 from amplint.model.flow.state import State
 from amplint.model.flow.violations import Violation, ViolationKind
+from amplint.model.inference.formulas import all_of, contradict, either, negated
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.terms import Fact, Term, guessed
+from amplint.model.objects.terms import Term, guessed
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other
 
@@ -36,8 +36,6 @@ _EMPTY = (GradientKind.NONE, GradientKind.ZEROS, GradientKind.ENTRY)
 _FIXED = ("torch.", "os.", "platform.", "builtins.isinstance", "builtins.hasattr", "builtins.callable")
 _OF_ARGUMENTS = ("builtins.bool", "builtins.int", "builtins.float", "builtins.getattr", "builtins.min", "builtins.max")
 _FOLLOW = 5
-
-_Clause = frozenset[Fact]
 
 
 class Changing:
@@ -137,7 +135,7 @@ class Guesses:
     def proven(self, violation: Violation, states: list[State]) -> list[State]:
         """The paths that show a misuse, without those that do so by guesses that may be wrong."""
         clauses = {state: frozenset(fact for fact in state.facts if fact.condition.is_guess) for state in states}
-        if frozenset() in _without_complements(set(clauses.values())):
+        if contradict(negated(either(*map(all_of, clauses.values())))):
             return states  # however the conditions come out
         return [
             state
@@ -155,22 +153,3 @@ class Guesses:
         return any(each.kind not in _EMPTY for each in held) and any(
             each.is_empty() and each.cleared == cleared for each in held
         )
-
-
-def _without_complements(clauses: set[_Clause]) -> set[_Clause]:
-    """What holds wherever one of some clauses does: two that differ in one outcome say the same without it."""
-    todo = list(clauses)
-    while todo:
-        clause = todo.pop()
-        for shorter in _resolved(clause, clauses):
-            if shorter not in clauses:
-                clauses.add(shorter)
-                todo.append(shorter)
-    return clauses
-
-
-def _resolved(clause: _Clause, clauses: set[_Clause]) -> Iterator[_Clause]:
-    for guess, holds in clause:
-        rest = clause - {Fact(guess, holds)}
-        if rest | {Fact(guess, not holds)} in clauses or rest in clauses:
-            yield rest

@@ -20,6 +20,7 @@ from amplint.model.objects.terms import (
     added,
     enabled,
     equal,
+    implied,
     literal,
     multiple,
     ordered,
@@ -104,23 +105,13 @@ class Conditions:
         if known is not None:
             return known
         if condition.op == Op.PRESENT:
-            return self._is_present(condition.parts[0], state)
-        if state.known(present(condition)) is False:
-            return False
-        if condition.op == "Equal" and (known := _by_another_comparison(condition, state)) is not None:
-            return known
-        if condition.op == "GreaterThan" and condition.parts[1] == ZERO:
-            zero = state.known(equal(condition.parts[0], ZERO))
-            return None if zero is None else not zero
-        zero = state.known(equal(condition, ZERO))
-        return None if zero is None else not zero
-
-    def _is_present(self, value: Term, state: State) -> bool | None:
-        """Whether something is not None: what is true isn't, and no function is."""
-        if _is_grad(value):
-            return state.has_gradients()
-        is_function = value.is_path and self._objects.function(value.name) is not None
-        return True if state.known(value) or is_function else None
+            value = condition.parts[0]
+            if _is_grad(value):
+                return state.has_gradients()
+            if value.is_path and self._objects.function(value.name) is not None:
+                return True
+        known = implied(condition, state.truths)
+        return known if known is not None else _of_number(condition, state)
 
     def _computed(self, test: ir.Value, state: State) -> bool | None:
         """The truth of a comparison of numbers that the path knows, or whether one is finite."""
@@ -337,18 +328,17 @@ def truth_of(test: ir.Value, of: Callable[[ir.Value], bool | None]) -> bool | No
     return of(test)
 
 
-def _by_another_comparison(condition: Term, state: State) -> bool | None:
-    """The truth of an equality by what the path knows of the same value."""
-    one, other = condition.parts
-    if other == ZERO and (known := state.known(one)) is not None:
-        return not known
-    if (next_to := _next_to(condition)) is not None and state.known(next_to):
-        return False  # of two numbers that follow each other only one is a multiple
-    if other.is_text:  # `mode == "a"`: then it isn't "b"
-        same = (each.parts for each, holds in state.facts if holds and each.op == "Equal")
-        if any(parts[0] == one and parts[1].is_text for parts in same):
-            return False
-    return None
+def _of_number(condition: Term, state: State) -> bool | None:
+    """The truth of a condition by what the path knows of the same number: none that is counted is less than 0."""
+    if condition.op == "Equal":
+        one, other = condition.parts
+        if other == ZERO and (known := state.known(one)) is not None:
+            return not known
+        if (next_to := _next_to(condition)) is not None and state.known(next_to):
+            return False  # of two numbers that follow each other only one is a multiple
+    is_more = condition.op == "GreaterThan" and condition.parts[1] == ZERO
+    zero = state.known(equal(condition.parts[0] if is_more else condition, ZERO))
+    return None if zero is None else not zero
 
 
 def _next_to(condition: Term) -> Term | None:

@@ -417,6 +417,11 @@ class State(NamedTuple):
         return _truths(self.facts).get(condition)
 
     @property
+    def truths(self) -> dict[Term, bool]:
+        """The conditions whose truth this path knows."""
+        return _truths(self.facts)
+
+    @property
     def absent(self) -> frozenset[Term]:
         """The variables and attributes that are None on this path."""
         return _absent(self.facts)

@@ -1,96 +1,106 @@
 """Conditions as formulas: what has to hold for something to happen, over facts that the code leaves open.
 
-A fact is named by a text. `path == 'value'` is the fact that something equals a literal: of two such about one path at
-most one holds. `present(path)` is the fact that it is not None, and `path` that it is true: what is true or equals a
-literal is there, and what equals an empty text is not true.
+A fact is a term (`amplint.model.objects.terms`), which says there what it implies of others.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from enum import Enum
+from itertools import permutations, product
 from typing import TypeAlias
+
+from amplint.model.objects import terms
+from amplint.model.objects.terms import Fact, Term
 
 # Worlds are tried one by one.
 _MANY = 12
-_EQUALS = " == "
 
-World: TypeAlias = dict[str, bool]
+World: TypeAlias = dict[Term, bool]
+
+
+class Form(Enum):
+    """How a formula is made of its parts; an `AND` of nothing is true, an `OR` of nothing false."""
+
+    FACT = "fact"
+    NOT = "not"
+    AND = "and"
+    OR = "or"
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """`op` is "fact", "not", "and" or "or"; an "and" of nothing is true, an "or" of nothing false."""
+    """A fact, the `term`, or what is made of other formulas."""
 
-    op: str
+    form: Form
     parts: tuple[Formula, ...] = ()
-    name: str = ""
+    term: Term | None = None
 
-    def facts(self) -> frozenset[str]:
+    def facts(self) -> frozenset[Term]:
         """The facts that the formula speaks of."""
-        return frozenset((self.name,)) if self.op == "fact" else frozenset().union(*(p.facts() for p in self.parts))
+        own = frozenset((self.term,)) if self.term is not None else frozenset[Term]()
+        return own.union(*(part.facts() for part in self.parts))
 
-    def paths(self) -> frozenset[str]:
+    def subjects(self) -> frozenset[Term]:
         """What the facts are about, however they ask."""
-        return frozenset(map(_path, self.facts()))
+        return frozenset(term.subject for term in self.facts())
 
     def holds(self, world: World) -> bool:
         """Whether it holds where each fact is as a world has it."""
-        if self.op == "fact":
-            return world[self.name]
-        if self.op == "not":
+        if self.term is not None:
+            return world[self.term]
+        if self.form is Form.NOT:
             return not self.parts[0].holds(world)
-        return (all if self.op == "and" else any)(each.holds(world) for each in self.parts)
+        return (all if self.form is Form.AND else any)(part.holds(world) for part in self.parts)
 
 
-def _path(name: str) -> str:
-    """What a fact is about."""
-    if name.startswith("present("):
-        return name.removeprefix("present(").removesuffix(")")
-    return name.partition(_EQUALS)[0]
+TRUE, FALSE = Formula(Form.AND), Formula(Form.OR)
 
 
-TRUE, FALSE = Formula("and"), Formula("or")
-
-
-def fact(name: str) -> Formula:
+def fact(term: Term) -> Formula:
     """The formula that a fact holds."""
-    return Formula("fact", name=name)
+    return Formula(Form.FACT, term=term)
 
 
-def equals(path: str, value: object) -> Formula:
-    """The formula that what is found at `path` equals a literal."""
-    return fact(f"{path}{_EQUALS}{value!r}")
+def equals(subject: Term, value: object) -> Formula:
+    """The formula that something equals a literal."""
+    return fact(terms.equal(subject, terms.literal(value)))
 
 
-def present(path: str) -> Formula:
-    """The formula that what is found at `path` is not None."""
-    return fact(f"present({path})")
+def present(subject: Term) -> Formula:
+    """The formula that something is not None."""
+    return fact(terms.present(subject))
+
+
+def all_of(facts: Iterable[Fact]) -> Formula:
+    """The formula that some facts are as they are said to be."""
+    return both(*(fact(term) if holds else negated(fact(term)) for term, holds in facts))
 
 
 def negated(formula: Formula) -> Formula:
     """Its negation."""
     if formula in (TRUE, FALSE):
         return FALSE if formula == TRUE else TRUE
-    return formula.parts[0] if formula.op == "not" else Formula("not", (formula,))
+    return formula.parts[0] if formula.form is Form.NOT else Formula(Form.NOT, (formula,))
 
 
 def both(*parts: Formula) -> Formula:
     """All of the parts hold."""
-    found = tuple(dict.fromkeys(each for each in parts if each != TRUE))
-    if FALSE in found:
-        return FALSE
-    return found[0] if len(found) == 1 else Formula("and", found)
+    return _joined(Form.AND, parts, TRUE, FALSE)
 
 
 def either(*parts: Formula) -> Formula:
     """One of the parts holds, at least."""
-    found = tuple(dict.fromkeys(each for each in parts if each != FALSE))
-    if TRUE in found:
-        return TRUE
-    return found[0] if len(found) == 1 else Formula("or", found)
+    return _joined(Form.OR, parts, FALSE, TRUE)
+
+
+def _joined(form: Form, parts: tuple[Formula, ...], nothing: Formula, whole: Formula) -> Formula:
+    """Parts made one: a part that is `nothing` is left out, and one that is `whole` decides."""
+    kept = tuple(dict.fromkeys(part for part in parts if part != nothing))
+    if whole in kept:
+        return whole
+    return kept[0] if len(kept) == 1 else Formula(form, kept)
 
 
 def choice(test: Formula, then: Formula, other: Formula) -> Formula:
@@ -98,37 +108,44 @@ def choice(test: Formula, then: Formula, other: Formula) -> Formula:
     return either(both(test, then), both(negated(test), other))
 
 
+def replaced(formula: Formula, by: dict[Term, Formula]) -> Formula:
+    """A formula with others in the place of some of its facts."""
+    if formula.term is not None:
+        return by.get(formula.term, formula)
+    parts = [replaced(part, by) for part in formula.parts]
+    return negated(parts[0]) if formula.form is Form.NOT else (both if formula.form is Form.AND else either)(*parts)
+
+
 def worlds(*formulas: Formula) -> Iterator[World]:
     """The worlds in which all formulas hold; none where there are too many facts to try."""
-    names = sorted(frozenset().union(*(each.facts() for each in formulas)))
-    if len(names) > _MANY:
+    facts = in_order(_facts(formulas))
+    if len(facts) > _MANY:
         return
-    apart = list(_apart(names))
-    for values in product((True, False), repeat=len(names)):
-        world = dict(zip(names, values, strict=True))
+    apart = list(_apart(facts))
+    for values in product((True, False), repeat=len(facts)):
+        world = dict(zip(facts, values, strict=True))
         impossible = any(world[one] is holds and world[other] is too for one, holds, other, too in apart)
-        if not impossible and all(each.holds(world) for each in formulas):
+        if not impossible and all(formula.holds(world) for formula in formulas):
             yield world
 
 
-def _apart(names: list[str]) -> Iterator[tuple[str, bool, str, bool]]:
-    """Pairs of facts, with outcomes that exclude each other: nothing equals two literals, or is true and None."""
-    for name in names:
-        path, equals_literal, literal = name.partition(_EQUALS)
-        if equals_literal:
-            yield from ((name, True, each, True) for each in names if each > name and each.startswith(path + _EQUALS))
-            if path in names:
-                yield name, True, path, not _is_true(literal)
-        if present(path).name in names:
-            yield name, True, present(path).name, False
+def _facts(formulas: Iterable[Formula]) -> frozenset[Term]:
+    return frozenset[Term]().union(*(formula.facts() for formula in formulas))
 
 
-def _is_true(literal: str) -> bool:
-    """Whether a literal is true where a test asks for it."""
-    try:
-        return bool(ast.literal_eval(literal))
-    except ValueError:  # inf
-        return True
+def in_order(facts: Iterable[Term]) -> list[Term]:
+    """Facts in an order that is the same in each run: what is compared with the same thing stands together."""
+    return sorted(facts, key=lambda term: (str(term.compared or term), term.compared is not None, str(term)))
+
+
+def _apart(facts: list[Term]) -> Iterator[tuple[Term, bool, Term, bool]]:
+    """Pairs of facts, with outcomes that exclude each other."""
+    for one, other in permutations(facts, 2):
+        if one.subject == other.subject:
+            for holds in (True, False):
+                truth = terms.implied(other, {one: holds})
+                if truth is not None:
+                    yield one, holds, other, not truth
 
 
 def possible(*formulas: Formula) -> World | None:
@@ -138,8 +155,7 @@ def possible(*formulas: Formula) -> World | None:
 
 def contradict(*formulas: Formula) -> bool:
     """Whether formulas can't hold at once, as far as that can be found out."""
-    facts = frozenset[str]().union(*(each.facts() for each in formulas))
-    return len(facts) <= _MANY and possible(*formulas) is None
+    return len(_facts(formulas)) <= _MANY and possible(*formulas) is None
 
 
 def likely(*formulas: Formula) -> World | None:
@@ -151,10 +167,10 @@ def likely(*formulas: Formula) -> World | None:
 
 
 def _is_one_of(world: World) -> bool:
-    compared = [name.partition(_EQUALS)[0] for name in world if _EQUALS in name]
-    equal = {name.partition(_EQUALS)[0] for name, holds in world.items() if holds and _EQUALS in name}
-    return all(path in equal or _is_none(world, path) for path in compared if compared.count(path) > 1)
+    compared = [term.compared for term in world if term.compared is not None]
+    equal = {term.compared for term, holds in world.items() if holds}
+    return all(each in equal or _is_none(world, each) for each in compared if compared.count(each) > 1)
 
 
-def _is_none(world: World, path: str) -> bool:
-    return not world.get(path, True) or not world.get(present(path).name, True)
+def _is_none(world: World, subject: Term) -> bool:
+    return not world.get(subject, True) or not world.get(terms.present(subject), True)

@@ -26,12 +26,14 @@ from amplint.model.inference.formulas import (
 )
 from amplint.model.inference.values import Follower, Leaf, Step
 from amplint.model.names.reaching_definitions import reaching
+from amplint.model.objects import terms
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
+from amplint.model.objects.terms import Op, Term
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.ir import Assigned, Binding, Other
-from amplint.model.syntax.operators import ORDERS, ordered
+from amplint.model.syntax.operators import ORDERS
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALERS
@@ -40,8 +42,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 # The code runs on cuda: a region and a scaler for cuda switch themselves off where it is missing.
-ON_CUDA = fact("on cuda")
-_VAGUE = "?"
+ON_CUDA = fact(Term(Op.ON, "cuda"))
 _FOLLOW = 8
 # Tests of tests of tests: a formula doubles with each.
 _DEEP = 10
@@ -60,12 +61,17 @@ class Alternative(NamedTuple):
 
 def _vague(node: ir.Node) -> Formula:
     """A fact that can't be told from others."""
-    return fact(f"{_VAGUE}{node.id}")
+    return fact(_unknown(node.id))
+
+
+def _unknown(name: object) -> Term:
+    """What can't be told from others but by a name of its own."""
+    return Term(Op.VAGUE, str(name))
 
 
 def is_vague(formula: Formula) -> bool:
     """Whether it hangs on something that can't be told from other facts."""
-    return any(name.startswith(_VAGUE) for name in formula.facts())
+    return any(term.op == Op.VAGUE for term in formula.subjects())
 
 
 class Decided:
@@ -78,9 +84,9 @@ class Decided:
         self._active: set[int] = set()
         self._depth = 0
         self._given: dict[tuple[int, str], list[ir.Value]] = {}
-        self._orders: dict[str, tuple[ir.Compare, bool]] = {}  # what of two values is more: the first test that asks
-        self.tests: dict[str, ir.Value] = {}  # the facts, each with a test that asks for it
-        self.dtypes: set[str] = set()  # those that something is a torch.dtype
+        self._orders: dict[Term, tuple[ir.Compare, bool]] = {}  # what of two values is more: the first test that asks
+        self.tests: dict[Term, ir.Value] = {}  # the facts, each with a test that asks for it
+        self.dtypes: set[Term] = set()  # those that something is a torch.dtype
 
     # --- what a value can be -----------------------------------------------------------------------------------------
 
@@ -208,15 +214,17 @@ class Decided:
 
     def _open(self, test: ir.Value) -> Formula:
         """A fact of its own."""
-        return self._asked(fact(self._text(test)), test)
+        return self._asked(fact(self._term(test)), test)
 
-    def _text(self, value: ir.Value) -> str:
+    def _term(self, value: ir.Value) -> Term:
         """Where a value comes from, or how it is written."""
-        return self.path(value) or self._objects.render(value) or f"{_VAGUE}{value.id}"
+        path = self.path(value)
+        return terms.path(path) if path is not None else self._objects.term(value) or _unknown(value.id)
 
     def _asked(self, found: Formula, value: ir.Value) -> Formula:
         """A fact, kept with a value that it is about."""
-        self.tests.setdefault(found.name, value)
+        for term in found.facts():
+            self.tests.setdefault(term, value)
         return found
 
     def _called(self, call: ir.Call) -> Formula:
@@ -258,8 +266,8 @@ class Decided:
 
     def _ordered(self, test: ir.Compare) -> Formula:
         """`left < right`: the same fact as `right > left`, and the opposite of `left >= right`."""
-        key, holds = ordered(test.ops[0], self._text(test.left), self._text(test.rights[0]))
-        first, held = self._orders.setdefault(key, (test, holds))
+        greater, holds = terms.ordered(test.ops[0], self._term(test.left), self._term(test.rights[0]))
+        first, held = self._orders.setdefault(greater, (test, holds))
         return self._open(first) if holds is held else negated(self._open(first))
 
     def _in(self, left: ir.Value, right: ir.Value, test: ir.Value) -> Formula:
@@ -296,7 +304,7 @@ class Decided:
     def _equal(self, left: ir.Value, value: object) -> Formula:
         if isinstance(left, ir.Constant):
             return TRUE if left.value == value else FALSE
-        return self._asked(equals(self._text(left), value), left)
+        return self._asked(equals(self._term(left), value), left)
 
     def present(self, value: ir.Value) -> Formula:
         """`value is not None`."""
@@ -307,7 +315,7 @@ class Decided:
         if isinstance(value, (ir.Constant, ir.Call)):
             return FALSE if isinstance(value, ir.Constant) and value.value is None else TRUE
         path = self.path(value)
-        return self._asked(present(path) if path is not None else _vague(value), value)
+        return self._asked(present(terms.path(path)) if path is not None else _vague(value), value)
 
     # --- switches ----------------------------------------------------------------------------------------------------
 
@@ -319,7 +327,7 @@ class Decided:
 
     def _by(self, call: ir.Call) -> Formula:
         """That a function is run by one of its calls: by one at a time."""
-        return equals(f"{_VAGUE}call of {ir.last_name(call.func)}", call.id)
+        return equals(_unknown(f"call of {ir.last_name(call.func)}"), call.id)
 
     def _taken(self, found: list[Dtype]) -> list[Formula]:
         """When what can be several dtypes is the one or the other; one without tests, where no other is."""

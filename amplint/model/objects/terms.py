@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
@@ -22,6 +23,8 @@ class Op(str, Enum):
     PRESENT = "present"  # that its part is not None
     ENABLED = "enabled"  # that the scaler with the key `name` is on
     GUESSED = "guess"  # that the condition with the id `name` came out true, by a guess
+    ON = "on"  # that the code runs on a device of the type `name`
+    VAGUE = "?"  # what can't be told from others; `name` is all that is known of it
 
 
 class Term(NamedTuple):
@@ -40,6 +43,8 @@ class Term(NamedTuple):
             return f"call({self.name};{parts})"
         if self.op == Op.DISPLAY:
             return f"({parts})"
+        if self.op == Op.VAGUE:
+            return f"?{self.name}"
         return f"{str.__str__(self.op)}({self.name}{parts})"
 
     @property
@@ -53,9 +58,19 @@ class Term(NamedTuple):
         return "(" in str(self)
 
     @property
-    def is_text(self) -> bool:
-        """Whether it is the literal of a string."""
-        return self.op == Op.LITERAL and self.name.endswith("'")
+    def is_literal(self) -> bool:
+        """Whether it is a literal."""
+        return self.op == Op.LITERAL
+
+    @property
+    def compared(self) -> Term | None:
+        """What it says to be equal to a literal, if it says that."""
+        return self.parts[0] if self.op == "Equal" and self.parts[1].is_literal else None
+
+    @property
+    def subject(self) -> Term:
+        """What it is about, as a condition: what is compared with a literal, or is there; else what is true itself."""
+        return self.parts[0] if self.op == Op.PRESENT else self.compared or self
 
     @property
     def is_guess(self) -> bool:
@@ -133,6 +148,34 @@ def multiple(condition: Term) -> tuple[Term, Term] | None:
         return None
     number, period = condition.parts[0].parts
     return number, period
+
+
+def implied(condition: Term, facts: Mapping[Term, bool]) -> bool | None:
+    """The truth of a condition by what some facts say of the same thing; None where they don't tell.
+
+    What is true or equals a literal is there, what equals one literal equals no other, and is as true as that one.
+    """
+    subject = condition.subject
+    if condition.op != Op.PRESENT and facts.get(present(subject)) is False:
+        return False
+    equal_to = next((fact.parts[1] for fact, holds in facts.items() if holds and fact.compared == subject), None)
+    if condition.op == Op.PRESENT:
+        return True if equal_to is not None or facts.get(subject) else None
+    if condition.compared is None:
+        return _is_true(equal_to) if equal_to is not None else None
+    other = condition.parts[1]
+    if equal_to is not None and equal_to != other:
+        return False
+    return False if facts.get(subject, _is_true(other)) is not _is_true(other) else None
+
+
+@lru_cache(maxsize=_MANY)
+def _is_true(value: Term) -> bool:
+    """Whether a literal is true where a test asks for it."""
+    try:
+        return bool(ast.literal_eval(value.name))
+    except ValueError:  # inf
+        return True
 
 
 @lru_cache(maxsize=_MANY)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import passed
-from amplint.model.inference.formulas import FALSE, TRUE, Formula, both, contradict, either, negated, present
+from amplint.model.inference.formulas import FALSE, TRUE, Formula, both, contradict, either, negated, replaced
 from amplint.model.inference.value_sets import decided
 from amplint.model.module import Answers
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region, region_of
 from amplint.model.objects.call_context import CallContext, Callee
+from amplint.model.objects.terms import Term, literal, path, present, reads
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other
 
@@ -227,19 +228,19 @@ class Openers:
 
     def _replaced(self, formula: Formula, function: ir.Function, given: dict[str, ir.Value | None]) -> Formula | None:
         """A condition in a function for one call; None where what the call gives doesn't decide it."""
-        by: dict[str, Formula] = {}
+        by: dict[Term, Formula] = {}
         for name, value in given.items():
-            path = self._objects.raw_variable(function.scope, name)
-            for each in formula.facts() if path is not None else ():
-                if each == path and value is not None:
-                    by[each] = self._decided.of(value)
-                elif each == present(path).name and value is not None:
-                    by[each] = self._decided.present(value)
-                elif each.startswith(f"{path} == ") and isinstance(value, ir.Constant):
-                    by[each] = TRUE if each == f"{path} == {value.value!r}" else FALSE
-                elif path in re.findall(r"[\w:]+", each):
+            key = self._objects.raw_variable(function.scope, name)
+            for term in formula.facts():
+                if term == path(key) and value is not None:
+                    by[term] = self._decided.of(value)
+                elif term == present(path(key)) and value is not None:
+                    by[term] = self._decided.present(value)
+                elif term.compared == path(key) and isinstance(value, ir.Constant):
+                    by[term] = TRUE if term.parts[1] == literal(value.value) else FALSE
+                elif reads(term, key):
                     return None
-        return _with_facts(formula, by) if by else formula
+        return replaced(formula, by) if by else formula
 
     # --- what is entered round a node --------------------------------------------------------------------------------
 
@@ -409,13 +410,3 @@ def _joined(parts: Iterable[Opens]) -> Opens:
         tuple(region for each in parts for region in each.regions),
         tuple(value for each in parts for value in each.unseen),
     )
-
-
-def _with_facts(formula: Formula, by: dict[str, Formula]) -> Formula:
-    """A formula with others in the place of some of its facts."""
-    if formula.op == "fact":
-        return by.get(formula.name, formula)
-    parts = [_with_facts(each, by) for each in formula.parts]
-    if formula.op == "not":
-        return negated(parts[0])
-    return (both if formula.op == "and" else either)(*parts)

@@ -19,11 +19,3 @@ COMPUTES: dict[str, Callable[[Any, Any], Any]] = {
     "Multiply": operator.mul,
     "Modulo": operator.mod,
 }
-
-
-def ordered(op: str, left: str, right: str) -> tuple[str, bool]:
-    """One of `ORDERS` between two values, as the text that one is greater, and whether it says so or the opposite."""
-    greater, less = f"GreaterThan({left},{right})", f"GreaterThan({right},{left})"
-    if op in ("GreaterThan", "LessThanEqual"):
-        return greater, op == "GreaterThan"
-    return less, op == "LessThan"

@@ -153,7 +153,7 @@ def _when(module: Module, region: Region, given: ir.Value, full: Dtype, *, every
         return None
     made = both(known.of(region.enabled), known.inside(region.call), TRUE if everywhere else negated(ON_CUDA))
     # A flag that asks what the dtype hangs on knows all that this can be: `enabled=precision is not None`.
-    asked = region.enabled is not None and bool(known.of(region.enabled).paths() & runs.paths())
+    asked = region.enabled is not None and bool(known.of(region.enabled).subjects() & runs.subjects())
     world = (likely if asked else possible)(runs, made)
     under = said(module, world, runs) if world is not None else None
     return f"{under}, " if under else under

@@ -167,7 +167,7 @@ def _on_with(module: Module, call: ir.Call, *bfloat16: Formula) -> World | None:
     """A world in which the scaler is on while all is bfloat16; None where there is none in sight."""
     known = decided(module)
     on = both(known.inside(call), known.of(call.keyword("enabled")))
-    if is_vague(on) or call.unpacks("**") or any(_HALF.search(_BFLOAT16.sub("", name)) for name in on.facts()):
+    if is_vague(on) or call.unpacks("**") or any(_HALF.search(_BFLOAT16.sub("", str(term))) for term in on.facts()):
         return None
     return possible(on, *bfloat16)
 

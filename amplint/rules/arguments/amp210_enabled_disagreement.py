@@ -54,9 +54,10 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.model.calls.call_sites import passed
 from amplint.model.calls.external_calls import bases_in_sight
-from amplint.model.inference.formulas import FALSE, TRUE, Formula, World, both, likely, negated, possible, present
+from amplint.model.inference.formulas import FALSE, TRUE, Formula, World, both, likely, negated, possible
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.objects.autocast_objects import Region
+from amplint.model.objects.terms import path, present
 from amplint.model.regions.openers import Open, may_be_region
 from amplint.model.regions.regions_at import enabled_at
 from amplint.model.regions.training_regions import Trained, runs_in, trained
@@ -177,9 +178,9 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
 def _is_given_none(module: Module, scaler: ir.Value, world: World) -> bool:
     """Whether a scaler is a parameter, and what is wrong in a world is that it is None."""
     known, function = decided(module), ir.function_of(scaler)
-    path = known.path(scaler)
+    key = known.path(scaler)
     is_param = isinstance(scaler, ir.Name) and function is not None and function.param(scaler.name) is not None
-    return is_param and path is not None and world.get(present(path).name) is False
+    return is_param and key is not None and world.get(present(path(key))) is False
 
 
 def _callers_give(module: Module, scaler: ir.Value) -> list[ir.Value | None]:

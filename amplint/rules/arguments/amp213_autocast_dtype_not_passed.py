@@ -121,7 +121,7 @@ def _is_for_float16(module: Module, region: Region) -> bool:
     """Whether a flag for float16 switches a region, or decides on it."""
     known = decided(module)
     facts = both(known.of(region.enabled), known.around(region.call)).facts()
-    return any(_FLOAT16.search(_ASKS.sub("", name)) for name in facts)
+    return any(_FLOAT16.search(_ASKS.sub("", str(term))) for term in facts)
 
 
 def _scales(module: Module) -> bool:

@@ -11,11 +11,12 @@ from amplint.fixes.edits import add_last_argument
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import events
 from amplint.model.flow.path_conditions import Conditions
-from amplint.model.inference.formulas import Formula, World
+from amplint.model.inference.formulas import Formula, World, in_order
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.event import Event
+from amplint.model.objects.terms import Op, Term
 from amplint.model.regions.cpu_training import does_nothing
 from amplint.model.regions.training_regions import Trained, trained
 from amplint.model.syntax import ir
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _SAID = 2
-_EQUALS = " == "
 _MANY = 16
 _OPTIONS = (ir.Attribute, ir.Subscript)
 _SIMPLE = (ir.Name, ir.Attribute, ir.Constant, ir.Compare, ir.Bool, ir.Unary)
@@ -94,41 +94,40 @@ def _conditions(module: Module) -> Conditions:
     return Conditions(module)
 
 
-def turning(world: World, *formulas: Formula) -> set[str]:
+def turning(world: World, *formulas: Formula) -> set[Term]:
     """The facts on which formulas hang in a world: with one the other way, a formula comes out otherwise."""
-    whole = {**dict.fromkeys(frozenset[str]().union(*(each.facts() for each in formulas)), False), **world}
+    whole = dict.fromkeys(frozenset[Term]().union(*(each.facts() for each in formulas)), False) | world
     return {
-        name
-        for name in whole
-        if any(each.holds(whole) is not each.holds({**whole, name: not whole[name]}) for each in formulas)
+        term
+        for term in whole
+        if any(each.holds(whole) is not each.holds({**whole, term: not whole[term]}) for each in formulas)
     }
 
 
-def said(module: Module, world: World, formula: Formula, about: set[str] | None = None) -> str:
+def said(module: Module, world: World, formula: Formula, about: set[Term] | None = None) -> str:
     """How a world's facts that a formula hangs on come out, in words; at most two, of those that it is `about`."""
-    known = decided(module)
-    found = []
     facts = formula.facts() if about is None else formula.facts() & about
-    equal = {name.partition(_EQUALS)[0] for name in facts if _EQUALS in name and world[name]}
-    for name in sorted(facts):
-        path, other, _ = name.partition(_EQUALS)
-        if not world[name] and other and path in equal:
-            continue  # what equals one literal equals no other
-        if name in ON_CUDA.facts():
-            found.append("on cuda" if world[name] else "on another device than cuda")
-        elif name in known.tests:
-            text = module.on_one_line(known.tests[name])
-            value = name.partition(_EQUALS)[2]
-            if name in known.dtypes:
-                value = f"torch.{value[1:-1]}"
-            if value:
-                text = f"{text} == {value}" if world[name] else f"{text} != {value}"
-                found.append(f"where `{text}`")
-            elif name.startswith("present("):
-                found.append(f"where `{text}` is {'there' if world[name] else 'None'}")
-            else:
-                found.append(f"where `{text}` is {'true' if world[name] else 'false'}")
-    return " and ".join(found[:_SAID])
+    equal = {term.compared for term in facts if world[term]}
+    # What equals one literal equals no other.
+    telling = [term for term in in_order(facts) if world[term] or term.compared is None or term.compared not in equal]
+    return " and ".join(list(filter(None, (_said(module, term, world[term]) for term in telling)))[:_SAID])
+
+
+def _said(module: Module, term: Term, holds: bool) -> str:
+    """How a fact comes out, in words; "" where nothing in the file asks for it."""
+    known = decided(module)
+    if term in ON_CUDA.facts():
+        return "on cuda" if holds else "on another device than cuda"
+    if term not in known.tests:
+        return ""
+    text = module.on_one_line(known.tests[term])
+    if term.compared is not None:
+        literal = term.parts[1].name
+        value = f"torch.{literal[1:-1]}" if term in known.dtypes else literal
+        return f"where `{text} {'==' if holds else '!='} {value}`"
+    if term.op == Op.PRESENT:
+        return f"where `{text}` is {'there' if holds else 'None'}"
+    return f"where `{text}` is {'true' if holds else 'false'}"
 
 
 def plain_steps(module: Module, backward: ir.Node) -> Iterator[Event]:

@@ -23,13 +23,16 @@ from amplint.model.inference.formulas import (
     worlds,
 )
 from amplint.model.inference.value_sets import decided, is_vague
+from amplint.model.objects.terms import ONE, Term, equal, implied, literal, path
+from amplint.model.objects.terms import present as is_there
 from amplint.model.syntax import ir
 from amplint.rules.arguments import amp210_enabled_disagreement as amp210
 from amplint.sources.source import Source
 from amplint.verify.program.files import lowered
 
+X = path("x")
 FORMULAS = st.recursive(
-    st.sampled_from([TRUE, FALSE, fact("a"), fact("b"), equals("x", 1), equals("x", 2)]),
+    st.sampled_from([TRUE, FALSE, fact(path("a")), fact(path("b")), equals(X, 1), equals(X, 2), present(X), fact(X)]),
     lambda inner: st.one_of(
         st.builds(negated, inner), st.builds(both, inner, inner), st.builds(either, inner, inner),
         st.builds(choice, inner, inner, inner),
@@ -50,29 +53,52 @@ def test_what_both_and_either_say_holds_in_their_worlds(one: Formula, other: For
     for world in worlds(one, other):
         assert both(one, other).holds(world)
         assert either(one, other).holds(world)
-        assert not (world.get("x == 1") and world.get("x == 2"))
+        assert not (world.get(equal(X, ONE)) and world.get(equal(X, literal(2))))
+
+
+@pytest.mark.parametrize(
+    ("condition", "facts", "truth"),
+    [
+        (X, {is_there(X): False}, False),
+        (X, {is_there(X): True}, None),
+        (X, {equal(X, ONE): True}, True),
+        (X, {equal(X, literal("")): True}, False),
+        (X, {equal(X, ONE): False}, None),
+        (is_there(X), {X: True}, True),
+        (is_there(X), {X: False}, None),
+        (is_there(X), {equal(X, literal(0)): True}, True),
+        (equal(X, ONE), {is_there(X): False}, False),
+        (equal(X, ONE), {X: False}, False),
+        (equal(X, ONE), {X: True}, None),
+        (equal(X, ONE), {equal(X, literal(2)): True}, False),
+        (equal(X, path("y")), {equal(X, literal(2)): True}, None),
+        (path("y"), {X: True, is_there(X): False}, None),
+    ],
+)
+def test_what_facts_say_of_others(condition: Term, facts: dict[Term, bool], truth: bool | None) -> None:
+    assert implied(condition, facts) is truth
 
 
 def test_too_many_facts_are_no_world() -> None:
-    assert possible(*(fact(f"f{number}") for number in range(20))) is None
+    assert possible(*(fact(path(f"f{number}")) for number in range(20))) is None
 
 
 def test_what_is_asked_of_one_thing_is_asked_together() -> None:
-    some, empty, other = equals("x", "bf16"), equals("x", ""), equals("x", "fp16")
+    some, empty, other = equals(X, "bf16"), equals(X, ""), equals(X, "fp16")
     for apart in (
         (some, other),
-        (fact("x"), negated(present("x"))),
-        (some, negated(present("x"))),
-        (some, negated(fact("x"))),
-        (empty, fact("x")),
+        (fact(X), negated(present(X))),
+        (some, negated(present(X))),
+        (some, negated(fact(X))),
+        (empty, fact(X)),
     ):
         assert possible(*apart) is None
-    for together in ((some, present("x"), fact("x")), (empty, negated(fact("x"))), (some, negated(fact("y")))):
+    for together in ((some, present(X), fact(X)), (empty, negated(fact(X))), (some, negated(fact(path("y"))))):
         assert possible(*together) is not None
     # Of what is compared with several literals, mostly one holds, or it is not there at all.
     assert likely(negated(some), negated(other)) is None
-    assert likely(negated(some), negated(other), negated(present("x"))) is not None
-    assert both(some, fact("y"), present("z")).paths() == {"x", "y", "z"}
+    assert likely(negated(some), negated(other), negated(present(X))) is not None
+    assert both(some, fact(path("y")), present(path("z"))).subjects() == {X, path("y"), path("z")}
 
 
 def switches(text: str) -> tuple[Formula, Formula]:
