@@ -76,8 +76,10 @@ class Events:
         if scaler is not None:
             if func.attr == "scale" and len(call.args) == 1:
                 return Event("scale", call, scaler, subject=call.args[0].value)
-            if func.attr in ("unscale_", "step") and call.args:
-                return Event(func.attr, call, scaler, self._objects.key(call.args[0].value))
+            if func.attr == "unscale_" and call.args:
+                return Event("unscale_", call, scaler, self._objects.key(call.args[0].value))
+            if func.attr == "step" and call.args:
+                return Event("step", call, scaler, self._objects.key(call.args[0].value))
             if func.attr == "update":
                 return Event("update", call, scaler)
             return None

@@ -28,7 +28,7 @@ from amplint.model.flow.state import Clipped, ScalerCall, State
 from amplint.model.flow.tensors import Tensors
 from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.event import Event
+from amplint.model.objects.event import OF_SCALER, Event
 from amplint.model.objects.terms import Op, path, present
 from amplint.model.syntax import ir
 from amplint.model.torch_facts import grad_scaler
@@ -48,9 +48,6 @@ _UPDATED = (
 )  # where an update may come too early
 _OF_AN_OPTIMIZER = ("unscale_", "step", "optimizer_step")
 _NO_CHECKS = "No inf checks were recorded"
-
-
-_SCALERS_OWN = ("scale", "unscale_", "step", "update")
 # What raises where the optimizer is None.
 _NEEDS_ONE = {"unscale_", "step", "optimizer_step", "zero_grad"}
 
@@ -116,7 +113,7 @@ class Transfer:
                 return None  # None has no such method, and no parameters: it raises
             if self._is_asked_for(event):
                 state = state.with_fact(there, True)
-        return self._after_scalers_own(event, state) if event.kind in _SCALERS_OWN else self._after_others(event, state)
+        return self._after_scalers_own(event, state) if event.kind in OF_SCALER else self._after_others(event, state)
 
     def _after_others(self, event: Event, state: State) -> State:
         """The state after an event that is no method of a scaler."""

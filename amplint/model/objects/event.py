@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from amplint.model.syntax import ir
 
+# Calls of a scaler by the names of its methods. "read" is of the gradients' size; "opaque" a call that can't be seen
+# and may do any of these. They are texts, and not an enum, as rules of other distributions compare them.
+ScalersOwn: TypeAlias = Literal["scale", "unscale_", "step", "update"]
+EventKind: TypeAlias = Literal[ScalersOwn, "backward", "optimizer_step", "zero_grad", "clip", "read", "opaque"]
+OF_SCALER: tuple[ScalersOwn, ...] = ("scale", "unscale_", "step", "update")
+
 
 class Event(NamedTuple):
-    """One event. `kind`:
+    """One event.
 
-    scale, unscale_, step, update (a scaler's), backward, optimizer_step, zero_grad, clip (`how`: the function,
-    "measure" where its bound is infinity, "clamp" or "norm" where it is written by hand), read (of the gradients' size;
-    `how`: "read", or "change" where they are changed by what has no scale), opaque (a call that can't be seen
-    and may do any of these).
+    `how`: of a clip the function, "measure" where its bound is infinity, "clamp" or "norm" where it is written by hand;
+    of a read "read", or "change" where gradients are changed by what has no scale.
     """
 
-    kind: str
+    kind: EventKind
     call: ir.Value
     scaler: str | None = None
     optimizer: str | None = None

@@ -13,10 +13,11 @@ from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
     from amplint.model import Module
+    from amplint.model.objects.event import EventKind
 
 ACCELERATORS = {"accelerate.Accelerator", "accelerate.accelerator.Accelerator"}
 LIBRARY, _NAME = "accelerate", "accelerator"
-_METHODS = {
+_METHODS: dict[str, EventKind] = {
     "backward": "backward",
     "clip_grad_norm_": "clip",
     "clip_grad_value_": "clip",
@@ -44,7 +45,7 @@ class Accelerators:
             return not self._is_another(value)
         return bool(self._makers(value))
 
-    def kind(self, call: ir.Call) -> str | None:
+    def kind(self, call: ir.Call) -> EventKind | None:
         """What a call of an Accelerator's method is to gradients: "backward", "clip" or "unscale_"."""
         func = call.func
         if not isinstance(func, ir.Attribute) or func.attr not in _METHODS or not self.owns(func.base):

@@ -214,7 +214,7 @@ class Code(Texts):
 
     def kinds_below(self, block: ir.Block) -> set[str]:
         """The kinds of the events in a suite and in the functions that it calls."""
-        found = {event.kind for event in self.events.below(block)}
+        found: set[str] = {event.kind for event in self.events.below(block)}
         for function in self._called_below(block):
             found |= {kind for each in self.reach(function) for kind in self.own_kinds(each)}
         return found
@@ -234,7 +234,7 @@ class Code(Texts):
             return self.owner(function).own_kinds(function)
         key = function.id if function is not None else 0
         if key not in self._kinds:
-            found = set()
+            found: set[str] = set()
             for statement in ir.walk_statements(self._body(function), into=False):
                 if isinstance(statement, (ir.Function, ir.Class)):
                     continue
