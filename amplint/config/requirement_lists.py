@@ -16,7 +16,7 @@ from amplint.base.paths import LARGEST_CONFIG, contents
 # What conda calls torch; the others are called as pip calls them.
 _OF_CONDA = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch"}
 _LISTS = ("requirements", (".txt",))
-_ENVIRONMENTS = (("env", (".yml", ".yaml")), ("conda", (".yml", ".yaml")))
+_ENVIRONMENTS = tuple((name, (".yml", ".yaml")) for name in ("env", "conda", "requirements"))
 # Characters of a requirement: to split a longer one may take time in the square of that.
 LONGEST = 1000
 

@@ -36,8 +36,11 @@ _NUMBERS = {
     )
 }
 # Calls that compute nothing, and the modules of which that holds for all.
-_ASIDE = {"torch.cuda.synchronize", "torch.cuda.empty_cache", "torch.cuda.nvtx.range_push", "torch.cuda.nvtx.range_pop"}
-_ASIDE_MODULES = ("time.", "math.", "logging.", "gc.")
+_ASIDE = {
+    "torch.cuda.synchronize", "torch.cuda.empty_cache", "torch.cuda.nvtx.range_push", "torch.cuda.nvtx.range_pop",
+    "torch.no_grad", "contextlib.suppress",
+}  # fmt: skip
+_ASIDE_MODULES = ("time.", "math.", "logging.", "gc.", "warnings.")
 _READS = {
     "item",
     "size",
@@ -64,8 +67,10 @@ _REPORTS = {
 
 def is_movable(module: Module, statement: ir.Statement) -> bool:
     """Whether a statement is on the list: backward, scaler and optimizer calls, schedulers, reports and reads."""
-    if isinstance(statement, (ir.Function, ir.Class, ir.With, ir.While, ir.Match)):
+    if isinstance(statement, (ir.Function, ir.Class, ir.While, ir.Match)):
         return False
+    if isinstance(statement, ir.With) and not all(isinstance(item.context, ir.Call) for item in statement.items):
+        return False  # what is kept may be a region
     if isinstance(statement, ir.AugAssign) and statement.op not in _ELEMENTWISE:
         return False
     if not all(_value(module, value) for value in statement.values()):

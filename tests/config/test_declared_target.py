@@ -203,7 +203,9 @@ def test_declared(project: Write, name: str, text: str | bytes, origin: str, rec
         ("pytorch-lightning=1.9", None),
     ],
 )
-@pytest.mark.parametrize("name", ["environment.yml", "environment.yaml", "conda.yml", "conda.yaml", "env-gpu.yml"])
+@pytest.mark.parametrize(
+    "name", ["environment.yml", "environment.yaml", "conda.yml", "conda.yaml", "env-gpu.yml", "requirements.yml"]
+)
 def test_declared_to_conda(project: Write, name: str, entry: str, said: str | None) -> None:
     text = f"name: x\nchannels:\n  - pytorch=0.4\ndependencies:\n  - python=3.8\n\n  - {entry}\nx:\n  - pytorch=0.3\n"
     root = project({name: text, ".git/HEAD": ""})

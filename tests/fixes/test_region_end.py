@@ -304,3 +304,20 @@ def test_a_step_that_may_need_the_region_makes_the_fix_unsafe() -> None:
     assert "(of the same cause: AMP302 on line " in findings[0].message
     assert {each.fix.applicability for each in findings if each.fix} == {Applicability.UNSAFE}
     assert fix(indented(body)) == indented(body)
+
+
+def test_what_only_looks_aside_leaves_with_its_with() -> None:
+    body = (
+        'with torch.autocast("cuda"):\n'
+        "    loss = model(x)\n"
+        "    loss.backward()\n"
+        "    with warnings.catch_warnings():\n"
+        '        warnings.simplefilter("ignore")\n'
+        "        meter.append(loss.item())\n"
+    )
+    head = "import warnings\n"
+    text = head + indented(body)
+    assert "\n    with warnings.catch_warnings():\n" in fix(text)
+    assert fix(text).count("torch.autocast") == 1
+    kept = text.replace("warnings.catch_warnings()", "ctxs")  # it may be a region
+    assert "\n        with ctxs:\n" in fix(kept)

@@ -594,3 +594,37 @@ def test_in_float32_alone_no_step_is_skipped(tmp_path: Path, other: str, found: 
         assert len(marked(text, name)) == found
     else:
         assert len([each for each in check(text, filename=str(name)) if each.code == "AMP413"]) == found
+
+
+OPTIMIZER_ALONE = """\
+import torch
+
+class Steps:
+    def __init__(self, params, amp, folder):
+        self.optimizer = torch.optim.AdamW(params)
+        {load}
+        self.scaler = torch.amp.GradScaler("cuda", enabled=amp)
+
+    def step(self, loss):
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad()
+
+    def save(self, folder):
+        self._write(self.optimizer, folder / "optimizer.pt")
+
+    def _write(self, optimizer, path):
+        torch.save(optimizer.state_dict(), path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("load", "wanted"),
+    [('self.optimizer.load_state_dict(torch.load(folder / "optimizer.pt"))', ["AMP413"]), ("pass", [])],
+)
+def test_an_optimizers_state_in_a_file_of_its_own_is_a_checkpoint_where_it_is_loaded(
+    load: str, wanted: list[str]
+) -> None:
+    codes = [finding.code for finding in check(OPTIMIZER_ALONE.format(load=load), "steps.py")]
+    assert [code for code in codes if code == "AMP413"] == wanted

@@ -146,6 +146,7 @@ class Module(torch.nn.Module):
     ("between", "count"),
     [
         ("", 1),
+        ("        optimizer_state = opt.state_dict()\n        optim_cfg = start.copy()\n", 1),
         ("        opt = torch.optim.SGD(model.parameters(), lr=0.1)\n", 0),
         ("        model.load_state_dict(start)\n", 0),
     ],

@@ -264,3 +264,22 @@ def test_what_another_file_saves_and_loads_is_said_where_it_is_called(tmp_path: 
     (tmp_path / "main.py").write_text(MAIN)
     told = found(MAIN, str(tmp_path / "main.py"))
     assert [MAIN[each.start : each.end] for each in told] == ["load(args.resume, model, opt, scaler)"] * count
+
+
+@pytest.mark.parametrize(
+    ("line", "enabled", "wanted"),
+    [
+        ("from config import config", 'config["amp"]', True),
+        ("from project.settings import cfg", "cfg.train.amp", True),
+        ("import config", "config.USE_AMP", True),
+        ("from project.models import AMP_WORKS", "AMP_WORKS", False),
+    ],
+)
+def test_a_flag_of_imported_settings_may_differ_between_runs(line: str, enabled: str, wanted: bool) -> None:
+    findings = found(f"{line}\n{script(enabled=enabled)}")
+    assert bool(findings) is wanted
+
+
+def test_the_condition_of_an_empty_state_names_only_what_decides() -> None:
+    (finding,) = found(script(enabled='args.amp and device.type == "cuda"'))
+    assert "where `args.amp` is false, and" in finding.message

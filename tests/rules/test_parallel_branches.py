@@ -37,3 +37,11 @@ def test_a_clip_in_the_plain_arm_belongs_after_unscale_in_the_other() -> None:
 
 def test_a_clip_in_both_arms_is_right() -> None:
     assert not _disagreements("\n            scaler.unscale_(optimizer)" + CLIP, CLIP)
+
+
+def test_a_branch_without_the_scaler_may_skip_what_is_not_finite() -> None:
+    skip = "\n            if torch.isnan(loss):\n                print('skipped')\n                continue"
+    text = STEP.format(scaled="", plain=CLIP).replace("        else:", f"        else:{skip}")
+    assert [finding.code for finding in check(text, "train.py")] == ["AMP420"]
+    other = text.replace("print('skipped')", "optimizer.step()")
+    assert "AMP420" not in {finding.code for finding in check(other, "train.py")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,8 @@ _CHECKPOINT = {"torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.chec
 _TENSORS = ("torch.tensor", "torch.arange", "torch.full", "torch.as_tensor", "torch.from_numpy")
 # The keywords that give another operand.
 _OPERANDS = ("other", "target", "min", "max", "value", "mat2", "weight")
+# Methods of models that give what their layers do.
+_MAKES_FEATURES = re.compile(r"(forward|encode|extract|embed|project|get)_(\w+_)?\w*|forward$|encode$")
 _RECURRENT = ("LSTM", "GRU", "RNN")
 
 
@@ -102,8 +105,10 @@ class Calls:
         return UNKNOWN_KIND if unpacked else self._called(func, met)
 
     def _of_model(self, func: ir.Value, met: Met) -> Kind:
-        """What a call of something that may be a model gives."""
-        return self._likely_half(met) if is_model(self._module, func) else UNKNOWN_KIND
+        """What a call of something that may be a model, or of its method that makes features, gives."""
+        features = isinstance(func, ir.Attribute) and bool(_MAKES_FEATURES.match(func.attr))
+        model = func.base if isinstance(func, ir.Attribute) and features else func
+        return self._likely_half(met) if is_model(self._module, model) else UNKNOWN_KIND
 
     def _likely_half(self, met: Met) -> Kind:
         """What a model gives that is not in sight, or not understood: in a region likely half, as layers give it."""
@@ -215,7 +220,8 @@ class Calls:
             operands = met._replace(given=[met.given[0], first, met.given[1]])
         if name.endswith("_") and not name.endswith("__") and name[:-1] in SPELLINGS:
             return self._met.note(operands, name, base)
-        if (name in SPELLINGS or name in WITH_DIMENSION) and (base.is_tensor or name in _MULTIPLIES):
+        tensor = base.is_tensor or base.likely_half
+        if (name in SPELLINGS or name in WITH_DIMENSION) and (tensor or name in _MULTIPLIES):
             found = self._spelled(name, operands)
             how = SPELLINGS.get(name)
             views = how is not None and how.gives is Gives.FIRST and not is_listed(how.ops)

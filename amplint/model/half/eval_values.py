@@ -141,7 +141,8 @@ class Values:
         spelling = OPERATORS.get(op)
         if spelling is None:
             return WHOLE if any(each.what == "int" for each in kinds) else UNKNOWN_KIND
-        if spelling == "matmul" and not any(each.is_tensor for each in kinds) and not self._is_in_a_module(node):
+        tensors = any(kind.is_tensor or kind.likely_half for kind in kinds)
+        if spelling == "matmul" and not tensors and not self._is_in_a_module(node):
             return UNKNOWN_KIND
         if spelling == "div" and kinds[0].what == NUMBER:
             spelling = "reciprocal"  # that is how torch divides a number by a tensor

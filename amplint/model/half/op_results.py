@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from amplint.model.inference.tensor_types import (
     promoted,
     widest,
 )
+from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import SPELLINGS, Gives, Spelling
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _FLOATING = (HALF, FLOAT32)
+_FACTOR = re.compile(r"(?i)(^|_)(scale|temp|temperature|tau|factor)$")
 
 
 def result_of(module: Module, spelling: str, operands: Sequence[Given], place: AutocastContext) -> Kind:
@@ -50,7 +53,26 @@ def result_of(module: Module, spelling: str, operands: Sequence[Given], place: A
         for each in found[1:]:
             result = join(result, each)
         return result
-    return _own(module, how, kinds)
+    likely = _likely(how, operands)
+    return likely if likely is not None else _own(module, how, kinds)
+
+
+def _likely(how: Spelling, operands: Sequence[Given]) -> Kind | None:
+    """What an op gives of what is likely half, beside half tensors and numbers alone; None where it isn't of that.
+
+    A factor that is called one counts as a number: a learnt temperature has no dimensions, and doesn't promote.
+    """
+    tensors = [kind for value, kind in operands if kind.what not in (NUMBER, INT) and not _is_factor(value, kind)]
+    given = next((kind for kind in tensors if kind.likely_half), None)
+    keeps = how.gives in (Gives.PROMOTED, Gives.WIDEST, Gives.FIRST, Gives.FLOATING) or how.ops == ("norm",)
+    if given is None or not keeps:
+        return None
+    alike = all((kind.likely_half or kind.what == HALF) and kind.names == given.names for kind in tensors)
+    return given if alike else None
+
+
+def _is_factor(value: ir.Value | None, kind: Kind) -> bool:
+    return kind == UNKNOWN_KIND and value is not None and bool(_FACTOR.search(ir.last_name(value)))
 
 
 def _cast(module: Module, how: Spelling, cast: Cast | None, kinds: Sequence[Kind], place: AutocastContext) -> Kind:

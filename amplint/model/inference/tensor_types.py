@@ -89,6 +89,8 @@ def join(first: Kind, second: Kind) -> Kind:
             return Kind(first.what, items=tuple(map(join, first.items, second.items)))
         if first.what == MODULE:
             return Kind(MODULE, made=tuple(dict.fromkeys((*first.made, *second.made))))
+    if {first.what, second.what} <= {HALF, UNKNOWN} and first.names == second.names:
+        return first if first.likely_half else second  # one of them is likely half
     return A_TENSOR if first.is_tensor and second.is_tensor else UNKNOWN_KIND
 
 

@@ -34,6 +34,11 @@ _UPDATES = re.compile(r"update\s*\(")
 _VARIABLE = re.compile(r"\d+:\w+")
 _OWN = re.compile(rf"{_VARIABLE.pattern}|self\d+\.\w+")
 
+# Names of what belongs to an optimizer, and is none: `optimizer_state`, `optim_cfg`, `optimizer_grouped_parameters`.
+_OF_AN_OPTIMIZER = re.compile(
+    r"(?i)optim\w*_(states?|state_?dicts?|config|cfg|conf|options|settings|(grouped_)?param(eter)?s|kwargs|args|name|type|"
+    r"cls|class|path|file|lr|index|idx|id)$"
+)
 # The methods of an optimizer; an engine of a framework, which is stepped as well, has others.
 _OPTIMIZERS_OWN = {"add_param_group", "load_state_dict", "state_dict", "step", "zero_grad"}
 
@@ -123,14 +128,11 @@ class Objects(Keys):
             return None
         if self.is_optimizers(key):
             return key
-        last = ir.last_name(value)  # of an alias too
-        return key if _OPTIMIZER_NAME.search(last) and "sched" not in last.lower() else None
+        return key if _is_called_optimizer(ir.last_name(value)) else None  # of an alias too
 
     def is_optimizers(self, key: str) -> bool:
         """Whether a key is one of an optimizer, by how it is made, stepped or called."""
-        last = last_name(key)
-        named = bool(_OPTIMIZER_NAME.search(last)) and "sched" not in last.lower()
-        return named or key in self.optimizers or self.original(key) in self.optimizers
+        return _is_called_optimizer(last_name(key)) or key in self.optimizers or self.original(key) in self.optimizers
 
     def may_be_one(self, optimizer: str, other: str) -> bool:
         """Whether two keys of optimizers may name one object, going by how each is bound."""
@@ -390,6 +392,11 @@ def _is_loops(target: ir.Node | None) -> bool:
     while isinstance(up, ir.Sequence):
         up = up.parent
     return isinstance(up, ir.For)
+
+
+def _is_called_optimizer(name: str) -> bool:
+    """Whether a name is one of an optimizer."""
+    return bool(_OPTIMIZER_NAME.search(name)) and "sched" not in name.lower() and not _OF_AN_OPTIMIZER.search(name)
 
 
 def _is_optimizers_class(name: str) -> bool:

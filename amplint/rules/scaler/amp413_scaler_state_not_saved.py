@@ -1,9 +1,9 @@
 """A checkpoint holds the optimizer's state, but not the scaler's.
 
 ## What it does
-Finds `optimizer.state_dict()` in what is saved beside a model, where the scaler that steps this optimizer can be
-reached, and its own state is saved nowhere; and `optimizer.load_state_dict(...)` where the scaler's state is saved, but
-never loaded.
+Finds `optimizer.state_dict()` in what is saved beside a model, or where it is loaded from a file again, if the scaler
+that steps this optimizer can be reached, and its own state is saved nowhere; and `optimizer.load_state_dict(...)` where
+the scaler's state is saved, but never loaded.
 
 It is a note where nothing resumes from the checkpoint: no file of the programs that this one is a part of, by imports,
 loads an optimizer's state, or only that of other optimizers, under keys that this checkpoint lacks. Silent there for
@@ -232,10 +232,13 @@ def _is_another(module: Module, usage: ScalerUsage, optimizer: str, place: ir.No
 
 
 def _not_saved(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
+    is_loaded = bool(_loads(module, usage))  # what is loaded again is for a run that goes on, whatever is beside it
     entries = [
         (state, place)
         for state, place in _of_its_optimizers(module, usage, "state_dict")
-        if not asks(module, usage, state.call) and is_saved(module, state.call) and _beside_a_model(module, state.call)
+        if not asks(module, usage, state.call)
+        and is_saved(module, state.call)
+        and (is_loaded or _beside_a_model(module, state.call))
     ]
     if not entries:
         return

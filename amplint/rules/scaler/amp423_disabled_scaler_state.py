@@ -58,7 +58,7 @@ from amplint.model.syntax.queries import is_false
 from amplint.model.usage.mentions_of import near_definition, near_kept
 from amplint.registry.rule import Rule
 from amplint.rules.shared.checkpoints import State, slot_of, states
-from amplint.rules.shared.enabled_flags import said
+from amplint.rules.shared.enabled_flags import said, turning
 from amplint.rules.shared.other_runs import (
     Entry,
     entries,
@@ -125,7 +125,7 @@ def _of_another_run(module: Module, usage: ScalerUsage, load: State) -> tuple[ir
                 continue
             found = off_in_another_run(module, usage, save.call, load.call)
             if found is not None:
-                when = said(module, *found) or "where the scaler was off"
+                when = said(module, *found, turning(*found)) or "where the scaler was off"
                 return save.call, f"{when}, and a run that resumes from it with the scaler on raises here"
     return None
 

@@ -15,7 +15,7 @@ from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round, taken_from
-from amplint.model.syntax.ir import Assigned, Other
+from amplint.model.syntax.ir import Assigned, Imported, Other
 from amplint.model.syntax.nesting import loop_of, upwards
 from amplint.model.syntax.scopes import owner_class
 from amplint.rules.shared.scaler_usage import ScalerUsage, flags_in
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # What reads something that a run is given: the command line, a configuration, the environment, the machine.
 _READS = re.compile(r"(?i)pars|load|read|env|conf|args|opts?$|option|setup|get$|capab|supported")
 _OUTSIDE = {"os.environ", "sys.argv"}
+# What a file imports as its settings: `from config import cfg`.
+_SETTINGS = re.compile(r"(?i)(^|[._])(config|conf|cfg|args|opts?|options|flags|hparams|hyper_?params|settings)$")
 _CHECKPOINTS = re.compile(r"(?i)load|resume|restore|checkpoint|ckpt|ckp|latest")
 _IN_MEMORY = re.compile(r"io\.|tempfile\.")
 # What a `try` may wait for that a scaler doesn't raise where the state is empty.
@@ -212,6 +214,8 @@ def _of_name(module: Module, value: ir.Name, seen: set[int]) -> Iterator[bool | 
     for binding in reaching(module.names, value):
         if isinstance(binding, Assigned):
             yield from _sources(module, binding.value, seen)
+        elif isinstance(binding, Imported):
+            yield _SETTINGS.search(binding.name) is not None
         elif isinstance(binding, Other) and isinstance(binding.node, ir.Function):
             given = passed(module, binding.node, value.name)
             if not given:

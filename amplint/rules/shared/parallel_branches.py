@@ -11,6 +11,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
+from amplint.rules.shared.finite_checks import not_finite
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -113,6 +114,8 @@ class _Reader:
             inner = self.read(statement.body)
             return [*(f"with {self._text(item.context)}" for item in contexts), *inner]
         if isinstance(statement, ir.If) and statement.orelse is None:
+            if self._skips_bad_batch(statement):
+                return []  # as the scaler's step does
             before = set(self.does)
             inner = self.read(statement.then)
             self.may_do |= self.does.keys() - before
@@ -124,6 +127,14 @@ class _Reader:
         if any(statement.blocks()):
             return [self._text(statement)]
         return self._simple(statement, found)
+
+    def _skips_bad_batch(self, statement: ir.If) -> bool:
+        """Whether an `if` does nothing but skip the rest where a loss is not finite."""
+        *_, last = statement.then.statements
+        leaves = isinstance(last, ir.Return) or (isinstance(last, ir.Jump) and last.kind == "continue")
+        if not leaves or any(self._events.below(statement.then)):
+            return False
+        return bool(not_finite(self._module, statement.test, holds=True))
 
     def _simple(self, statement: ir.Statement, found: list[Event]) -> list[str]:
         rest: list[str] = []

@@ -111,9 +111,15 @@ def _is_refuted(module: Module, misuse: Misuse) -> bool:
 
 def _is_doubtful(misuse: Misuse) -> bool:
     """Whether an update comes too early only if one of the backwards before it is that of the gradients it meets, and
-    they may have another one."""
+    they may have another one.
+
+    No doubt where the update and the step that it comes before are in a loop over optimizers, without a backward: the
+    gradients of all of them were there before.
+    """
     kind, gradients = misuse.violation.kind, misuse.violation.gradients
-    backwards = (event.call for event in misuse.flow.events if event.kind == "backward")
+    backwards = [event.call for event in misuse.flow.events if event.kind == "backward"]
+    if kind is ViolationKind.UPDATE_BEFORE_USE and _is_of_a_loop_over_optimizers(misuse, backwards):
+        return False
     return (
         kind is ViolationKind.UPDATE_BEFORE_USE
         and gradients is None
@@ -121,6 +127,17 @@ def _is_doubtful(misuse: Misuse) -> bool:
             any(dominates(*pair) for pair in side_by_side(misuse.flow, backward, misuse.node)) for backward in backwards
         )
     )
+
+
+def _is_of_a_loop_over_optimizers(misuse: Misuse, backwards: list[ir.Value]) -> bool:
+    """Whether an update and the step that it comes before stand in one loop, in which nothing calls backward."""
+    flow, loop = misuse.flow, loop_of(misuse.node)
+    step = flow.node(misuse.violation.meets) if misuse.violation.meets else None
+
+    def is_inside(node: ir.Value) -> bool:
+        return any(loop in list(upwards(ir.statement_of(place))) for place in places(flow, node, misuse.node))
+
+    return loop is not None and step is not None and is_inside(step) and not any(map(is_inside, backwards))
 
 
 _NEGATED = {" is not None": " is None", " is None": " is not None", " == ": " != ", " != ": " == "}

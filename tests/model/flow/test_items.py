@@ -73,3 +73,44 @@ def test_a_loop_with_a_backward_for_each() -> None:
         "        scaler.scale(loss).backward()\n        for", "        for"
     )
     assert not {each.code for each in check(text)}
+
+
+MICRO_STEPS = """\
+import torch
+
+def train(model, optimizers, schedulers, loader, every):
+    scaler = torch.amp.GradScaler("cuda")
+    for number, x in enumerate(loader):
+        if number % every == 0:
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+        if number % every == every - 1:
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(x) / every
+            scaler.scale(loss).backward()
+            for optimizer, scheduler in zip(optimizers, schedulers):
+                {backward}
+                scaler.step(optimizer)
+                {inside}
+                scheduler.step()
+            {after}
+        else:
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(x) / every
+            scaler.scale(loss).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("backward", "inside", "after", "wanted"),
+    [
+        ("pass", "scaler.update()", "pass", {"AMP410"}),
+        ("pass", "pass", "scaler.update()", set()),
+        ("scaler.scale(optimizer.loss(x)).backward()", "scaler.update()", "pass", set()),
+    ],
+)
+def test_an_update_in_a_loop_over_optimizers_comes_too_early_for_the_next(
+    backward: str, inside: str, after: str, wanted: set[str]
+) -> None:
+    text = MICRO_STEPS.format(backward=backward, inside=inside, after=after)
+    assert {finding.code for finding in check(text)} & {"AMP410"} == wanted

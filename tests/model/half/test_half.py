@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amplint import check
 from amplint.model.half.analysis import half
 from amplint.model.half.observations import Seen
 from amplint.sources.source import Source
@@ -192,3 +193,37 @@ def test_whatever_is_composed_is_what_torch_gives(texts: list[str], low: str) ->
         for text, kind in zip(texts, kinds, strict=True):
             dtype = computed(text, names)
             assert dtype is None or agrees(kind, dtype), text
+
+
+OUT_OF_SIGHT = """\
+import torch
+import torch.nn.functional as F
+
+def train(model, images, texts, target, logit_scale, table):
+    model.train()
+    with torch.autocast("cuda", dtype=torch.float16):
+        first = {first}
+        second = model.encode_text(texts)
+    first = {after}
+    F.cross_entropy({logits}, target).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "after", "logits", "wanted"),
+    [
+        ("model(images)", "first", "first", True),
+        ("model.encode_image(images)", "first / first.norm(dim=-1, keepdim=True)", "first @ second.t()", True),
+        ("model.encode_image(images)", "first", "logit_scale * first @ second.t()", True),
+        ("model.encode_image(images)", "first.view(-1, 4)", "first * 2", True),
+        ("model.encode_image(images) if images else model(images)", "first", "first", True),
+        ("model.encode_image(images)", "first", "table * first", False),  # float32, for all that is seen
+        ("model.encode_image(images)", "first.float()", "first @ second.float().t()", False),
+        ("model.encode_image(images)", "first.log_softmax(1)", "first[0]", False),
+        ("model(images)", "first", "first.logits", False),
+        ("model.sample(images)", "first", "first", False),
+    ],
+)
+def test_what_a_model_out_of_sight_gives_is_likely_half(first: str, after: str, logits: str, wanted: bool) -> None:
+    text = OUT_OF_SIGHT.format(first=first, after=after, logits=logits)
+    assert [finding.code for finding in check(text, "train.py")] == ["AMP303"] * wanted
