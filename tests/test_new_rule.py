@@ -37,7 +37,9 @@ class Tree:
         """What a module of Python's prints; it has to end well."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         # In front of what is installed, which is the tree that was copied.
-        env |= {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
+        env |= {"PYTHONPATH": str(self.root), "NO_COLOR": "1"}
+        # What one of the commands compiles is there for the next, and outside of the copy.
+        env |= {"PYTHONPYCACHEPREFIX": str(self.root.with_name("compiled")), "PYTHONDONTWRITEBYTECODE": ""}
         command = [sys.executable, "-m", *arguments]
         done = subprocess.run(command, cwd=self.root, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"

@@ -83,35 +83,15 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser = check_parser()
     # What stands behind it is a path, and no reason.
     options = parser.parse_intermixed_args([f"{each}=" if each == "--add-noqa" else each for each in arguments])
-    if options.stdin_filename is not None:
-        if options.paths not in ([], ["-"]):
-            parser.error("--stdin-filename doesn't go with paths: it names what is read from standard input")
-        options.paths = ["-"]
-    if "-" in options.paths and len(options.paths) > 1:
-        parser.error("- (standard input) can't be combined with other paths")
-    if options.verify and (not options.fix or options.diff or "-" in options.paths):
-        parser.error("--verify goes with --fix, on files")
-    others = options.diff or options.verify or options.statistics or options.add_noqa is not None
-    others = others or options.write_baseline
-    if options.watch and (others or options.output_file is not None):
-        parser.error(
-            "--watch doesn't go with --diff, --verify, --statistics, --output-file, --add-noqa or --write-baseline"
-        )
-    if options.watch and "-" in options.paths:
-        parser.error("--watch goes with files")
+    _check_paths(parser, options)
+    if options.watch:
+        _check_watch(parser, options)
     if options.verify:
-        if options.docs:
-            parser.error("--verify doesn't go with --docs: no snippet can be run")
-        options.docs = False
+        _check_verify(parser, options)
     if options.output_file is not None:
-        if options.diff:
-            parser.error("--output-file doesn't go with --diff")
-        folder = os.path.dirname(options.output_file)
-        if not options.output_file or os.path.isdir(options.output_file) or not os.path.isdir(folder or "."):
-            parser.error(f"--output-file: {options.output_file!r} can't be a file")
+        _check_output_file(parser, options)
     if options.add_noqa is not None:
         _check_reason(parser, options)
-    options.stdin = options.paths == ["-"]
     if options.baseline == "":
         parser.error("--baseline: no file is named")
     if options.write_baseline and (options.baseline is None or options.diff or options.stdin):
@@ -119,6 +99,43 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     writes = options.fix or options.add_noqa is not None
     options.mode = Mode.DIFF if options.diff else Mode.FIX if writes else Mode.CHECK
     return options
+
+
+def _check_paths(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """See that what is read is files or standard input."""
+    if options.stdin_filename is not None:
+        if options.paths not in ([], ["-"]):
+            parser.error("--stdin-filename doesn't go with paths: it names what is read from standard input")
+        options.paths = ["-"]
+    if "-" in options.paths and len(options.paths) > 1:
+        parser.error("- (standard input) can't be combined with other paths")
+    options.stdin = options.paths == ["-"]
+
+
+def _check_verify(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    if not options.fix or options.diff or options.stdin:
+        parser.error("--verify goes with --fix, on files")
+    if options.docs:
+        parser.error("--verify doesn't go with --docs: no snippet can be run")
+    options.docs = False
+
+
+def _check_watch(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    others = (options.diff, options.verify, options.statistics, options.write_baseline)
+    if any(others) or options.add_noqa is not None or options.output_file is not None:
+        parser.error(
+            "--watch doesn't go with --diff, --verify, --statistics, --output-file, --add-noqa or --write-baseline"
+        )
+    if options.stdin:
+        parser.error("--watch goes with files")
+
+
+def _check_output_file(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    if options.diff:
+        parser.error("--output-file doesn't go with --diff")
+    folder = os.path.dirname(options.output_file)
+    if not options.output_file or os.path.isdir(options.output_file) or not os.path.isdir(folder or "."):
+        parser.error(f"--output-file: {options.output_file!r} can't be a file")
 
 
 def _check_reason(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
@@ -254,14 +271,18 @@ def _told(linted: Linted, options: argparse.Namespace) -> int:
     to = sys.stdout
     if options.mode is Mode.DIFF or (options.mode is Mode.FIX and options.stdin):
         to = sys.stderr
-        output = b"".join(outcome.output for outcome in outcomes)
-        if options.mode is Mode.DIFF and output and _colour(sys.stdout):
-            from amplint.report.formats.diff import painted  # noqa: PLC0415 - a program that reads it wants none
-
-            output = painted(output)
-        sys.stdout.buffer.write(output)
-        sys.stdout.buffer.flush()
+        _put_out(b"".join(outcome.output for outcome in outcomes), options)
     return report.code if _tell(report, to, options) else FAILED
+
+
+def _put_out(output: bytes, options: argparse.Namespace) -> None:
+    """Write a diff, or the fixed text of what was read from standard input."""
+    if options.mode is Mode.DIFF and output and _colour(sys.stdout):
+        from amplint.report.formats.diff import painted  # noqa: PLC0415 - a program that reads it wants none
+
+        output = painted(output)
+    sys.stdout.buffer.write(output)
+    sys.stdout.buffer.flush()
 
 
 def _report(linted: Linted, options: argparse.Namespace) -> Report:
@@ -271,16 +292,20 @@ def _report(linted: Linted, options: argparse.Namespace) -> Report:
     results = tuple(outcome.result for outcome in outcomes if outcome.result)
     internal = [each.message for result in results for each in result.findings if each.code == "AMP000"]
     fixed = sum(outcome.fixed for outcome in outcomes)
-    found = any(outcome.output for outcome in outcomes) if options.mode is Mode.DIFF else bool(results)
-    code = CLEAN
-    if errors or internal:
-        code = FAILED
-    elif (found or (fixed and options.exit_non_zero_on_fix)) and not options.exit_zero:
-        code = FOUND
+    code = FAILED if errors or internal else FOUND if _fails(outcomes, options) else CLEAN
     if options.mode is Mode.DIFF:  # which shows no findings
         errors += internal
     comments = tuple(outcome.comments for outcome in outcomes if outcome.comments)
     return Report(results, fixed, tuple(dict.fromkeys(errors)), code, comments, linted.held)
+
+
+def _fails(outcomes: Sequence[Outcome], options: argparse.Namespace) -> bool:
+    """Whether what was found makes the run fail; with --diff what would have been fixed."""
+    if options.exit_zero:
+        return False
+    if options.exit_non_zero_on_fix and any(outcome.fixed for outcome in outcomes):
+        return True
+    return any(outcome.output if options.mode is Mode.DIFF else outcome.result for outcome in outcomes)
 
 
 def _tell(report: Report, to: TextIO, options: argparse.Namespace) -> bool:

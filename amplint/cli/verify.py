@@ -29,7 +29,7 @@ from amplint.verify.fixtures.run import MEMORY, TIMEOUT, CannotRun, Row, verify
 from amplint.verify.steps import output as steps
 from amplint.verify.steps.confirm import Confirmation
 from amplint.verify.steps.verdict import MISBEHAVES, NOT_CHECKABLE
-from amplint.verify.steps.verify import Checked, Limits, Verifier
+from amplint.verify.steps.verify import Checked, Limits, StepRow, Verifier
 
 _DESCRIPTION = """\
 Check the AMP training steps of a program on real tensors, as they are and with amplint's fixes. Nothing of the program
@@ -49,6 +49,49 @@ after the fixes; 1 something is or does; 2 not all could be checked, whatever th
 
 def run_verify(arguments: list[str]) -> int:
     """Verify what `arguments` name, print what was found and return the exit code."""
+    options = _parser().parse_intermixed_args(arguments)
+    fixtures = [path for path in options.paths if options.run and has_fixtures(path)]
+    code = [path for path in options.paths if path not in fixtures]
+    try:
+        rows = _fixtures(fixtures, options) if fixtures else []
+        checked, errors = _code(code, options) if code else ({}, [])
+    except (NotAFixture, CannotRun) as error:
+        print(f"amplint: error: {visible(str(error))}", file=sys.stderr)
+        return 2
+    finally:
+        say("")
+    if options.verbose:
+        start = overrides(options, docs=False).start
+        sys.stderr.writelines(f"{visible(line)}\n" for line in steps.looked_at(checked, start))
+    for error_line in errors:
+        print(f"amplint: error: {visible(error_line)}", file=sys.stderr)
+    found = [row for of_file in checked.values() for row in of_file.rows]
+    if options.output_format == "json":
+        objects = [*proofs.as_json(rows), *steps.as_json(found)]
+        sys.stdout.write(json.dumps(objects, indent=2, allow_nan=False) + "\n")
+    else:
+        width = shutil.get_terminal_size((160, 24)).columns
+        tables = proofs.as_table(rows, width) if fixtures else ""
+        tables += _tables(checked, found, width, options, len(errors)) if code else ""
+        sys.stdout.write("\n".join(map(visible, tables.split("\n"))))
+    return 2 if errors else _exit_code(rows, found)
+
+
+def _tables(
+    checked: dict[str, Checked], found: Sequence[StepRow], width: int, options: argparse.Namespace, failed: int
+) -> str:
+    return steps.as_tables(found, min(width, 160), explain=options.explain, files=checked.values(), failed=failed)
+
+
+def _exit_code(rows: Sequence[Row], found: Sequence[StepRow]) -> int:
+    """What the verdicts on fixtures and steps come to."""
+    verdicts = {row.verdict for row in found}
+    if NOT_CHECKABLE in verdicts:
+        return 2
+    return int(any(row.verdict == REFUTED for row in rows) or bool(verdicts & {REFUTED, MISBEHAVES}))
+
+
+def _parser() -> Parser:
     command = Parser(prog="amplint verify", description=_DESCRIPTION, epilog=_EPILOG)
     add = command.add_argument
     add("paths", nargs="+", metavar="PATH", help="file or folder of training code, or of fixtures")
@@ -61,38 +104,7 @@ def run_verify(arguments: list[str]) -> int:
     add("--memory", type=_size, default=MEMORY, metavar="MIB", help="for each half, beyond torch's [default: 2048]")
     add("--output-format", choices=("text", "json"), default="text", help="[default: text]")
     add_settings(command, device=False)
-    options = command.parse_intermixed_args(arguments)
-    fixtures = [path for path in options.paths if options.run and has_fixtures(path)]
-    code = [path for path in options.paths if path not in fixtures]
-    try:
-        rows = _fixtures(fixtures, options) if fixtures else []
-        checked, errors = _code(code, options) if code else ({}, [])
-    except (NotAFixture, CannotRun) as error:
-        print(f"amplint: error: {visible(str(error))}", file=sys.stderr)
-        return 2
-    finally:
-        say("")
-    found = [row for each in checked.values() for row in each.rows]
-    if options.verbose:
-        sys.stderr.writelines(
-            f"{visible(line)}\n" for line in steps.looked_at(checked, overrides(options, docs=False).start)
-        )
-    for each in errors:
-        print(f"amplint: error: {visible(each)}", file=sys.stderr)
-    if options.output_format == "json":
-        objects = [*proofs.as_json(rows), *steps.as_json(found)]
-        sys.stdout.write(json.dumps(objects, indent=2, allow_nan=False) + "\n")
-    else:
-        width = shutil.get_terminal_size((160, 24)).columns
-        tables = proofs.as_table(rows, width) if fixtures else ""
-        if code:
-            files = checked.values()
-            tables += steps.as_tables(found, min(width, 160), explain=options.explain, files=files, failed=len(errors))
-        sys.stdout.write("\n".join(map(visible, tables.split("\n"))))
-    if errors or any(row.verdict == NOT_CHECKABLE for row in found):
-        return 2
-    wrong = any(row.verdict == REFUTED for row in rows) or any(row.verdict in (REFUTED, MISBEHAVES) for row in found)
-    return 1 if wrong else 0
+    return command
 
 
 def _fixtures(paths: Sequence[str], options: argparse.Namespace) -> list[Row]:

@@ -131,21 +131,26 @@ def _next(found: Found, files: Sequence[Linted]) -> list[str]:
     """The commands to run now."""
     if not any(each.message.codes for each in found.hits):
         return []
-    able = [each for each in files if not each.problem]
-    wrong = [each for each in able if each.found]
-    if able and not wrong:
+    able = [file for file in files if not file.problem]
+    wrong = [file for file in able if file.found]
+    if wrong:
+        return _next_in(wrong)
+    if able:
         return ["amplint check .  (the cause may stand in another file)"]
-    off = sorted({code for each in wrong for code in each.found if not all_rules()[code].default})
+    places = [place_of(list(hit.stack)) for hit in found.hits if hit.message.codes]
+    theirs = dict.fromkeys(shlex.quote(place.path) for place in places if place and not place.is_theirs)
+    return [f"amplint check {' '.join(theirs) or 'FILE'}"]
+
+
+def _next_in(wrong: Sequence[Linted]) -> list[str]:
+    """The commands for files in which something is found."""
+    off = sorted({code for file in wrong for code in file.found if not all_rules()[code].default})
     more = f" --extend-select {','.join(off)}" if off else ""
-    if not wrong:
-        places = [place_of(list(each.stack)) for each in found.hits if each.message.codes]
-        theirs = dict.fromkeys(shlex.quote(each.path) for each in places if each and not each.is_theirs)
-        return [f"amplint check {' '.join(theirs) or 'FILE'}"]
-    names = " ".join(shlex.quote(each.path) for each in wrong)
-    found_there = [place for each in wrong for place in _report(each).places()]
+    names = " ".join(shlex.quote(file.path) for file in wrong)
+    places = [place for file in wrong for place in _report(file).places()]
     commands = [f"amplint check{more} {names}"]
-    if any(each.fixable or each.hidden for each in found_there):
-        unsafe = "" if any(each.fixable for each in found_there) else " --unsafe-fixes"
+    if any(place.fixable or place.hidden for place in places):
+        unsafe = "" if any(place.fixable for place in places) else " --unsafe-fixes"
         commands.append(f"amplint check{more} --diff{unsafe} {names}")
     return commands
 

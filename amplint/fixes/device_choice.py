@@ -35,14 +35,7 @@ def choose(module: Module, at: ir.Node) -> Choice | None:
 
     Where the file shows none at all, it is the one that the project's configuration says. None: that neither.
     """
-    literals: set[str] = set()
-    written: list[ir.Value] = []
-    for region in regions(module):
-        found = region_devices(module, region)
-        literals |= {each.type for each in found if each.type}
-        given = region.device_type
-        if given is not None and not isinstance(given, ir.Constant) and not is_old_first(module, given):
-            written.append(given)
+    literals, written = _of_regions(module)
     shown = evidence(module)
     if len(literals) == 1 and not written:
         literal = literals.pop()
@@ -51,20 +44,42 @@ def choose(module: Module, at: ir.Node) -> Choice | None:
         return Choice(f'"{literal}"', Applicability.SAFE if agreed else Applicability.UNSAFE)
     if not written and not literals and shown.types == {"cuda"} and not shown.chosen:
         return Choice('"cuda"', Applicability.SAFE)
-    names = [each for each in written if isinstance(each, (ir.Name, ir.Attribute))]
-    texts = (
-        *(as_device_type(module, value, at) or _as_written(module, value, at) for value in names),
-        *(as_device_type(module, value, at) for value in (*written, *shown.chosen)),
-        *(_as_written(module, value, at) for value in written),
-    )
-    chosen = next((each for each in texts if each is not None), None)
+    chosen = _chosen(module, written, [*shown.chosen], at)
     if chosen is not None:
         return Choice(chosen, Applicability.UNSAFE)
-    if module.device is not None and not (written or literals or shown.places or shown.chosen):
-        # What names no device is for cuda; another one makes a difference, in a file that may be the exception.
-        safe = module.device == "cuda"
-        return Choice(f'"{module.device}"', Applicability.SAFE if safe else Applicability.UNSAFE)
-    return None
+    return _configured(module) if not (written or literals or shown.places or shown.chosen) else None
+
+
+def _configured(module: Module) -> Choice | None:
+    """The device of the project, for a file that names none."""
+    if module.device is None:
+        return None
+    # What names no device is for cuda; another one makes a difference, in a file that may be the exception.
+    safe = module.device == "cuda"
+    return Choice(f'"{module.device}"', Applicability.SAFE if safe else Applicability.UNSAFE)
+
+
+def _of_regions(module: Module) -> tuple[set[str], list[ir.Value]]:
+    """The types of device that regions are for, and the values that they are given as one."""
+    literals: set[str] = set()
+    written: list[ir.Value] = []
+    for region in regions(module):
+        literals |= {device.type for device in region_devices(module, region) if device.type}
+        given = region.device_type
+        if given is not None and not isinstance(given, ir.Constant) and not is_old_first(module, given):
+            written.append(given)
+    return literals, written
+
+
+def _chosen(module: Module, written: list[ir.Value], evident: list[ir.Value], at: ir.Node) -> str | None:
+    """The text of a device that the code chooses: by a name that regions are given, or else in some other way."""
+    names = [value for value in written if isinstance(value, (ir.Name, ir.Attribute))]
+    texts = (
+        *(as_device_type(module, value, at) or _as_written(module, value, at) for value in names),
+        *(as_device_type(module, value, at) for value in (*written, *evident)),
+        *(_as_written(module, value, at) for value in written),
+    )
+    return next((text for text in texts if text is not None), None)
 
 
 def as_device_type(module: Module, value: ir.Value, at: ir.Node) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Edit
@@ -23,19 +24,34 @@ def rewrite_from_import(
     """
     homes = {home for home, _ in moved.values()}
     if len(moved) == len(statement.aliases) and len(homes) == 1:
-        edits = [Edit(*module.layout.import_module(statement), homes.pop())]
-        for alias in statement.aliases:
-            legacy = moved[id(alias)][1]
-            if alias.name != legacy.name:
-                start = module.layout.span(alias)[0]
-                edits.append(Edit(start, start + len(alias.name), legacy.name))
-        return edits
+        renamed = (edit for alias in statement.aliases for edit in _renamed(module, alias, moved))
+        return [Edit(*module.layout.import_module(statement), homes.pop()), *renamed]
+    # torch's own functions are renamed in place.
+    stay = [alias for alias in statement.aliases if id(alias) in moved and moved[id(alias)][0] == statement.module]
+    gone = [alias for alias in statement.aliases if id(alias) in moved and alias not in stay]
+    return [
+        *_imported_anew(module, statement, moved, sorted(homes - {statement.module})),
+        *(edit for alias in stay for edit in _renamed(module, alias, moved)),
+        *_without(module, statement, gone),
+    ]
+
+
+def _renamed(module: Module, alias: ir.Alias, moved: dict[int, tuple[str, Legacy]]) -> Iterator[Edit]:
+    """The edit of an alias that has another name at its new home."""
+    legacy = moved[id(alias)][1]
+    if alias.name != legacy.name:
+        start = module.layout.span(alias)[0]
+        yield Edit(start, start + len(alias.name), legacy.name)
+
+
+def _imported_anew(
+    module: Module, statement: ir.Import, moved: dict[int, tuple[str, Legacy]], homes: list[str]
+) -> list[Edit]:
+    """What imports names from their new homes: they join an import above the statement, or get one before it."""
     edits = []
     lines = []
-    for home in sorted(homes):
+    for home in homes:
         names = [_alias_text(alias, moved) for alias in statement.aliases if moved.get(id(alias), ("",))[0] == home]
-        if home == statement.module:
-            continue  # torch's own functions are renamed in place
         existing = _existing(module, statement, home)
         if existing is not None:
             edits.append(insert(module.layout.span(existing.aliases[-1])[1], "".join(f", {name}" for name in names)))
@@ -45,14 +61,6 @@ def rewrite_from_import(
         indent = indentation(module, statement)
         separator = "; " if indent is None else module.source.newline + indent
         edits.append(insert(module.span(statement)[0], "".join(line + separator for line in lines)))
-    for alias in statement.aliases:
-        if id(alias) in moved:
-            home, legacy = moved[id(alias)]
-            if home == statement.module:
-                start = module.layout.span(alias)[0]
-                edits.append(Edit(start, start + len(alias.name), legacy.name))
-    gone = [alias for alias in statement.aliases if id(alias) in moved and moved[id(alias)][0] != statement.module]
-    edits += _without(module, statement, gone)
     return edits
 
 

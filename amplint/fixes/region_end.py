@@ -47,12 +47,8 @@ def end_region(
     if runs is None:
         return Refused("what stands with it in one statement belongs to the region")
     outer, inner = indentation(module, region), indentation(module, body[0])
-    if (
-        outer is None
-        or inner is None
-        or not inner.startswith(outer)
-        or any(indentation(module, s) is None for s in body)
-    ):
+    alone = all(indentation(module, statement) is not None for statement in body)
+    if outer is None or inner is None or not inner.startswith(outer) or not alone:
         return Refused("the region shares a line with other code")
     unit = inner.removeprefix(outer)
     if len(region.items) > 1:
@@ -61,16 +57,9 @@ def end_region(
         return _split_items(module, region, item, runs[0][0], unit, safe=safe)
     header = _header(module, region)
     reopened = runs[-1][1] < len(body) or len(runs) > 1
-    if header is None and (reopened or runs[0][0] == 0):
-        return Refused("a comment or a line break in the `with` line would be lost or doubled")
-    if reopened and not _is_repeatable(module, region):
-        return Refused("the `with` line says something else where the region would be opened again")
-    if item.target is not None and runs[0][0] == 0:
-        return Refused("the name that the `with` binds would be missing")
-    edits = []
-    if runs[0][0] == 0:
-        start = module.span(region)[0]
-        edits.append(Edit(line_start(module, start), line_end(module, start), ""))
+    if (reason := _why_header_stays(module, region, item, reopened=reopened, goes=runs[0][0] == 0)) is not None:
+        return Refused(reason)
+    edits = [_without_header(module, region)] if runs[0][0] == 0 else []
     for first, stop in runs:
         stretch = _tail_start(module, region, first), _end(module, body[stop - 1])
         edits += shift(module, stretch, inner, unit, outward=True)
@@ -78,6 +67,23 @@ def end_region(
             edits.append(insert(_tail_start(module, region, stop), f"{outer}{header}{module.source.newline}"))
     title = "End the region before it" + (", and open another one behind it" if reopened else "")
     return Fix(_applicability(safe), title, tuple(sorted(edits)))
+
+
+def _without_header(module: Module, region: ir.With) -> Edit:
+    """The edit that takes the `with` line away."""
+    start = module.span(region)[0]
+    return Edit(line_start(module, start), line_end(module, start), "")
+
+
+def _why_header_stays(module: Module, region: ir.With, item: ir.Item, *, reopened: bool, goes: bool) -> str | None:
+    """Why the `with` line can't be written again behind what leaves, where that is needed, or go from its place."""
+    if _header(module, region) is None and (reopened or goes):
+        return "a comment or a line break in the `with` line would be lost or doubled"
+    if reopened and not _is_repeatable(module, region):
+        return "the `with` line says something else where the region would be opened again"
+    if item.target is not None and goes:
+        return "the name that the `with` binds would be missing"
+    return None
 
 
 def extend_region(module: Module, region: ir.With, last: ir.Statement) -> Fix | Refused:
@@ -113,8 +119,8 @@ def begin_region_at(module: Module, region: ir.With, first: ir.Statement) -> Fix
         or objects(module).names_in(region.items[0].context) & bound
     ):
         return Refused("the `with` line says something else further up")
-    start, at = line_start(module, module.span(first)[0]), module.span(region)[0]
-    own = Edit(line_start(module, at), line_end(module, at), "")
+    start = line_start(module, module.span(first)[0])
+    own = _without_header(module, region)
     moved = insert(start, f"{outer}{header}{module.source.newline}")
     edits = shift(module, (start, own.start), outer, inner.removeprefix(outer), outward=False)
     return Fix(Applicability.UNSAFE, "Begin the region before it", (moved, *edits, own))

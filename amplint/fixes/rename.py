@@ -98,24 +98,30 @@ class Renames:
         modern = self._modern_of(f"{legacy.module}.{legacy.name}")
         read: set[int] = set()
         for value in references:
-            kind, binding, statement = self._origin(value)
             if isinstance(value, ir.Name):
-                read |= {id(each.alias) for each in module.names.bindings(value) if isinstance(each, Imported)}
-            if (isinstance(value, ir.Name) and value.bound) or _is_stored(module, value):
-                continue
-            if isinstance(value, ir.Name) and self._from_guarded(value, legacy, modern):
-                continue
-            names = module.names.of(value)
-            if names & _NEW or guarded(module.names, value, modern):
-                continue
-            rewrite = self._refusal(legacy, names, value) or rewrite_use(module, legacy, value)
-            if is_class_test(module, value) and modern:
-                rewrite = Rewrite("the file tells old and new apart here")
-            yield Use(legacy, value, kind, binding, statement, rewrite, value.id, not only_named(value, legacy, modern))
+                bound = module.names.bindings(value)
+                read |= {id(binding.alias) for binding in bound if isinstance(binding, Imported)}
+            if self._is_old(value, legacy, modern):
+                yield self._use(value, legacy, modern)
         for binding in imports:
             if id(binding.alias) not in read and not guarded(module.names, binding.statement, modern):
                 refusal = "it is imported and not used here, so it may be another file's import"
                 yield Use(legacy, None, "name", binding, binding.statement, Rewrite(refusal), binding.statement.id)
+
+    def _is_old(self, value: ir.Value, legacy: Legacy, modern: list[ir.Node]) -> bool:
+        """Whether a reference to an old name is a use of it: nothing is stored there, and the new one may be there."""
+        if isinstance(value, ir.Name) and (value.bound or self._from_guarded(value, legacy, modern)):
+            return False
+        names = self.module.names
+        return not (_is_stored(self.module, value) or names.of(value) & _NEW or guarded(names, value, modern))
+
+    def _use(self, value: ir.Value, legacy: Legacy, modern: list[ir.Node]) -> Use:
+        names = self.module.names.of(value)
+        rewrite = self._refusal(legacy, names, value) or rewrite_use(self.module, legacy, value)
+        if is_class_test(self.module, value) and modern:
+            rewrite = Rewrite("the file tells old and new apart here")
+        reported = not only_named(value, legacy, modern)
+        return Use(legacy, value, *self._origin(value), rewrite, value.id, reported)
 
     def _modern_of(self, new: str) -> list[ir.Node]:
         """Where the file reads, imports or asks for a new name."""
@@ -272,20 +278,7 @@ class Renames:
         return self._fixes[use.group]
 
     def _make_fix(self, use: Use) -> Fix | None:
-        if use.kind == "name":
-            together = [
-                each
-                for each in self.uses
-                if each.statement is use.statement and each.kind == "name" and self._goes(each)
-            ]
-        elif use.kind == "module":
-            together = [each for each in self.uses if each.binding is use.binding and self._goes(each)]
-        elif use.kind == "chain" and use.statement is not None and use.statement.aliases[0].name in LEGACY_MODULES:
-            together = [each for each in self.uses if each.statement is use.statement and self._goes(each)]
-        else:
-            together = [use]
-        groups = {each.group for each in together}
-        together += [each for each in self.uses if each.group in groups and each not in together]
+        together = self._together(use)
         edits = [edit for each in together for edit in (*self._name_edits(each), *each.rewrite.edits)]
         imported = self._import_edits(use, together)
         if imported is None:
@@ -297,6 +290,23 @@ class Renames:
         title = f"Replace `{use.legacy.old}` by `{self._path(use.legacy)}`" + (f" ({doubts[0]})" if doubts else "")
         applicability = Applicability.UNSAFE if doubts else Applicability.SAFE
         return Fix(applicability, title, tuple(sorted(set(edits))))
+
+    def _together(self, use: Use) -> list[Use]:
+        """The uses that are renamed with one: those that share its import, and those of the same groups."""
+        sharing = self._sharing(use)
+        together = [other for other in sharing if self._goes(other)] if sharing is not None else [use]
+        groups = {other.group for other in together}
+        return together + [other for other in self.uses if other.group in groups and other not in together]
+
+    def _sharing(self, use: Use) -> list[Use] | None:
+        """The uses that share a use's import, itself among them; None where that stays whatever they become."""
+        if use.kind == "module":
+            return [other for other in self.uses if other.binding is use.binding]
+        of_statement = [other for other in self.uses if other.statement is use.statement]
+        if use.kind == "name":
+            return [other for other in of_statement if other.kind == "name"]
+        of_module = use.statement is not None and use.statement.aliases[0].name in LEGACY_MODULES
+        return of_statement if use.kind == "chain" and of_module else None
 
     def _only_reads(self, use: Use) -> bool:
         """Whether nothing reads the module that the import binds but old names that can all be renamed."""

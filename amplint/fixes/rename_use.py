@@ -43,21 +43,22 @@ def rewrite_use(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
         return Rewrite() if parent.attr != "__init__" else _base_init(module, legacy, parent)
     if isinstance(parent, ir.Class):
         return _base(module, legacy, parent)
-    if (
-        isinstance(parent, ir.Call)
-        and "functools.partial" in module.names.of(parent.func)
-        and parent.args[0].value is value
-    ):
+    if isinstance(parent, ir.Call) and _is_partial(module, parent, value):
         return _partial(module, legacy, parent)
-    if (
-        isinstance(parent, ir.Assign)
-        and parent.annotation is None
-        and all(isinstance(t, ir.Name) for t in parent.targets)
-    ):
+    if isinstance(parent, ir.Assign) and _only_names_it(parent):
         return Rewrite() if _alias_is_read(module, parent) else Rewrite("it is bound to a name that is not used here")
     if isinstance(parent, ir.With):
         return Rewrite("`with` takes an object of it, and raises TypeError for the class: call it")
     return Rewrite("it is handed on to where amplint can't see the call")
+
+
+def _is_partial(module: Module, call: ir.Call, of: ir.Value) -> bool:
+    return "functools.partial" in module.names.of(call.func) and call.args[0].value is of
+
+
+def _only_names_it(assign: ir.Assign) -> bool:
+    """Whether an assignment gives its value a name, or several."""
+    return assign.annotation is None and all(isinstance(target, ir.Name) for target in assign.targets)
 
 
 def in_fstring(value: ir.Value) -> bool:

@@ -25,6 +25,12 @@ def _found(report: Report) -> str:
         text = f"Found {_count(left, 'error')}.\n"
     else:
         return "" if report.errors or (report.held and report.held.written) else "All checks passed!\n"
+    return text + _what_next(report)
+
+
+def _what_next(report: Report) -> str:
+    """How many findings can be fixed and tried, with which commands; empty where none can."""
+    left = len(report.findings)
     fixable = sum(place.fixable for place in report.places())
     hidden = sum(place.hidden for place in report.places())
     said = []
@@ -36,7 +42,7 @@ def _found(report: Report) -> str:
     if shown := _shown(report):
         which = f"{shown} of them" if shown != left else "it" if left == 1 else "them"
         said.append(f"`amplint verify FILE` tries {which} on real tensors")
-    return text + (f"{'[*] ' * bool(fixable)}{'; '.join(said)}.\n" if said else "")
+    return f"{'[*] ' * bool(fixable)}{'; '.join(said)}.\n" if said else ""
 
 
 def _shown(report: Report) -> int:

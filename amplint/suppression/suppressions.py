@@ -46,26 +46,29 @@ class Suppressions:
         """The findings that no comment silences, without the fixes that would change what comments keep as it is."""
         left: list[Finding] = []
         reaching: dict[tuple[Edit, ...], str] = {}
-        for each in findings:
-            reached = self._reached(each.code, each.fix) if each.fix else []
-            if each.fix and reached:
-                reaching[each.fix.edits] = "it would change lines on which amplint is off"
-            silenced = self._silenced(each)
-            if silenced and each.fix and each.fix.edits:
+        for finding in findings:
+            reached = self._reached(finding.code, finding.fix) if finding.fix else []
+            if finding.fix and reached:
+                reaching[finding.fix.edits] = "it would change lines on which amplint is off"
+            if not self._silenced(finding):
+                self._used.update(part.code for part in reached if part.covers(finding.code))
+                left.append(finding)
+            elif finding.fix and finding.fix.edits:
                 # It belongs to others too, as the fix of an import does to all that is imported.
-                at = self._source.named(each.start)
-                reaching.setdefault(each.fix.edits, f"it would also change {at}, where a comment silences {each.code}")
-            if not silenced:
-                self._used.update(part.code for part in reached if part.covers(each.code))
-                left.append(each)
-        for each in left if self.directives else ():
-            if each.fix and each.code != UNUSED:
-                for start, codes in self._protected(each, each.fix):
-                    self._used.update(codes)
-                    named = " and ".join(dict.fromkeys(code.text for code in codes)) or each.code
-                    why = f"it would change {self._source.named(start)}, where a comment silences {named}"
-                    reaching.setdefault(each.fix.edits, why)
+                at = f"{self._source.named(finding.start)}, where a comment silences {finding.code}"
+                reaching.setdefault(finding.fix.edits, f"it would also change {at}")
+        for finding in left if self.directives else ():
+            if finding.fix and finding.code != UNUSED:
+                self._protect(finding, finding.fix, reaching)
         return withhold(left, reaching)
+
+    def _protect(self, finding: Finding, fix: Fix, reaching: dict[tuple[Edit, ...], str]) -> None:
+        """Add to `reaching` why a fix is kept away, if it changes what is to stay as it is."""
+        for start, codes in self._protected(finding, fix):
+            self._used.update(codes)
+            named = " and ".join(dict.fromkeys(code.text for code in codes)) or finding.code
+            why = f"it would change {self._source.named(start)}, where a comment silences {named}"
+            reaching.setdefault(fix.edits, why)
 
     def _protected(self, finding: Finding, fix: Fix) -> Iterator[tuple[int, list[Code]]]:
         """Where a fix changes what is written, although a comment there silences its rule."""
@@ -101,13 +104,14 @@ class Suppressions:
             named = [code for code in each.codes if _names(code.text, finding.code)]
             self._used.update(named)
             silenced = silenced or (counts and bool(named))
-        if finding.code != _UNREADABLE:
-            for prefix, parts in self._parts.items():
-                for part in parts if _names(prefix, finding.code) else ():
-                    if row in part.rows and part.covers(finding.code):
-                        self._used.add(part.code)
-                        silenced = True
-        return silenced
+        return (finding.code != _UNREADABLE and self._is_off(row, finding.code)) or silenced
+
+    def _is_off(self, row: int, code: str) -> bool:
+        """Whether a rule is off on a line; all that says so is used."""
+        ranges = (part for prefix, parts in self._parts.items() if _names(prefix, code) for part in parts)
+        codes = [part.code for part in ranges if row in part.rows and part.covers(code)]
+        self._used.update(codes)
+        return bool(codes)
 
     def _reached(self, code: str, fix: Fix) -> list[Range]:
         """What is off that a fix of the rule `code` would change, or of which it would change how far it is off."""
@@ -129,21 +133,26 @@ class Suppressions:
         A code is judged if all rules that it stands for are among those `decided`: run on this file, to the end. An
         `off` without codes stands for those that are on by default.
         """
-        for each in self.directives if names_codes(self._small.encode("utf-8", "replace")) else ():
-            if each.kind == "ignore-file" or each.codes is None or any(code.text == UNUSED for code in each.codes):
+        for directive in self.directives if names_codes(self._small.encode("utf-8", "replace")) else ():
+            codes = directive.codes
+            if directive.kind == "ignore-file" or codes is None or any(code.text == UNUSED for code in codes):
                 continue
-            if each.kind in _SWITCHES and not each.alone:
-                yield self._finding(each, f"`{each.kind}` has to stand on a line of its own", ())
-            elif not each.codes:
-                yield self._finding(each, "it names no rule", (self._removal(each, []),))
-            elif each.kind == "on":
-                if idle := [code for code in each.codes if not self._ranges.ended[code]]:
-                    names = " or ".join(code.text for code in idle)
-                    message = f"{names} is not off here" if names else "nothing is off here"
-                    yield self._finding(each, message, (self._removal(each, idle),))
-            elif idle := [code for code in each.codes if self._idle(each, code, decided)]:
-                edits = self._removal(each, idle), *self._ends(idle)
-                yield self._finding(each, _message(idle), edits)
+            if directive.kind in _SWITCHES and not directive.alone:
+                yield self._finding(directive, f"`{directive.kind}` has to stand on a line of its own", ())
+            elif not codes:
+                yield self._finding(directive, "it names no rule", (self._removal(directive, []),))
+            elif directive.kind == "on":
+                yield from self._ends_nothing(directive, codes)
+            elif idle := [code for code in codes if self._idle(directive, code, decided)]:
+                edits = self._removal(directive, idle), *self._ends(idle)
+                yield self._finding(directive, _message(idle), edits)
+
+    def _ends_nothing(self, directive: Directive, codes: Iterable[Code]) -> Iterator[Finding]:
+        """AMP002 for those of an `on`'s codes that are not off where it stands."""
+        if idle := [code for code in codes if not self._ranges.ended[code]]:
+            names = " or ".join(code.text for code in idle)
+            message = f"{names} is not off here" if names else "nothing is off here"
+            yield self._finding(directive, message, (self._removal(directive, idle),))
 
     def _idle(self, directive: Directive, code: Code, decided: frozenset[str]) -> bool:
         """Whether a code, which ran, silences nothing; of what `noqa` says only our codes are judged."""

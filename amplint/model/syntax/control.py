@@ -35,17 +35,22 @@ def conditions_between(child: ir.Node, up: ir.Node) -> Iterator[tuple[ir.Value, 
             yield up.test, child.block is up.then
         if isinstance(up, ir.Match):
             yield from _conditions_of_case(up, child.block)
-        for before in child.block.statements if child.block is not None else ():  # a lambda's stands in none
-            if before is child:
-                break
-            if isinstance(before, ir.If) and block_leaves(before.then):
-                yield before.test, False
-            elif isinstance(before, ir.If) and before.orelse is not None and block_leaves(before.orelse):
-                yield before.test, True
-            elif isinstance(before, ir.Match):
-                for case in before.cases:
-                    if case.equals is not None and case.guard is None and block_leaves(case.body):
-                        yield equality(before.subject, case.equals), False
+        yield from _conditions_before(child)
+
+
+def _conditions_before(statement: ir.Statement) -> Iterator[tuple[ir.Value, bool]]:
+    """The tests of what stands before a statement in its suite, and leaves the suite where they come out otherwise."""
+    for before in statement.block.statements if statement.block is not None else ():  # a lambda's stands in none
+        if before is statement:
+            break
+        if isinstance(before, ir.If) and block_leaves(before.then):
+            yield before.test, False
+        elif isinstance(before, ir.If) and before.orelse is not None and block_leaves(before.orelse):
+            yield before.test, True
+        elif isinstance(before, ir.Match):
+            for case in before.cases:
+                if case.equals is not None and case.guard is None and block_leaves(case.body):
+                    yield equality(before.subject, case.equals), False
 
 
 def _conditions_of_case(match: ir.Match, block: ir.Block) -> Iterator[tuple[ir.Value, bool]]:

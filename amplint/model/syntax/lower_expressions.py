@@ -314,7 +314,13 @@ class ValueLowering:
             return any(found)
         if isinstance(node, (cst.MatchValue, cst.MatchSingleton)):
             values.append(self.value(node.value))
-        elif isinstance(node, cst.MatchStar):
+        else:
+            self._inner_patterns(node, values, binds)
+        return False
+
+    def _inner_patterns(self, node: cst.CSTNode, values: list[ir.Value], binds: list[str]) -> None:
+        """Collect the same of a pattern of several parts, or of one that stands for several."""
+        if isinstance(node, cst.MatchStar):
             binds.extend([node.name.value] if node.name is not None else [])
         elif isinstance(node, (cst.MatchList, cst.MatchTuple)):
             for element in node.patterns:
@@ -330,7 +336,6 @@ class ValueLowering:
                 self.pattern(positional.value, values, binds)
             for keyword in node.kwds:
                 self.pattern(keyword.pattern, values, binds)
-        return False
 
 
 _LOWER: dict[type, Callable[[Any, Any], ir.Value]] = {
