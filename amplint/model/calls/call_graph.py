@@ -11,7 +11,7 @@ from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.call_context import Callee
-from amplint.model.objects.kept_arguments import MADE_HERE
+from amplint.model.objects.key_parts import made_key, own_self
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to
 from amplint.model.syntax.scopes import owner_class
@@ -160,8 +160,8 @@ class CallGraph:
         """The key of what a construction is assigned to."""
         parent = call.parent
         if isinstance(parent, ir.Assign) and len(parent.targets) == 1:
-            return self._objects.key(parent.targets[0]) or f"{MADE_HERE}{call.id}"
-        return f"{MADE_HERE}{call.id}"
+            return self._objects.key(parent.targets[0]) or made_key(call.id)
+        return made_key(call.id)
 
     def _method(self, func: ir.Attribute, call: ir.Call) -> Callee | None:
         cls = owner_class(func)
@@ -185,7 +185,7 @@ class CallGraph:
         return self._of_instance(key, func.attr) or self._of_instance(self._objects.key(func), "__call__")
 
     def _of_self(self, func: ir.Attribute, cls: ir.Class) -> Callee | None:
-        own = f"self{cls.id}"
+        own = own_self(cls)
         concrete = self._objects.call_context.classes.get(own)
         if concrete is None and self._is_overridden(cls, func.attr):
             return None
@@ -197,7 +197,7 @@ class CallGraph:
             around = around.outer
         if around is None or around.cls is None or not bases_in_sight(self._module, around.cls):
             return None
-        key = self._objects.call_context.translate(f"self{around.cls.id}")
+        key = self._objects.call_context.translate(own_self(around.cls))
         for base in around.cls.bases:
             parent = local_class(self._module, base.value)
             found = self._of_class(parent, func.attr, key) if parent is not None else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.objects.access_paths import unnamed_id, unnamed_key, word_of
+from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
-from amplint.model.objects.key_parts import item_of
+from amplint.model.objects.key_parts import item_of, unnamed_id, unnamed_key
 from amplint.model.objects.terms import Term, literal
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned

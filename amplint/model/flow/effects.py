@@ -1,11 +1,14 @@
-"""Which expressions can change a state of flow analysis: most can't, and paths come by them again and again."""
+"""What can change a state of flow analysis, going by the text: expressions, and the arms of conditions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.events import events
+from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.events import events, is_grad
 from amplint.model.flow.gradient_reads import read_of
+from amplint.model.objects.amp_objects import objects
+from amplint.model.regions.openers import BY_HAND
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
@@ -37,3 +40,67 @@ class Effects:
         if value not in self._operands:
             self._operands[value] = [each for each in value.children() if self.has_effects(each)]
         return self._operands[value]
+
+
+class Arms:
+    """Reads the arms of one module's conditions."""
+
+    def __init__(self, module: Module) -> None:
+        self._events = events(module)
+        self._objects = objects(module)
+        self._calls = module.once(CallGraph)
+        self._deciding: dict[int, bool] = {}
+        self._unscaling: dict[int, bool] = {}
+        self._behind: dict[int, bool] = {}
+
+    def decides(self, statement: ir.If) -> bool:
+        """Whether anything that matters to the scaler or the gradients depends on a condition."""
+        known = self._deciding
+        if statement.id not in known:
+            known[statement.id] = any(map(self._is_decided, statement.blocks()))
+        return known[statement.id]
+
+    def _is_decided(self, arm: ir.Block) -> bool:
+        calls = self._calls
+        attributes = [each for each in ir.values_below(arm) if isinstance(each, ir.Attribute)]
+        if any(each.attr in BY_HAND or is_grad(each) for each in attributes):
+            return True
+        for each in ir.walk_statements(arm, into=False):
+            if isinstance(each, (ir.Return, ir.Raise, ir.With)) or (isinstance(each, ir.Jump) and each.kind != "pass"):
+                return True
+            if isinstance(each, ir.Assert) and any(map(self._is_kept, ir.walk_values(each.test))):
+                return True  # it ends the paths on which there is a scaler, or none
+            if isinstance(each, ir.Assign) and isinstance(each.value, (ir.Constant, ir.Bool, ir.Compare, ir.Unary)):
+                return True  # a flag
+            for target in each.targets if isinstance(each, ir.Assign) else ():
+                if is_grad(target) or self._is_kept(target):
+                    return True
+        return calls.trains(arm) or any(calls.callee(each) is not None for each in ir.calls_below(arm))
+
+    def _is_kept(self, value: ir.Value) -> bool:
+        """Whether a value is what keeps a scaler or an optimizer."""
+        key = self._objects.key(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
+        return key is not None and (self._objects.is_scalers(key) or self._objects.is_optimizers(key))
+
+    def unscales(self, arm: ir.Block | None) -> bool:
+        """Whether a suite holds what could unscale gradients."""
+        return arm is not None and any(self._may_unscale(each) for each in arm.statements)
+
+    def _may_unscale(self, statement: ir.Statement) -> bool:
+        if statement.id not in self._unscaling:
+            self._unscaling[statement.id] = not isinstance(statement, (ir.Function, ir.Class)) and (
+                any(event.kind in ("unscale_", "opaque") for event in self._events.in_statement(statement))
+                or any(self.unscales(block) for block in statement.blocks())
+            )
+        return self._unscaling[statement.id]
+
+    def unscales_behind(self, statement: ir.Statement) -> bool:
+        """Whether what runs behind a statement, up to the end of the loop or function, could unscale gradients."""
+        if statement.id not in self._behind:
+            owner = statement.block.owner
+            inner = isinstance(owner, ir.Statement) and not isinstance(owner, (ir.Function, ir.Class, ir.For, ir.While))
+            found = inner and isinstance(owner, ir.Statement) and self.unscales_behind(owner)
+            for each in reversed(statement.block.statements):
+                self._behind[each.id] = found
+                found = found or self._may_unscale(each)
+        return self._behind[statement.id]

@@ -26,7 +26,7 @@ from amplint.model.flow.transfer import Transfer
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext, Callee
-from amplint.model.objects.key_parts import attribute_of
+from amplint.model.objects.key_parts import attribute_of, own_self
 from amplint.model.objects.terms import Fact, Op, Term, path, present
 from amplint.model.syntax import ir
 from amplint.model.syntax.interpreter import Paths
@@ -340,8 +340,8 @@ class Expressions:
         classes: dict[str, ir.Class] = {}
         if callee.instance is not None and callee.cls is not None:
             for cls in (callee.cls, callee.function.cls or callee.cls):
-                aliases[f"self{cls.id}"] = callee.instance
-                classes[f"self{cls.id}"] = callee.cls
+                aliases[own_self(cls)] = callee.instance
+                classes[own_self(cls)] = callee.cls
             classes[callee.instance] = callee.cls
         return self._objects.call_context.inner(aliases, classes, values)
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.events import events, is_grad
-from amplint.model.flow.branch_effects import Arms
+from amplint.model.flow.effects import Arms
 from amplint.model.flow.eval_expressions import Expressions
 from amplint.model.flow.eval_loops import Loops
 from amplint.model.flow.gradient_reads import reads_of_statement

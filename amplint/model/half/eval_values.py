@@ -28,6 +28,7 @@ from amplint.model.inference.tensor_types import (
     of_dtype,
 )
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.key_parts import attribute_of, own_self
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Other
 from amplint.model.syntax.scopes import owner_class
@@ -57,7 +58,7 @@ class Values:
             return self._objects.raw_variable(value.scope, value.name)
         if isinstance(value, ir.Attribute):
             cls = owner_class(value)
-            return f"self{cls.id}.{value.attr}" if cls is not None else None
+            return attribute_of(own_self(cls), value.attr) if cls is not None else None
         return None
 
     # --- expressions ------------------------------------------------------------------------------------------------

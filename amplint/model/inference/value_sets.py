@@ -29,6 +29,7 @@ from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects import terms
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
+from amplint.model.objects.key_parts import attribute_of, item_of, own_self
 from amplint.model.objects.terms import Op, Term
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
@@ -160,14 +161,14 @@ class Decided:
             cls = owner_class(value)
             if cls is None:
                 base = self.path(value.base, depth - 1)
-                return f"{base}.{value.attr}" if base is not None else None
+                return attribute_of(base, value.attr) if base is not None else None
             stored = cls.stored(value.attr)
             inner = stored[0] if len(stored) == 1 else None
             followed = self._deeper(value, inner, depth)
-            return followed or f"self{cls.id}.{value.attr}"
+            return followed or attribute_of(own_self(cls), value.attr)
         if isinstance(value, ir.Subscript) and isinstance(value.index, ir.Constant):
             base = self.path(value.base, depth - 1)
-            return f"{base}[{value.index.value!r}]" if base is not None else None
+            return item_of(base, repr(value.index.value)) if base is not None else None
         return None
 
     def _deeper(self, value: ir.Value, inner: ir.Value | None, depth: int) -> str | None:

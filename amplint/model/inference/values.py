@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import passed_by
-from amplint.model.inference.argparse_options import Option, is_settings, option_named
-from amplint.model.inference.declared_settings import declared_flag, decorated_default, field_of, given_default
+from amplint.model.inference.declared_settings import (
+    Option,
+    declared_flag,
+    decorated_default,
+    field_of,
+    given_default,
+    is_settings,
+    option_named,
+)
 from amplint.model.module import Answers
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.names.tables import is_added_to, items_of, tells

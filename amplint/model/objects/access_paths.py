@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from amplint.model.names.tables import item_at
 from amplint.model.objects.call_context import CallContext, Recognised
 from amplint.model.objects.kept_arguments import Kept, kept_parameters
-from amplint.model.objects.key_parts import attribute_of, attribute_of_self, item_of
+from amplint.model.objects.key_parts import attribute_of, attribute_of_self, item_of, variable_in, variable_parts
 from amplint.model.objects.terms import Op, Term, literal, path
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Binding, Imported, Other, Scope
@@ -120,7 +120,7 @@ class Keys:
             and len(value.positional) >= 2
         ):
             base, name = self._raw(value.positional[0], depth), self._rendered(value.positional[1])
-            return f"{base}.getattr({name})" if base is not None and name is not None else None
+            return attribute_of(base, f"getattr({name})") if base is not None and name is not None else None
         return None
 
     def _class_of(self, value: ir.Name) -> ir.Class | None:
@@ -152,7 +152,7 @@ class Keys:
     def raw_variable(self, scope: Scope, name: str) -> str:
         """The same, whatever the call context."""
         home = scope.home(name)
-        return f"{self._number(home)}:{name}" if home is not None else name
+        return variable_in(self._number(home), name) if home is not None else name
 
     def kept(self, function: ir.Function, name: str) -> str | None:
         """The attribute's name in which a constructor keeps a parameter."""
@@ -169,9 +169,10 @@ class Keys:
             self._kept_by[function.id] = kept_parameters(function, function.cls)
         return self._kept_by[function.id].get(name)
 
-    def scope(self, number: str) -> Scope:
-        """The scope with which the keys of variables begin."""
-        return self._scopes[int(number)]
+    def bindings_of(self, key: str) -> Sequence[Binding]:
+        """What binds a variable, by its key."""
+        variable = variable_parts(key)
+        return self._scopes[variable[0]].bindings.get(variable[1], ()) if variable is not None else ()
 
     def raw(self, value: ir.Value) -> str | None:
         """The key of a value, whatever the call context."""
@@ -179,7 +180,7 @@ class Keys:
 
     def prefix(self, scope: Scope) -> str:
         """How the keys of a scope's own variables begin."""
-        return f"{self._number(scope)}:"
+        return variable_in(self._number(scope), "")
 
     def bindings(self, value: ir.Name) -> list[Binding]:
         """What binds a variable."""
@@ -353,19 +354,6 @@ def _targets(value: ir.Value) -> Iterator[ir.Value]:
     elif isinstance(parent, ir.Sequence) and isinstance(parent.parent, ir.Assign) and parent.parent.value is parent:
         for target in parent.parent.targets:
             yield from (one for one, other in ir.pairs(target, parent) if other is value and one is not target)
-
-
-_UNNAMED = "#"
-
-
-def unnamed_key(number: int) -> str:
-    """The key of a display that has no name, by its id."""
-    return f"{_UNNAMED}{number}"
-
-
-def unnamed_id(key: str) -> int | None:
-    """The id of the display that has no name, by its key; None where the key is another one."""
-    return int(key.removeprefix(_UNNAMED)) if key.startswith(_UNNAMED) else None
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.objects.access_paths import Keys, word_of
-from amplint.model.objects.key_parts import is_item, last_name, name_in_scope
+from amplint.model.objects.key_parts import is_item, is_of_self, is_own_attribute, last_name, variable_parts
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other, node_of
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
@@ -31,8 +31,6 @@ _SCALES = re.compile(r"scale\s*\(")
 _STEPS = re.compile(r"step\s*\(")
 _UPDATES = re.compile(r"update\s*\(")
 # The keys of variables, and those of attributes as their class has them: how they are bound can be read.
-_VARIABLE = re.compile(r"\d+:\w+")
-_OWN = re.compile(rf"{_VARIABLE.pattern}|self\d+\.\w+")
 
 # Names of what belongs to an optimizer, and is none: `optimizer_state`, `optim_cfg`, `optimizer_grouped_parameters`.
 _OF_AN_OPTIMIZER = re.compile(
@@ -171,7 +169,7 @@ class Objects(Keys):
     def _bound_as(self, key: str) -> _Bound:
         """How an optimizer comes to its key; of an instance's attribute it is asked as the class has it."""
         own = self.original(key)
-        if key in self.constructed or _OWN.fullmatch(key) or _VARIABLE.fullmatch(own):
+        if key in self.constructed or is_own_attribute(key) or variable_parts(key) or variable_parts(own):
             own = key  # and not how a loop's variable, or a parameter, comes to be that one
         if own not in self._bounds:
             self._bounds[own] = self._find_bound(own)
@@ -186,7 +184,7 @@ class Objects(Keys):
         for piece in self._module.whole.near(word).pieces:
             for own, value in self._assigned_in(piece).get(word, ()):
                 if own == key and isinstance(value, ir.Call):
-                    fresh = bool(self.parameters_roots(value)) or own.startswith("self")
+                    fresh = bool(self.parameters_roots(value)) or is_of_self(own)
                     found = found if fresh else _Bound.CALL
                 elif own == key and isinstance(value, (ir.Conditional, ir.Bool, ir.Subscript)):
                     return _Bound.CHOICE
@@ -200,14 +198,9 @@ class Objects(Keys):
         """Whether a variable is bound by unpacking, or a parameter is bound again: it may be an object that has another
         key, as what a call was given and gives back.
         """
-        if not _VARIABLE.fullmatch(key):
-            return False
-        number, _, name = key.partition(":")
-        others = [each for each in self.scope(number).bindings.get(name, ()) if isinstance(each, Other)]
-        given = any(each.why == "parameter" for each in others)
-        return (given and len(self.scope(number).bindings[name]) > 1) or any(
-            each.why == "assignment" for each in others
-        )
+        bindings = self.bindings_of(key)
+        others = [each.why for each in bindings if isinstance(each, Other)]
+        return "assignment" in others or ("parameter" in others and len(bindings) > 1)
 
     def owned_by(self, root: str) -> set[str]:
         """The optimizers made of the parameters of the object `root`."""
@@ -291,7 +284,7 @@ class Objects(Keys):
     def function(self, key: str) -> ir.Function | None:
         """The function of this file that a key stands for, where nothing else is bound to the name."""
         if key not in self._functions:
-            name = name_in_scope(key)
+            name = (variable_parts(key) or (0, ""))[1]
             self._functions[key] = next(
                 (
                     each
@@ -349,7 +342,7 @@ class Objects(Keys):
         if func.attr not in ("unscale_", "scale", "step", "update"):
             return None
         key = self.key(func.base)
-        named = key is not None and any("scaler" in key.rpartition(sign)[2].lower() for sign in ".:")
+        named = key is not None and "scaler" in last_name(key).lower()
         backward = isinstance(call.parent, ir.Attribute) and call.parent.attr == "backward"
         used = (
             func.attr == "unscale_"

@@ -5,22 +5,29 @@ Only objects that are bound once count, and arguments that the constructor keeps
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import libcst as cst
 
 from amplint.model.objects.call_context import CallContext
-from amplint.model.objects.key_parts import attribute_of, attribute_of_self
+from amplint.model.objects.key_parts import (
+    attribute_of,
+    attribute_of_self,
+    is_of_self,
+    last_name,
+    made_id,
+    own_self,
+    owner_of,
+)
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to
-from amplint.model.syntax.ir import Assigned, Scope
+from amplint.model.syntax.ir import Assigned, Binding, Scope
 from amplint.model.syntax.scopes import owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-# How the keys of objects begin that are assigned to nothing: the call's id follows.
-MADE_HERE = "new"
 # What makes a constructor of a class's annotated names.
 _GENERATES = {"dataclasses.dataclass", "typing.NamedTuple", "attr.define", "attrs.define"}
 
@@ -39,8 +46,8 @@ class _Keys(Protocol):
     def raw(self, value: ir.Value) -> str | None:
         """The key of a value."""
 
-    def scope(self, number: str) -> Scope:
-        """The scope with which the keys of variables begin."""
+    def bindings_of(self, key: str) -> Sequence[Binding]:
+        """What binds a variable, by its key."""
 
     def prefix(self, scope: Scope) -> str:
         """How the keys of a scope's own variables begin."""
@@ -59,7 +66,7 @@ class Kept:
 
     def of_self(self, cls: ir.Class) -> str:
         """The key of a class's objects in its own methods."""
-        key = f"self{cls.id}"
+        key = own_self(cls)
         self._own[key] = cls
         return key
 
@@ -75,15 +82,15 @@ class Kept:
         return self._resolved[key]
 
     def _resolve(self, key: str) -> str:
-        base, dot, attr = key.rpartition(".")
-        if not dot or not attr.isidentifier():
+        base, attr = owner_of(key), last_name(key)
+        if not base or not attr.isidentifier():
             return key
         owner = self.resolved(base)
         making = self._making(owner)
         if making is not None:
             given = self._given(making, owner).get(attr)
             # A variable of the constructor in which an attribute is made is no object of who reads it later.
-            if given is not None and (given.startswith("self") or not owner.startswith("self")):
+            if given is not None and (is_of_self(given) or not is_of_self(owner)):
                 return given
         return attribute_of(owner, attr)
 
@@ -123,12 +130,13 @@ class Kept:
 
     def _find_making(self, key: str) -> _Making | None:
         """How an object is made, by its key: by the one value that is ever bound to it."""
-        base, dot, attr = key.rpartition(".")
+        base, attr, call_id = owner_of(key), last_name(key), made_id(key)
         around = CallContext()
-        if key.startswith(MADE_HERE) and not dot:
-            values = [self._module.value_of(int(key.removeprefix(MADE_HERE)))]
-        elif not dot:
-            values = self._bound(key)
+        if call_id is not None:
+            values = [self._module.value_of(call_id)]
+        elif not base:
+            bindings = self._keys.bindings_of(key)
+            values = [each.value if isinstance(each, Assigned) else None for each in bindings]
         else:
             outer = self._making(base)
             cls = self._own.get(base) if outer is None else outer.cls
@@ -140,18 +148,10 @@ class Kept:
             return None
         return _Making(call, made, around)
 
-    def _bound(self, key: str) -> list[ir.Value | None]:
-        """The values of a variable."""
-        number, colon, name = key.partition(":")
-        if not colon or not number.isdecimal():
-            return []
-        bindings = self._keys.scope(number).bindings.get(name, ())
-        return [each.value if isinstance(each, Assigned) else None for each in bindings]
-
     def _inside(self, making: _Making, key: str) -> CallContext:
         """What the names in the constructor of an object stand for, for who made it."""
         constructor = _constructor(making.cls)
-        aliases = {f"self{making.cls.id}": key}
+        aliases = {own_self(making.cls): key}
         if constructor is not None:
             prefix = self._keys.prefix(constructor.scope)
             aliases |= {f"{prefix}{name}": given for name, given in self._arguments(making).items()}
@@ -208,5 +208,5 @@ def kept_parameters(function: ir.Function, cls: ir.Class) -> dict[str, str]:
             continue
         once = len(function.scope.bindings.get(value.name, ())) == 1 and len(cls.stored(target.attr)) == 1
         if once and any(param.name == value.name for param in function.params[1:]):
-            found[value.name] = f"self{cls.id}.{target.attr}"
+            found[value.name] = attribute_of(own_self(cls), target.attr)
     return found

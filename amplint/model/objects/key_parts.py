@@ -1,10 +1,71 @@
-"""How keys are made of others, and taken apart: `self3.nets[0].scaler` is an attribute of an item of an attribute."""
+"""How keys are spelled: how they are made of others, and taken apart.
+
+A key begins with a variable and the number of its scope (`4:model`), with the `self` of a class by the id of that one
+(`self3`), or with the id of a call or display that has no name. `self3.nets[0].scaler` is an attribute of an item of an
+attribute. Keys are texts, which Python hashes once: paths look them up all the time.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from amplint.model.syntax import ir
 
 _SIGNS = re.compile(r"[.:\[]")
+_VARIABLE = re.compile(r"(\d+):(\w+)")
+_OWN = re.compile(r"self\d+\.\w+")
+_SELF = "self"
+# How the keys of objects begin that are assigned to nothing, and of displays that have no name: the id follows.
+_MADE, _UNNAMED = "new", "#"
+
+
+def own_self(cls: ir.Class) -> str:
+    """The key of `self` in the methods of a class."""
+    return f"{_SELF}{cls.id}"
+
+
+def is_of_self(key: str) -> bool:
+    """Whether a key begins with the `self` of a class."""
+    return key.startswith(_SELF)
+
+
+def is_own_attribute(key: str) -> bool:
+    """Whether a key is one of an attribute of `self`."""
+    return _OWN.fullmatch(key) is not None
+
+
+def variable_in(scope: int, name: str) -> str:
+    """The key of a variable of a numbered scope."""
+    return f"{scope}:{name}"
+
+
+def variable_parts(key: str) -> tuple[int, str] | None:
+    """The number of the scope and the name of a variable, by its key; None where it is none."""
+    found = _VARIABLE.fullmatch(key)
+    return (int(found[1]), found[2]) if found is not None else None
+
+
+def made_key(number: int) -> str:
+    """The key of an object that is assigned to nothing, by the id of the call that makes it."""
+    return f"{_MADE}{number}"
+
+
+def made_id(key: str) -> int | None:
+    """The id of the call that makes an object that is assigned to nothing, by its key; None for another key."""
+    number = key.removeprefix(_MADE)
+    return int(number) if number != key and number.isdecimal() else None
+
+
+def unnamed_key(number: int) -> str:
+    """The key of a display that has no name, by its id."""
+    return f"{_UNNAMED}{number}"
+
+
+def unnamed_id(key: str) -> int | None:
+    """The id of the display that has no name, by its key; None where the key is another one."""
+    return int(key.removeprefix(_UNNAMED)) if key.startswith(_UNNAMED) else None
 
 
 def attribute_of(owner: str, name: str) -> str:
@@ -60,11 +121,6 @@ def root_of(key: str) -> str:
 def last_name(key: str) -> str:
     """The name of a variable or of an attribute; of an item what stands in its brackets."""
     return _SIGNS.split(key)[-1]
-
-
-def name_in_scope(key: str) -> str:
-    """The name of a variable, without the number of its scope."""
-    return key.partition(":")[2]
 
 
 def attribute_of_self(key: str) -> str:

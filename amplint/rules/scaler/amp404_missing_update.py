@@ -57,6 +57,7 @@ from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.key_parts import is_attribute, own_self
 from amplint.model.objects.terms import path, present
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import exclusive, loop_of, skipping, upwards
@@ -182,7 +183,7 @@ def _returns_first(module: Module, flow: Flow, reached: EventStates) -> bool:
     scaler, optimizer = str(event.scaler), str(event.optimizer)
     if not isinstance(function, ir.Function) or function.cls is None or scaler not in objects(module).made:
         return False
-    if not scaler.startswith(f"self{function.cls.id}.") or not flow.contains(event.call) or loop_of(event.call):
+    if not is_attribute(scaler, own_self(function.cls)) or not flow.contains(event.call) or loop_of(event.call):
         return False
     updates = [each.call for each in calls_of(flow, scaler, "update") if each.call.id > event.call.id]
     if not updates or not all(map(flow.contains, updates)) or used_elsewhere(module, flow, scaler, "update"):

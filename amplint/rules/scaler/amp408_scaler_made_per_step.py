@@ -54,7 +54,7 @@ from amplint.model.calls.external_calls import function_named, local_function
 from amplint.model.flow.analysis import flows
 from amplint.model.objects.amp_objects import Made, objects
 from amplint.model.objects.event import Event
-from amplint.model.objects.key_parts import is_part
+from amplint.model.objects.key_parts import is_attribute, is_part, own_self
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, loop_of, loops_round, upwards
 from amplint.model.syntax.queries import is_false
@@ -251,7 +251,7 @@ def _is_a_step(module: Module, function: ir.Function | ir.Program, made: Made, s
         return False
     if function.cls is not None:
         gives_same = (call for call in ir.calls_below(function.body) if ir.last_name(call.func) in _GIVES_THE_SAME)
-        return all(each.startswith(f"self{function.cls.id}.") for each in optimizers) or any(gives_same)
+        return all(is_attribute(each, own_self(function.cls)) for each in optimizers) or any(gives_same)
     return bool(_STEP.search(function.name)) and _are_given(module, function, optimizers)
 
 
@@ -264,7 +264,7 @@ def _is_an_epoch(module: Module, function: ir.Function | ir.Program, made: Made,
     if calls:
         return _is_repeated(module, function, calls, optimizers)
     reported = any(_EPOCH.search(param.name) for param in function.params) or _EPOCH.search(function.name)
-    kept = function.cls is not None and all(each.startswith(f"self{function.cls.id}.") for each in optimizers)
+    kept = function.cls is not None and all(is_attribute(each, own_self(function.cls)) for each in optimizers)
     return bool(reported) and (kept or _are_given(module, function, optimizers))
 
 
@@ -327,7 +327,7 @@ def _given(module: Module, function: ir.Function, call: ir.Call, keys: set[str])
             found |= {key + each.removeprefix(own) for each in keys if _is_of(each, {own})}
     base = known.key(call.func.base) if isinstance(call.func, ir.Attribute) else None
     if base is not None and function.cls is not None:
-        own = f"self{function.cls.id}"
+        own = own_self(function.cls)
         found |= {base + each.removeprefix(own) for each in keys if _is_of(each, {own})}
     return found
 

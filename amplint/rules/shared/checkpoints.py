@@ -10,6 +10,7 @@ from amplint.model.calls.call_sites import callers, passed
 from amplint.model.calls.external_calls import function_named, local_function
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
+from amplint.model.objects.key_parts import attribute_of_self
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Other, Scope, node_of
 from amplint.rules.shared.scaler_keepers import SAVES, is_taken_unnamed, reads
@@ -140,7 +141,7 @@ def states_unclear(module: Module, usage: ScalerUsage) -> bool:
 
 
 def _is_taken_unnamed(module: Module, usage: ScalerUsage) -> bool:
-    attr = usage.scaler.partition(".")[2]
+    attr = attribute_of_self(usage.scaler)
     return usage.keeper is not None and is_taken_unnamed(module, usage.keeper, attr)
 
 

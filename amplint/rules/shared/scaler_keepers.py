@@ -14,6 +14,7 @@ from amplint.model.calls.call_sites import callers
 from amplint.model.calls.external_calls import local_class
 from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import given, objects
+from amplint.model.objects.key_parts import own_self
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Binding, Other, Scope
 from amplint.model.syntax.scopes import class_of_self
@@ -44,7 +45,7 @@ def keepers(module: Module, cls: ir.Class) -> set[str]:
 
 def _keepers(module: Module, cls: ir.Class) -> set[str]:
     known = objects(module)
-    own = f"self{cls.id}"
+    own = own_self(cls)
     made = module.whole.near(cls.name).calls
     found = {key for call in made if local_class(module, call.func) is cls for key in known.assigned_to(call)}
     todo = [own, *found]

@@ -9,6 +9,15 @@ from amplint.model.calls.external_calls import bases_in_sight, function_named, l
 from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import Made, objects
 from amplint.model.objects.autocast_objects import Region, regions
+from amplint.model.objects.key_parts import (
+    attribute_of,
+    attribute_of_self,
+    is_attribute,
+    is_of_self,
+    last_name,
+    own_self,
+    root_of,
+)
 from amplint.model.regions.cpu_training import does_nothing, is_for_accelerators, trains_on_cpu
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
@@ -42,7 +51,7 @@ class ScalerUsage:
         self.made = made
         self.methods: set[str] = set()
         function = ir.function_of(made.call)
-        self.keeper = function.cls if function is not None and scaler.startswith("self") else None
+        self.keeper = function.cls if function is not None and is_of_self(scaler) else None
         self.keys = self._of_keepers()
         self.unseen = self._stored_twice()
         todo = list(self.keys)
@@ -54,9 +63,9 @@ class ScalerUsage:
 
     def _of_keepers(self) -> set[str]:
         """The keys by which the scaler is an attribute of the objects that keep it; a variable's own."""
-        attr = self.scaler.partition(".")[2]
+        attr = attribute_of_self(self.scaler)
         owners = keepers(self._module, self.keeper) if self.keeper is not None else ()
-        return {self.scaler, *(f"{each}.{attr}" for each in owners)}
+        return {self.scaler, *(attribute_of(each, attr) for each in owners)}
 
     def _stored_twice(self) -> bool:
         """Whether the scaler is kept under two names, or in an object that code elsewhere may add to."""
@@ -68,7 +77,7 @@ class ScalerUsage:
         if isinstance(target, ir.Name):
             return False
         cls = function.cls if function is not None else None
-        return cls is None or not self.scaler.startswith(f"self{cls.id}.") or not bases_in_sight(self._module, cls)
+        return cls is None or not is_attribute(self.scaler, own_self(cls)) or not bases_in_sight(self._module, cls)
 
     def _follow(self, value: ir.Value) -> set[str]:
         """Take in one use of the scaler; the keys that it has from there on."""
@@ -209,15 +218,15 @@ def linked(module: Module, usage: ScalerUsage, optimizer: str) -> bool:
     Where one object keeps both, and the file steps none of its optimizers with the scaler, that is enough.
     """
     known = objects(module)
-    owner = usage.scaler.partition(".")[0]
-    together = owner.startswith("self") and optimizer.startswith(f"{owner}.")
+    owner = root_of(usage.scaler)
+    together = is_of_self(owner) and is_attribute(optimizer, owner)
     for call in near_kept(module, usage.keys).calls:
         given = [known.key(arg.value) for arg in call.args]
         if isinstance(call.func, ir.Attribute) and call.func.attr in ("step", "unscale_"):
             if known.key(call.func.base) in usage.keys and given:
                 if optimizer in given:
                     return True
-                together = together and not str(given[0]).startswith(f"{owner}.")
+                together = together and not is_attribute(str(given[0]), owner)
         elif optimizer in given and usage.keys & set(given):
             function = function_named(module, ir.last_name(call.func))
             if function is not None and not _steps_another(module, usage, function, call, optimizer):
@@ -243,13 +252,13 @@ def _steps_another(module: Module, usage: ScalerUsage, function: ir.Function, ca
 def in_reach(module: Module, usage: ScalerUsage, place: ir.Node) -> bool:
     """Whether the scaler can be read at a place: the variable is visible there, or it is the same object's."""
     function = ir.function_of(place)
-    owner, _, attr = usage.scaler.partition(".")
-    if owner.startswith("self") and attr:
+    owner = root_of(usage.scaler)
+    if is_of_self(owner) and is_attribute(usage.scaler, owner):
         while function is not None and function.cls is None:
             function = function.outer
-        return function is not None and function.cls is not None and owner == f"self{function.cls.id}"
+        return function is not None and function.cls is not None and owner == own_self(function.cls)
     scope = function.scope if function is not None else module.program.scope
-    return objects(module).variable(scope, usage.scaler.rpartition(":")[2]) == usage.scaler
+    return objects(module).variable(scope, last_name(usage.scaler)) == usage.scaler
 
 
 def text_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None:
