@@ -249,7 +249,7 @@ def _base(module: Module, legacy: Legacy, cls: ir.Class) -> Rewrite:
         if ir.function_of(call) is init and isinstance(func, ir.Attribute) and func.attr == "__init__":
             if not isinstance(func.base, ir.Call):
                 continue  # Base.__init__(self, ...) is a use of its own
-            if call.positional or call.unpacks("*") or call.unpacks("**"):
+            if call.positional or call.unpacks():
                 return Rewrite("the subclass passes positional arguments to super().__init__")
             edits.append(add_first_argument(module, call, f'"{legacy.device}"'))
     return Rewrite(edits=tuple(edits))

@@ -13,7 +13,7 @@ from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.call_context import Callee
 from amplint.model.objects.key_parts import made_key, own_self
 from amplint.model.syntax import ir
-from amplint.model.syntax.arguments import given_to
+from amplint.model.syntax.arguments import given_to, with_defaults
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.modules import RETURNS_ITSELF
 
@@ -319,13 +319,14 @@ class CallGraph:
     def arguments(self, call: ir.Call, callee: Callee) -> dict[str, ir.Value | None] | None:
         """What each parameter is given, its default where it is given nothing; None where that can't be told."""
         before = callee.made if callee.maker is None else None  # partial's
-        if any(each.unpacks("*") or each.unpacks("**") for each in (call, before) if each is not None):
+        if call.unpacks() or (before is not None and before.unpacks()):
             return None
         params = callee.function.params[1 if callee.bound else 0 :]
         values = [*(before.positional[1:] if before is not None else ()), *call.positional]
         if len(values) > sum(param.kind == "positional" for param in params):
             return None  # they go into `*args`
-        return given_to(params, values, (*(before.args if before is not None else ()), *call.args))
+        keywords = {**(before.keywords if before is not None else {}), **call.keywords}
+        return with_defaults(params, given_to(params, values, keywords))
 
 
 def parameter_for(module: Module, value: ir.Value) -> tuple[ir.Function, str] | None:

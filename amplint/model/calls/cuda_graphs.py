@@ -9,6 +9,7 @@ from amplint.model.calls.events import events
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -55,5 +56,5 @@ class Graphs:
         return [event for event in found if event.kind == "backward"]
 
     def _graph_of(self, context: ir.Call) -> str | None:
-        graph = context.positional[0] if context.positional else context.keyword("cuda_graph")
+        graph = argument(context, "torch.cuda.graph", "cuda_graph")
         return self._objects.key(graph) if graph is not None else None

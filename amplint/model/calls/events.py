@@ -10,21 +10,15 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.external_calls import ExternalCalls
 from amplint.model.objects.amp_objects import Objects, objects
-from amplint.model.objects.event import Event
+from amplint.model.objects.event import OF_SCALER, Event
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
+from amplint.model.torch_facts.names import SCALER
+from amplint.model.torch_facts.signatures import CLIPS, SIGNATURES
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-CLIPS = {
-    "torch.nn.utils.clip_grad_norm_",
-    "torch.nn.utils.clip_grad_value_",
-    "torch.nn.utils.clip_grad_norm",
-    "torch.nn.utils.clip_grad_value",
-    "torch.nn.utils.clip_grads_with_norm_",
-    "timm.utils.dispatch_clip_grad",
-    "timm.utils.adaptive_clip_grad",
-}
 # Methods of tensors that bound each element; in place, or with the result stored back.
 BOUNDS = ("clamp_", "clip_", "clamp", "clip", "clamp_min_", "clamp_max_")
 _INFINITE = {"math.inf", "torch.inf", "numpy.inf"}
@@ -51,21 +45,22 @@ class Events:
         func = call.func
         names = self._module.names.of(func)
         if names & CLIPS and call.args:
-            how = "measure" if self._is_unbounded(call) else min(names & CLIPS)
-            return Event("clip", call, subject=call.args[0].value, how=how)
+            function = min(names & CLIPS)
+            how = "measure" if self._is_unbounded(call, function) else function
+            return Event("clip", call, subject=argument(call, function, "parameters"), how=how)
         if "torch.autograd.backward" in names and call.args:
-            return Event("backward", call, subject=call.args[0].value)
+            return Event("backward", call, subject=argument(call, "torch.autograd.backward", "tensors"))
         if isinstance(func, ir.Attribute):
             found = self._method(call, func)
             if found is not None:
                 return found
         return Event("opaque", call) if self.external_calls.is_opaque(call) else None
 
-    def _is_unbounded(self, call: ir.Call) -> bool:
+    def _is_unbounded(self, call: ir.Call, function: str) -> bool:
         """Whether the bound of a clip is infinity."""
-        if len(call.args) < 2:
+        bound = argument(call, function, SIGNATURES[function][1])
+        if bound is None:
             return False
-        bound = call.args[1].value
         if isinstance(bound, ir.Call) and self._module.names.of(bound.func) == {"builtins.float"} and bound.positional:
             bound = bound.positional[0]
             return isinstance(bound, ir.Constant) and str(bound.value).lower().lstrip("+") in ("inf", "infinity")
@@ -74,20 +69,20 @@ class Events:
     def _method(self, call: ir.Call, func: ir.Attribute) -> Event | None:
         scaler = self._objects.is_scaler(func.base)
         if scaler is not None:
-            if func.attr == "scale" and len(call.args) == 1:
-                return Event("scale", call, scaler, subject=call.args[0].value)
-            if func.attr == "unscale_" and call.args:
-                return Event("unscale_", call, scaler, self._objects.key(call.args[0].value))
-            if func.attr == "step" and call.args:
-                return Event("step", call, scaler, self._objects.key(call.args[0].value))
-            if func.attr == "update":
-                return Event("update", call, scaler)
+            kind = next((each for each in OF_SCALER if each == func.attr), None)
+            if kind == "scale":
+                return Event(kind, call, scaler, subject=call.args[0].value) if len(call.args) == 1 else None
+            if kind == "update":
+                return Event(kind, call, scaler)
+            if kind is not None and call.args:
+                optimizer = argument(call, f"{SCALER}.{kind}", "optimizer") or call.args[0].value
+                return Event(kind, call, scaler, self._objects.key(optimizer), optimizer)
             return None
         if func.attr == "backward":
             return self._backward(call, func)
-        optimizer = self._objects.is_optimizer(func.base)
-        if func.attr == "step" and optimizer is not None:
-            return Event("optimizer_step", call, optimizer=optimizer)
+        stepped = self._objects.is_optimizer(func.base) if func.attr == "step" else None
+        if stepped is not None:
+            return Event("optimizer_step", call, optimizer=stepped)
         if func.attr == "zero_grad":
             return Event("zero_grad", call, optimizer=self._objects.key(func.base))
         if func.attr in BOUNDS and is_grad(func.base) and (func.attr.endswith("_") or _stored_in_grad(call)):

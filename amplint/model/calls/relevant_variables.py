@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import given_to
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -120,15 +121,14 @@ def _passed(module: Module, name: str) -> Iterator[ir.Value]:
     """What parameters of a name may be given by calls in the file, going by the callee's name."""
     for function in module.whole.near(name).functions:
         params = function.params[1:] if function.cls is not None else function.params
-        number = next((place for place, param in enumerate(params) if param.name == name), None)
-        if number is None:
+        if all(param.name != name for param in params):
             continue
         names = {function.name}
         if function.cls is not None and function.name in ("__init__", "__call__"):
             names = {function.cls.name} if function.name == "__init__" else _instances(module, function.cls)
         for call in module.whole.near(*sorted(names)).calls:
             if ir.last_name(call.func) in names:
-                given = call.keyword(name) or next(iter(call.positional[number : number + 1]), None)
+                given = given_to(params, call.positional, call.keywords).get(name)
                 if given is not None:
                     yield given
 

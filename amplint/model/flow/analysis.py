@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
-from amplint.model.calls.events import CLIPS, events
+from amplint.model.calls.events import events
 from amplint.model.flow.eval_expressions import MAX_WORK
 from amplint.model.flow.eval_statements import Statements
 from amplint.model.flow.event_states import EventStates, SeveralOptimizersError, TooManyPathsError
@@ -32,6 +32,7 @@ from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
+from amplint.model.torch_facts.signatures import CLIPS
 
 if TYPE_CHECKING:
     from amplint.model import Module

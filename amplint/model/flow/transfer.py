@@ -31,6 +31,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import OF_SCALER, Event
 from amplint.model.objects.terms import Op, path, present
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 from amplint.model.torch_facts import grad_scaler
 from amplint.model.torch_facts.grad_scaler import TABLE, Call, Error, Machine, Stage
 
@@ -145,8 +146,8 @@ class Transfer:
         if event.call.id not in self._asked:
             call = event.call
             value = call.func.base if isinstance(call, ir.Call) and isinstance(call.func, ir.Attribute) else None
-            if event.kind in ("unscale_", "step") and isinstance(call, ir.Call):
-                value = call.args[0].value if call.args else None
+            if event.kind in ("unscale_", "step"):
+                value = event.subject
             word = ir.last_name(value) if value is not None else ""
             near = self._module.whole.near(word).values if word else ()
             self._asked[event.call.id] = any(ir.last_name(each) == word and _is_tested(each) for each in near)
@@ -193,9 +194,9 @@ class Transfer:
 
     def _after_clear(self, event: Event, state: State) -> State:
         call = event.call
-        given = call.keyword("set_to_none") if isinstance(call, ir.Call) else None
-        if given is None and isinstance(call, ir.Call) and call.positional:
-            given = call.positional[0]
+        given = None
+        if isinstance(call, ir.Call):
+            given = argument(call, "torch.optim.Optimizer.zero_grad", "set_to_none")
         to_none = given is None or (isinstance(given, ir.Constant) and given.value is True)
         if event.optimizer is not None and self.ownership.is_optimizer(event.optimizer):
             state = state.met(event.optimizer)

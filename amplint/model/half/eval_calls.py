@@ -35,6 +35,7 @@ from amplint.model.inference.tensor_types import (
     promoted,
 )
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import given_to
 from amplint.model.torch_facts.op_spellings import (
     CASTS,
     CLASSES,
@@ -83,7 +84,7 @@ class Calls:
         func = call.func
         name = self._module.names.only(func) or ""
         positional = [(each, self._values.kind(each, env)) for each in call.positional]
-        keywords = {arg.keyword: (arg.value, self._values.kind(arg.value, env)) for arg in call.args if arg.keyword}
+        keywords = {name: (value, self._values.kind(value, env)) for name, value in call.keywords.items()}
         met = Met(call, positional, keywords, env)
         known = number(self._module, call)
         if known is not None:
@@ -94,7 +95,7 @@ class Calls:
             return self._function(call, name, met)
         if name.startswith("builtins."):
             return self._builtin(name, positional)
-        unpacked = call.unpacks("*") or call.unpacks("**")
+        unpacked = call.unpacks()
         if isinstance(func, ir.Attribute) and not self._is_method_of_self(func):
             base = self._values.kind(func.base, env)
             if base.what not in (MODULE, DTYPE, NUMBER) and (base.is_tensor or not unpacked):
@@ -135,16 +136,14 @@ class Calls:
 
     def _follow(self, function: ir.Function, skip: int, met: Met) -> Kind:
         """A call of a function of this file; `skip`: whether its first parameter is the object."""
-        names = [each.name for each in function.params if each.kind == "positional"][skip:]
+        params = function.params[skip:]
         arguments = {
-            each.name: parameter(self._module, function, each.name) or UNKNOWN_KIND
-            for each in function.params
-            if each.default
+            param.name: parameter(self._module, function, param.name) or UNKNOWN_KIND
+            for param in params
+            if param.default
         }
-        arguments |= {name: kind for name, (_, kind) in zip(names, met.given, strict=False)}
-        arguments |= {name: kind for name, (_, kind) in met.keywords.items()}
-        params = {each.name for each in function.params if each.kind in ("positional", "keyword")}
-        arguments = {name: kind for name, kind in arguments.items() if name in params}
+        given = given_to(params, met.given, met.keywords)
+        arguments |= {name: kind for name, (_, kind) in given.items()}
         before, self._met.sites = self._met.sites, (*self._met.sites, met.node.id)
         found = self._run(function, arguments, met.env)
         self._met.sites = before
@@ -160,7 +159,7 @@ class Calls:
             if makes_layer(self._module, call):
                 return Kind(MODULE, made=(call,))
             return A_TENSOR if name in _TENSORS else UNKNOWN_KIND
-        if "out" in met.keywords or call.unpacks("*") or call.unpacks("**"):
+        if "out" in met.keywords or call.unpacks():
             return A_TENSOR
         operands = _flat(met.given)
         if not operands and "input" in met.keywords:
@@ -297,7 +296,7 @@ class Calls:
 
     def _in_sequence(self, made: ir.Call, met: Met) -> Kind:
         """A Sequential: each layer gets what the one before it gave."""
-        if made.unpacks("*") or made.unpacks("**") or not made.args or not met.given or made.id in self._sequences:
+        if made.unpacks() or not made.args or not met.given or made.id in self._sequences:
             return UNKNOWN_KIND
         self._sequences.append(made.id)  # one that seems to hold itself isn't understood
         kind = met.given[0][1]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.inference.values import Leaf, asked, values_of
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -50,7 +51,7 @@ def _made(module: Module, leaf: Leaf) -> tuple[ir.Call, ...]:
     if isinstance(func, ir.Attribute) and func.attr in GIVES_ITSELF:
         return constructions(module, func.base)
     if module.names.of(func) & _WRAPPERS:
-        inner = value.positional[0] if value.positional else value.keyword("module")
+        inner = argument(value, "torch.nn.DataParallel", "module")
         return constructions(module, inner) if inner is not None else ()
     return (value,)
 

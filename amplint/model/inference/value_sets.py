@@ -27,7 +27,7 @@ from amplint.model.inference.formulas import (
 from amplint.model.inference.values import Follower, Leaf, Step
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects import terms
-from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.key_parts import attribute_of, item_of, own_self
 from amplint.model.objects.terms import Op, Term
@@ -400,9 +400,8 @@ class Decided:
         parts = []
         for each in self.alternatives(value):
             if isinstance(each.value, ir.Call) and self._module.names.of(each.value.func) & SCALERS:
-                unpacked = each.value.unpacks("*") or each.value.unpacks("**")
-                enabled = each.value.keyword("enabled")
-                on = _vague(each.value) if unpacked else self.of(enabled)
+                enabled = scaler_arguments(self._module, each.value).get("enabled")
+                on = _vague(each.value) if each.value.unpacks() else self.of(enabled)
                 parts.append(both(each.when, on))
             elif not (isinstance(each.value, ir.Constant) and each.value.value is None):
                 parts.append(both(each.when, _vague(each.value)))

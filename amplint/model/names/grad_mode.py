@@ -6,6 +6,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 from amplint.model.torch_facts.grad_modes import ENABLE_GRAD, NO_GRAD, SET_GRAD
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ def grad_mode(module: Module, context: ir.Value) -> GradMode | None:
     names = module.names.of(call.func if call is not None else context)
     if names & ENABLE_GRAD:
         return GradMode.ON
-    given = None
-    if call is not None:
-        given = next(iter(call.positional), None) or call.keyword("mode")
+    given = argument(call, "torch.set_grad_enabled", "mode") if call is not None else None
     if names & SET_GRAD:
         if not isinstance(given, ir.Constant):
             return GradMode.EITHER

@@ -337,7 +337,7 @@ class Keys:
         func = self._raw(call.func)
         given = [self._term(arg.value) for arg in call.args]
         known = tuple(each for each in given if each is not None)
-        if func is None or len(known) != len(given) or call.unpacks("*") or call.unpacks("**"):
+        if func is None or len(known) != len(given) or call.unpacks():
             return None
         return Term(Op.CALL, func, known)
 

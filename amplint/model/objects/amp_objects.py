@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.objects.access_paths import Keys, word_of
 from amplint.model.objects.key_parts import is_item, is_of_self, is_own_attribute, last_name, variable_parts
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument, arguments
 from amplint.model.syntax.ir import Assigned, Other, node_of
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
-from amplint.model.torch_facts.names import SCALERS
+from amplint.model.torch_facts.names import SCALER, SCALERS
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -224,7 +225,7 @@ class Objects(Keys):
         for call in module.calls_of(*SCALERS):
             for key in self.assigned_to(call):
                 self.scalers.add(key)
-                self.made.setdefault(key, []).append(Made(call, call.keyword("enabled")))
+                self.made.setdefault(key, []).append(Made(call, scaler_arguments(module, call).get("enabled")))
         for call in module.calls_of("torch.optim.*"):
             names = module.names.of(call.func)
             if names & SCALERS or not any(map(_is_optimizers_class, names)):
@@ -232,8 +233,8 @@ class Objects(Keys):
             for key in self.stored_as(call):
                 self.optimizers.add(key)
                 self.constructed.add(key)
-                given = call.positional[0] if call.positional else call.keyword("params")
-                if given is not None and (roots := self.parameters_roots(given)):
+                params = argument(call, "torch.optim.Optimizer", "params")
+                if params is not None and (roots := self.parameters_roots(params)):
                     self.owns.setdefault(key, set()).update(roots)
 
     def _construction(self, key: str) -> _Constructed:
@@ -309,9 +310,10 @@ class Objects(Keys):
                 self.scalers.add(key)
         for call in calls:
             assert isinstance(call.func, ir.Attribute)
-            if call.func.attr in ("unscale_", "step") and call.positional and self.is_scaler(call.func.base):
-                if (optimizer := self.key(call.positional[0])) is not None:
-                    self.optimizers.add(optimizer)
+            if call.func.attr in ("unscale_", "step") and self.is_scaler(call.func.base):
+                optimizer = argument(call, f"{SCALER}.step", "optimizer")
+                if optimizer is not None and (key := self.key(optimizer)) is not None:
+                    self.optimizers.add(key)
         self.optimizers |= self._stepped_and_cleared(calls)
 
     def _stepped_and_cleared(self, calls: Iterable[ir.Call]) -> set[str]:
@@ -366,6 +368,13 @@ class Objects(Keys):
 
     def _is_module(self, value: ir.Value) -> bool:
         return bool(self._module.names.of(value) - {UNKNOWN, NOTHING})
+
+
+def scaler_arguments(module: Module, call: ir.Call) -> dict[str, ir.Value]:
+    """What a construction of a scaler is given, by the parameters' names, as far as it is in sight."""
+    classes = module.names.of(call.func) & SCALERS
+    # Where the class is the old one or the new one, a place means one thing or another.
+    return arguments(call, min(classes)) if len(classes) == 1 else call.keywords
 
 
 def given(call: ir.Call) -> Iterator[ir.Value]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import arguments
 from amplint.model.syntax.scopes import NOTHING
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
 
@@ -38,28 +39,20 @@ def region_of(module: Module, call: ir.Call) -> Region | None:
     """The autocast object that a call makes, if it makes one: of a class of torch's, or of a `partial` of one."""
     prefilled = _partial(module, call.func)
     name = module.names.only(prefilled.positional[0] if prefilled is not None else call.func)
-    order: tuple[str, ...]
-    if name == AUTOCAST:
-        order, device = ("device_type", "dtype", "enabled", "cache_enabled"), None
-    elif name is not None and name in OLD_AUTOCAST:
-        order, device = ("enabled", "dtype", "cache_enabled"), OLD_AUTOCAST[name]
-    elif name is None and module.names.of(call.func) - {NOTHING} <= {AUTOCAST, *OLD_AUTOCAST}:
+    if name is None and module.names.of(call.func) - {NOTHING} <= {AUTOCAST, *OLD_AUTOCAST}:
         # The new class where torch has it, else the old one: a region, whose arguments mean one thing or another.
         return Region(call, None, None, None, None, None, opaque=True)
-    else:
+    if name is None or name not in (AUTOCAST, *OLD_AUTOCAST):
         return None
-    calls = [call] if prefilled is None else [prefilled, call]
-    positional = [*(prefilled.positional[1:] if prefilled is not None else ()), *call.positional]
-    given = dict(zip(order, positional, strict=False))
-    given |= {arg.keyword: arg.value for each in calls for arg in each.args if arg.keyword is not None}
+    given = arguments(call, name, prefilled)
     return Region(
         call,
         given.get("device_type"),
         given.get("dtype"),
         given.get("enabled"),
         given.get("cache_enabled"),
-        device,
-        opaque=any(each.unpacks("*") or each.unpacks("**") for each in calls),
+        OLD_AUTOCAST.get(name),
+        opaque=call.unpacks() or (prefilled is not None and prefilled.unpacks()),
     )
 
 

@@ -25,5 +25,6 @@ class Event(NamedTuple):
     call: ir.Value
     scaler: str | None = None
     optimizer: str | None = None
-    subject: ir.Value | None = None  # the tensor of scale and backward; what clip works on
+    # The tensor of scale and backward, the optimizer of unscale_ and step, what clip works on.
+    subject: ir.Value | None = None
     how: str = ""

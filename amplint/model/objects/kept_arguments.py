@@ -21,7 +21,7 @@ from amplint.model.objects.key_parts import (
     owner_of,
 )
 from amplint.model.syntax import ir
-from amplint.model.syntax.arguments import given_to
+from amplint.model.syntax.arguments import given_to, with_defaults
 from amplint.model.syntax.ir import Assigned, Binding, Scope
 from amplint.model.syntax.scopes import owner_class
 
@@ -109,16 +109,15 @@ class Kept:
     def _arguments(self, making: _Making) -> dict[str, str]:
         """The keys of what the constructor's parameters are given."""
         call, constructor = making.call, _constructor(making.cls)
-        if call.unpacks("*") or call.unpacks("**"):
+        if call.unpacks():
             return {}
         if constructor is not None:
             params = list(constructor.params[1:])
         else:
             fields = _fields(making.cls) if self._is_generated(making.cls) else []
-            named = (arg.keyword for arg in call.args if arg.keyword is not None)
-            params = [ir.Param(name, "keyword", None, None) for name in named]
+            params = [ir.Param(name, "keyword", None, None) for name in call.keywords]
             params += [ir.Param(name, "positional", None, None) for name in fields]
-        given = given_to(params, call.positional, call.args)
+        given = with_defaults(params, given_to(params, call.positional, call.keywords))
         keys = {name: self._keys.raw(value) for name, value in given.items() if value is not None}
         return {name: self.resolved(making.around.translate(key)) for name, key in keys.items() if key is not None}
 

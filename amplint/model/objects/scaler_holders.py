@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import Objects, given, objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import given_to
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -37,12 +38,10 @@ def _holders(module: Module) -> set[str]:
 def _only_calls_it(known: Objects, call: ir.Call, is_scaler: Callable[[ir.Value], bool], depth: int = 4) -> bool:
     """Whether a function of this file that is given a scaler does nothing with it but call its methods."""
     function = known.function(known.key(call.func) or "") if isinstance(call.func, ir.Name) else None
-    if function is None or not depth or call.unpacks("*") or call.unpacks("**"):
+    if function is None or not depth or call.unpacks():
         return False
-    names = [param.name for param in function.params]
-    taken = {arg.keyword for arg in call.args if arg.keyword is not None and is_scaler(arg.value)}
-    taken |= {name for name, value in zip(names, call.positional, strict=False) if is_scaler(value)}
-    keys = {known.raw_variable(function.scope, name) for name in taken}
+    given = given_to(function.params, call.positional, call.keywords)
+    keys = {known.raw_variable(function.scope, name) for name, value in given.items() if is_scaler(value)}
 
     def is_it(value: ir.Value) -> bool:
         return isinstance(value, ir.Name) and known.own_key(value) in keys

@@ -131,9 +131,14 @@ class Call(Value):
                 found.append(arg.value)
         return tuple(found)
 
-    def unpacks(self, star: str) -> bool:
-        """Whether some argument is unpacked with `star` ("*" or "**")."""
-        return any(arg.star == star for arg in self.args)
+    @property
+    def keywords(self) -> dict[str, Value]:
+        """The arguments that are given by keyword."""
+        return {arg.keyword: arg.value for arg in self.args if arg.keyword is not None}
+
+    def unpacks(self, star: str | None = None) -> bool:
+        """Whether some argument is unpacked, with `star` ("*" or "**") if that is given."""
+        return any(arg.star == star if star is not None else arg.star for arg in self.args)
 
 
 @dataclass(eq=False, slots=True)

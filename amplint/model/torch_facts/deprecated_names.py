@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.model.torch_facts.signatures import OLD_ORDER
+
 if TYPE_CHECKING:
     from amplint.base.target import Target
 
@@ -44,9 +46,6 @@ class Legacy(NamedTuple):
         """The release that first has what replaces it: torch.autocast came before torch.amp.autocast."""
         return _AUTOCAST if self.style == "keywords" else self.since
 
-
-# What the old autocast takes, in its order.
-OLD_ORDER = ("enabled", "dtype", "cache_enabled")
 
 LEGACY: dict[str, Legacy] = {
     entry.old: entry

@@ -12,6 +12,7 @@ from amplint.model.inference.formulas import negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
 from amplint.model.project.importers import importers
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.control import EXITS, block_leaves
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
 
@@ -117,7 +118,7 @@ def _uses_cuda(module: Module, call: ir.Call) -> bool:
     if len(names) == 1 and names <= _RAISES:
         return True
     if names == {_GROUP}:
-        backend = call.positional[0] if call.positional else call.keyword("backend")
+        backend = argument(call, "torch.distributed.init_process_group", "backend")
         return isinstance(backend, ir.Constant) and backend.value == _BACKEND
     return isinstance(call.func, ir.Attribute) and call.func.attr == "cuda" and names <= {UNKNOWN, NOTHING}
 

@@ -95,7 +95,7 @@ rule = Rule(
 def check(module: Module) -> Iterator[Finding]:
     """Constructions of the new scaler that leave the device open."""
     for call in module.calls_of(SCALER):
-        if module.names.only(call.func) != SCALER or call.unpacks("*") or call.unpacks("**"):
+        if module.names.only(call.func) != SCALER or call.unpacks():
             continue
         if (
             call.positional

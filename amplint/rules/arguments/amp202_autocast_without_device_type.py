@@ -50,8 +50,8 @@ from amplint.fixes.edits import add_first_argument, insert
 from amplint.model.inference.dtypes import is_old_first
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
-from amplint.model.torch_facts.deprecated_names import OLD_ORDER
 from amplint.model.torch_facts.names import AUTOCAST
+from amplint.model.torch_facts.signatures import OLD_ORDER, SIGNATURES
 from amplint.registry.rule import Rule
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",), shown_by=("exception",), simulated=True)
 
 _CUDA = Choice('"cuda"', Applicability.UNSAFE)
-_NEW_ORDER = ("dtype", "enabled", "cache_enabled")
+_NEW_ORDER = SIGNATURES[AUTOCAST][1:]
 
 
 @rule.check

@@ -61,6 +61,7 @@ from amplint.model.inference.devices import devices, region_devices
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.version_guards import conditions_of, tests_of
+from amplint.model.objects.amp_objects import scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.regions.cpu_training import does_nothing, named_cpu, trains_on_cpu
 from amplint.model.syntax import ir
@@ -183,8 +184,9 @@ def _scalers(module: Module, every: list[Region]) -> Iterator[Finding]:
     """Scalers that name cuda beside regions for one other accelerator, or that run in float16 on another device."""
     for call in module.calls_of(SCALER, *OLD_SCALER):
         name = module.names.only(call.func)
-        literal = call.positional[0] if call.positional else call.keyword("device")
-        if name not in (SCALER, *OLD_SCALER) or is_false(call.keyword("enabled")) or device_is_asked(module, call):
+        given = scaler_arguments(module, call)
+        literal = given.get("device")
+        if name not in (SCALER, *OLD_SCALER) or is_false(given.get("enabled")) or device_is_asked(module, call):
             continue
         if name == SCALER:
             if literal is None or {each.type for each in devices(module, literal)} != {"cuda"}:

@@ -47,6 +47,7 @@ from amplint.model.inference.devices import Device, devices
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 from amplint.model.torch_facts.names import AUTOCAST
 from amplint.registry.rule import Rule
 
@@ -75,9 +76,8 @@ def check(module: Module) -> Iterator[Finding]:
         name = module.names.only(call.func)
         if name not in _TAKES_TYPE:
             continue
-        value = call.keyword("device_type")
-        if value is None and name == AUTOCAST and call.positional:
-            value = call.positional[0]
+        # The decorators take theirs by keyword alone.
+        value = argument(call, AUTOCAST, "device_type") if name == AUTOCAST else call.keyword("device_type")
         if value is not None:
             found = _judge(module, call, value)
             if found is not None:

@@ -54,7 +54,7 @@ from amplint.fixes.device_choice import readable_at
 from amplint.fixes.inherited_arguments import module_name
 from amplint.model.inference.formulas import Formula, World, both, either, negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
-from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import Trained, runs_in, trained
@@ -166,7 +166,7 @@ def _bfloat16_parameters(module: Module) -> Cast | None:
 def _on_with(module: Module, call: ir.Call, *bfloat16: Formula) -> World | None:
     """A world in which the scaler is on while all is bfloat16; None where there is none in sight."""
     known = decided(module)
-    on = both(known.inside(call), known.of(call.keyword("enabled")))
+    on = both(known.inside(call), known.of(scaler_arguments(module, call).get("enabled")))
     if is_vague(on) or call.unpacks("**") or any(_HALF.search(_BFLOAT16.sub("", str(term))) for term in on.facts()):
         return None
     return possible(on, *bfloat16)

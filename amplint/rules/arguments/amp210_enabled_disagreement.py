@@ -56,6 +56,7 @@ from amplint.model.calls.call_sites import passed
 from amplint.model.calls.external_calls import bases_in_sight
 from amplint.model.inference.formulas import FALSE, TRUE, Formula, World, both, likely, negated, possible
 from amplint.model.inference.value_sets import decided, is_vague
+from amplint.model.objects.amp_objects import scaler_arguments
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.terms import path, present
 from amplint.model.regions.openers import Open, may_be_region
@@ -220,7 +221,7 @@ def _is_other_arm(module: Module, other: Trained, found: Trained, arm: Formula) 
 
 def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | None, str | None]:
     """The scaler's flag for the region; the region's, for a scaler that is always off."""
-    switch = made[0].keyword("enabled")
+    switch = scaler_arguments(module, made[0]).get("enabled")
     if len(made) > 1 or switch is None:
         return None, "the scaler is made under a condition: switch the region by the same one"
     if region.enabled is None and not isinstance(switch, ir.Constant):

@@ -43,7 +43,7 @@ from amplint.fixes.edits import insert
 from amplint.model.inference.dtypes import is_old_first
 from amplint.model.inference.python_types import is_bool
 from amplint.model.objects.autocast_objects import regions
-from amplint.model.torch_facts.deprecated_names import OLD_ORDER
+from amplint.model.torch_facts.signatures import OLD_ORDER
 from amplint.registry.rule import Rule
 
 if TYPE_CHECKING:

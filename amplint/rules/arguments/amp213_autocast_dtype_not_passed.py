@@ -59,7 +59,7 @@ from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import Dtype, dtypes, region_round
 from amplint.model.inference.formulas import TRUE, both, possible
 from amplint.model.inference.value_sets import decided
-from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
@@ -128,7 +128,8 @@ def _scales(module: Module) -> bool:
     """Whether a scaler is made that is always on: float16 is meant."""
     known = decided(module)
     return any(
-        both(known.inside(call), known.of(call.keyword("enabled"))) == TRUE for call in module.calls_of(*SCALERS)
+        both(known.inside(call), known.of(scaler_arguments(module, call).get("enabled"))) == TRUE
+        for call in module.calls_of(*SCALERS)
     )
 
 

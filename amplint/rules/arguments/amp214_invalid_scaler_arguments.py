@@ -47,6 +47,7 @@ from amplint.fixes.edits import insert, written
 from amplint.model.inference.python_types import is_bool, kinds, number, numbers_of, numbers_shown
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import arguments
 from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.names import SCALER, SCALERS
 from amplint.model.usage.mentions_of import near_scalers
@@ -57,8 +58,6 @@ if TYPE_CHECKING:
 
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler",), shown_by=("exception",))
 
-_OLD = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
-_SHARDED = ("device", "init_scale", "backoff_factor", "growth_factor", "growth_interval", "enabled")
 _FACTORS = ("growth_factor", "backoff_factor")
 _TEXTS = {"str": "a string", "None": "None"}
 # An int below is the index of a device.
@@ -81,7 +80,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _made(module: Module, call: ir.Call, name: str) -> Iterator[Finding | None]:
     """The arguments of a construction that are wrong."""
-    given = _arguments(call, name)
+    given = arguments(call, name)
     if is_false(given.get("enabled")):
         return
     device = given.get("device")
@@ -95,13 +94,6 @@ def _made(module: Module, call: ir.Call, name: str) -> Iterator[Finding | None]:
     yield _interval(module, given)
     for key in _FACTORS:
         yield _no_number(module, given, key)
-
-
-def _arguments(call: ir.Call, name: str) -> _Arguments:
-    """What each parameter is given, as far as it is in sight."""
-    order = ("device", *_OLD) if name == SCALER else _SHARDED if name.endswith("ShardedGradScaler") else _OLD
-    found = dict(zip(order, call.positional, strict=False))
-    return found | {arg.keyword: arg.value for arg in call.args if arg.keyword is not None}
 
 
 # --- the device -----------------------------------------------------------------------------------------------------

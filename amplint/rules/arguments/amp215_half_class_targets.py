@@ -44,6 +44,7 @@ from amplint.model.inference.dtypes import dtypes
 from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import arguments
 from amplint.model.syntax.nesting import dominates
 from amplint.model.syntax.queries import assigned
 from amplint.registry.rule import Rule
@@ -125,11 +126,12 @@ def _loss(module: Module, call: ir.Call) -> _Loss | None:
     if soft is None:
         made = _module_made(module, call.func)
         soft = _CLASSES.get(module.names.only(made.func) or "") if made is not None else None
-    target = call.keyword("target") or next(iter(call.positional[1:]), None)
+    given = arguments(call, "torch.nn.functional.cross_entropy")
+    target = given.get("target")
     if soft is None or made is None or target is None or call.unpacks("*"):
         return None
     ignores = made.keyword("ignore_index") is not None
-    return _Loss(next(iter(call.positional), None), target, soft and not ignores)
+    return _Loss(given.get("input"), target, soft and not ignores)
 
 
 def _module_made(module: Module, func: ir.Value) -> ir.Call | None:

@@ -49,7 +49,7 @@ from amplint.fixes.edits import add_first_argument, add_last_argument, insert
 from amplint.fixes.inherited_arguments import module_name
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import IMPORTS, is_false
-from amplint.model.torch_facts.deprecated_names import OLD_ORDER
+from amplint.model.torch_facts.signatures import OLD_ORDER
 from amplint.registry.rule import Rule
 from amplint.rules.shared.framework_releases import depends_on_release
 

@@ -48,10 +48,12 @@ from amplint.fixes.inherited_arguments import module_name
 from amplint.fixes.rename_use import rewrite_use
 from amplint.model.names.version_guards import guarded, may_be_missing
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.queries import IMPORTS
 from amplint.model.syntax.scopes import UNBOUND
-from amplint.model.torch_facts.deprecated_names import LEGACY, OLD_ORDER
-from amplint.model.torch_facts.names import AUTOCAST, SCALER
+from amplint.model.torch_facts.deprecated_names import LEGACY
+from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER
+from amplint.model.torch_facts.signatures import SIGNATURES
 from amplint.registry.rule import Rule
 
 if TYPE_CHECKING:
@@ -71,15 +73,7 @@ _NEW = {AUTOCAST: "1.12", SCALER: "2.3", "torch.amp.custom_fwd": "2.4", "torch.a
 _MISSING = {f"torch.{device}.{new.rpartition('.')[2]}": new for device in ("cuda", "cpu", "mps") for new in _NEW} | {
     f"torch.{name}": f"torch.amp.{name}" for name in ("custom_fwd", "custom_bwd")
 }
-_SCALER_ARGUMENTS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
-_ARGUMENTS: dict[str, tuple[str, ...]] = {
-    AUTOCAST: ("device_type", "dtype", "enabled", "cache_enabled"),
-    SCALER: ("device", *_SCALER_ARGUMENTS),
-    "torch.cuda.amp.autocast": OLD_ORDER,
-    "torch.cpu.amp.autocast": OLD_ORDER,
-    "torch.cuda.amp.GradScaler": _SCALER_ARGUMENTS,
-    "torch.cpu.amp.GradScaler": _SCALER_ARGUMENTS,
-}
+_CLASSES = (AUTOCAST, SCALER, *OLD_AUTOCAST, *OLD_SCALER)
 _MEANT = {
     "device": "device_type",
     "device_type": "device",
@@ -94,9 +88,9 @@ def check(module: Module) -> Iterator[Finding]:
     """Names first, then arguments."""
     yield from _missing_names(module)
     yield from _unbound_names(module)
-    for call in filter(module.is_own, module.calls_of(*_ARGUMENTS)):
+    for call in filter(module.is_own, module.calls_of(*_CLASSES)):
         name = module.names.only(call.func)
-        if name is not None and name in _ARGUMENTS:
+        if name is not None and name in _CLASSES:
             yield from _unknown_arguments(module, call, name)
     yield from _custom_without_device(module)
 
@@ -188,7 +182,7 @@ def _binds_unseen(module: Module) -> bool:
 
 def _import_it(module: Module, call: ir.Call, word: str, new: str) -> Fix | None:
     """Import the new class, where the call has its arguments and not the old class's."""
-    first = call.positional[0] if call.positional else call.keyword(_ARGUMENTS[new][0])
+    first = argument(call, new, SIGNATURES[new][0])
     if not (isinstance(first, ir.Constant) and isinstance(first.value, str)) or not module.target.guarantees(_NEW[new]):
         return None
     last: ir.Import | None = None
@@ -208,7 +202,7 @@ def _import_it(module: Module, call: ir.Call, word: str, new: str) -> Fix | None
 
 
 def _unknown_arguments(module: Module, call: ir.Call, name: str) -> Iterator[Finding]:
-    takes = _ARGUMENTS[name]
+    takes = SIGNATURES[name]
     short = name.removeprefix("torch.")
     for arg in call.args:
         if arg.keyword is None or arg.keyword in takes:

@@ -74,8 +74,10 @@ from amplint.fixes.statements import own_statement, says_the_same
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.nesting import upwards
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.signatures import SIGNATURES
 from amplint.model.usage.accelerators import accelerators
 from amplint.registry.rule import Rule
 from amplint.rules.shared.framework_steps import (
@@ -195,7 +197,7 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
     lacking = [arg.keyword for arg in call.args if arg.keyword is not None and arg.keyword not in takes]
     if lacking:
         return None, f"the clip of an Accelerator takes no `{lacking[0]}`"
-    if call.unpacks("*") or call.unpacks("**") or len(call.positional) > len(takes):
+    if call.unpacks() or len(call.positional) > len(takes):
         return None, "the clip of an Accelerator may take fewer arguments"
     if not _readable(module, accelerator, clip.call, backward.call):
         return None, "the Accelerator has another name there, or none"
@@ -253,7 +255,8 @@ def _readable(module: Module, accelerator: ir.Value, here: ir.Call, there: ir.Ca
 
 
 def _is_tuned(call: ir.Call) -> bool:
-    bound = call.positional[1] if len(call.positional) > 1 else call.keyword("max_norm") or call.keyword("clip_value")
+    clips = (f"accelerate.Accelerator.{name}" for name in ("clip_grad_norm_", "clip_grad_value_"))
+    bound = next(filter(None, (argument(call, clip, SIGNATURES[clip][1]) for clip in clips)), None)
     value = bound.value if isinstance(bound, ir.Constant) else None
     return isinstance(value, (int, float)) and value > _TUNED
 

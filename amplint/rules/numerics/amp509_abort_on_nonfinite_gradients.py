@@ -58,7 +58,9 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument, arguments
 from amplint.model.syntax.nesting import conditions, ifs_round
+from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
 from amplint.rules.shared.finite_checks import (
     Abort,
@@ -143,7 +145,7 @@ def _judge_abort(module: Module, abort: Abort) -> Iterator[Finding]:
 
 def _raises(module: Module, call: ir.Call) -> bool:
     """`clip_grad_norm_(..., error_if_nonfinite=True)`."""
-    given = call.keyword("error_if_nonfinite")
+    given = argument(call, "torch.nn.utils.clip_grad_norm_", "error_if_nonfinite")
     return isinstance(given, ir.Constant) and given.value is True and returns_norm(module, call)
 
 
@@ -163,13 +165,12 @@ def _judge_clip(module: Module, call: ir.Call) -> Iterator[Finding]:
 
 def _is_on(call: ir.Call) -> bool:
     """Whether a call switches the search for NaN on, whatever the program is asked for."""
-    check_nan = call.keyword("check_nan")
-    if isinstance(check_nan, ir.Constant) and check_nan.value is False:
+    as_context = ir.last_name(call.func) == "detect_anomaly"
+    given = arguments(call, f"torch.autograd.{'' if as_context else 'set_'}detect_anomaly")
+    if is_false(given.get("check_nan")):
         return False
-    if ir.last_name(call.func) == "detect_anomaly":
-        return isinstance(call.parent, ir.With)
-    mode = call.positional[0] if call.positional else call.keyword("mode")
-    return isinstance(mode, ir.Constant) and mode.value is True
+    mode = given.get("mode")
+    return isinstance(call.parent, ir.With) if as_context else isinstance(mode, ir.Constant) and mode.value is True
 
 
 def _runs_step(module: Module, call: ir.Call) -> bool:

@@ -56,6 +56,7 @@ from amplint.model.regions.cpu_training import does_nothing
 from amplint.model.regions.openers import Open
 from amplint.model.regions.regions_at import enabled_at
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.autocast_ops import OP_LISTS, Cast
 from amplint.model.usage.mentions_of import keys_made_by, near_kept, words_of
@@ -254,7 +255,7 @@ def _renamed(module: Module, func: ir.Value, name: str, home: str) -> list[Edit]
 
 def _without_sigmoid(module: Module, call: ir.Call) -> list[Edit] | None:
     """A loss's input as it was before the sigmoid."""
-    value = call.keyword("input") or next(iter(call.positional), None)
+    value = argument(call, _FUNCTION, "input")
     while isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr in _SHAPES:
         value = value.func.base
     if value is None:
@@ -328,8 +329,8 @@ def _may_be_inside(module: Module, call: ir.Call) -> bool:
 
 
 def _operands(call: ir.Call) -> list[ir.Value]:
-    named = [call.keyword(name) for name in ("input", "target")]
-    return [*call.positional[:2], *(each for each in named if each is not None)]
+    given = (argument(call, _FUNCTION, name) for name in ("input", "target"))
+    return [each for each in given if each is not None]
 
 
 def _as_float32(module: Module, value: ir.Value) -> list[Edit]:

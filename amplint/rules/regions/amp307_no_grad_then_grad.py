@@ -55,7 +55,7 @@ from amplint.base.target import nothing_declared
 from amplint.fixes.inherited_arguments import module_name
 from amplint.fixes.statements import line_behind, says_the_same
 from amplint.model.calls.call_graph import CallGraph
-from amplint.model.calls.events import CLIPS, events
+from amplint.model.calls.events import events
 from amplint.model.inference.formulas import TRUE, contradict
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.grad_mode import GradMode, grad_mode
@@ -68,6 +68,7 @@ from amplint.model.syntax.nesting import exclusive, loops_round, upwards
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.grad_modes import NO_GRAD
+from amplint.model.torch_facts.signatures import CLIPS
 from amplint.model.usage.frozen_models import frozen
 from amplint.model.usage.mentions_of import near_regions
 from amplint.registry.rule import Rule

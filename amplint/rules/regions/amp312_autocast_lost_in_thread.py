@@ -56,6 +56,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.regions.regions_at import regions_at
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import upwards
 from amplint.model.syntax.queries import is_false
@@ -201,13 +202,13 @@ def _is_parallel(module: Module, func: ir.Value) -> bool:
 
 
 def _has_threads(call: ir.Call) -> bool:
-    devices = call.keyword("device_ids") or next(iter(call.positional[1:]), None)
+    devices = argument(call, "torch.nn.DataParallel", "device_ids")
     return not (isinstance(devices, ir.Sequence) and len(devices.items) < 2)
 
 
 def _wraps_model(module: Module, func: ir.Value, call: ir.Call) -> bool:
     """Whether a DataParallel is given a model in sight; `model = DataParallel(model)` is about the other sources."""
-    inner = call.positional[0] if call.positional else call.keyword("module")
+    inner = argument(call, "torch.nn.DataParallel", "module")
     if inner is None:
         return False
     if isinstance(func, (ir.Name, ir.Attribute)) and _is_itself(func, inner):

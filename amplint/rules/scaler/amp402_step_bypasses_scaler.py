@@ -56,10 +56,11 @@ from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.state import State
 from amplint.model.flow.violations import ViolationKind
-from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.event import Event
 from amplint.model.objects.scaler_holders import holders
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.nesting import conditions, exclusive, independent, skipping, upwards
 from amplint.model.torch_facts.names import SCALER
 from amplint.registry.rule import Rule
@@ -201,11 +202,7 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
 def _is_constant(module: Module, scaler: str, optimizer: str) -> bool:
     """Whether a scale is chosen and never changed, for an optimizer that may divide it out: scaled so on purpose."""
     made = [each.call for each in objects(module).made_by(scaler)]
-    devices = [int(SCALER in module.names.of(call.func)) for call in made]  # torch.amp's is given a device first
-    chosen = all(
-        len(call.positional) > device or call.keyword("init_scale") is not None
-        for call, device in zip(made, devices, strict=True)
-    )
+    chosen = all("init_scale" in scaler_arguments(module, call) for call in made)
     classes = objects(module).classes_of(optimizer)
     learns_more = any(name.startswith("torch.optim.") and not _DIVIDES.search(name) for name in classes)
     return bool(made) and chosen and not learns_more and methods_used(module, scaler) == {"scale"}
@@ -257,9 +254,9 @@ def _is_the_scalers(module: Module, each: Misuse) -> bool:
     return any(
         isinstance(call.func, ir.Attribute)
         and call.func.attr in ("unscale_", "step")
-        and call.positional
+        and (given := argument(call, f"{SCALER}.step", "optimizer")) is not None
         and known.is_scaler(call.func.base) is not None
-        and known.key(call.positional[0]) == optimizer
+        and known.key(given) == optimizer
         for call in module.whole.near("unscale_", "step").calls
     )
 

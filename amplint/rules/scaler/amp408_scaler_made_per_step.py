@@ -52,10 +52,11 @@ from amplint.fixes.statements import removed, stands_alone, text_with_comment
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import function_named, local_function
 from amplint.model.flow.analysis import flows
-from amplint.model.objects.amp_objects import Made, objects
+from amplint.model.objects.amp_objects import Made, objects, scaler_arguments
 from amplint.model.objects.event import Event
 from amplint.model.objects.key_parts import is_attribute, is_part, own_self
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import given_to
 from amplint.model.syntax.nesting import conditions, loop_of, loops_round, upwards
 from amplint.model.syntax.queries import is_false
 from amplint.model.usage.mentions_of import near_definition, near_kept
@@ -186,9 +187,9 @@ def _stepped_by_a_function(module: Module, loop: ir.For | ir.While, scaler: str)
         function = function_named(module, call.func.name) if isinstance(call.func, ir.Name) else None
         if function is None or loop_of(call) is not loop:
             continue
-        for param, value in zip(function.params, call.positional, strict=False):
+        for name, value in given_to(function.params, call.positional, call.keywords).items():
             if known.is_scaler(value) == scaler:
-                own = known.variable(function.scope, param.name)
+                own = known.variable(function.scope, name)
                 steps = [each for each in events(module).below(function.body) if each.kind == "step"]
                 return any(each.scaler == own and loop_of(each.call) is None for each in steps)
     return False
@@ -199,8 +200,9 @@ def _is_tried_out(module: Module, made: Made, loop: ir.For | ir.While) -> bool:
     if not isinstance(loop, ir.For):
         return False
     known = objects(module)
-    given = [*made.call.positional[1:], *(arg.value for arg in made.call.args if arg.keyword not in (None, "device"))]
-    return any(known.names_in(value) & known.names_in(loop.target) for value in given)
+    given = scaler_arguments(module, made.call)
+    counted = known.names_in(loop.target)
+    return any(known.names_in(value) & counted for name, value in given.items() if name != "device")
 
 
 def _finding(module: Module, made: Made, when: str, offered: Fix | None, withheld: str | None) -> Finding:

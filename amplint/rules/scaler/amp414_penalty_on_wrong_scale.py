@@ -56,6 +56,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.regions.regions_at import regions_at
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
@@ -83,7 +84,7 @@ def check(module: Module) -> Iterator[Finding]:
         for call in calls:
             if flow.contains(call) and _is_in_sight(module, call):
                 losses = _losses_with(module, flow, call)
-                outputs, start = _argument(call, 0, "outputs"), _argument(call, 2, "grad_outputs")
+                outputs, start = (argument(call, "torch.autograd.grad", name) for name in ("outputs", "grad_outputs"))
                 if not losses or outputs is None:
                     continue
                 if _is_scaled(module, outputs) or _is_scaled(module, start):
@@ -103,13 +104,9 @@ def check(module: Module) -> Iterator[Finding]:
                     )
 
 
-def _argument(call: ir.Call, place: int, name: str) -> ir.Value | None:
-    return call.positional[place] if len(call.positional) > place else call.keyword(name)
-
-
 def _is_in_sight(module: Module, call: ir.Call) -> bool:
     """Whether a gradient is differentiated again, and nothing in its function can divide it by the scale unseen."""
-    graph = call.keyword("create_graph")
+    graph = argument(call, "torch.autograd.grad", "create_graph")
     if not (isinstance(graph, ir.Constant) and graph.value is True) or reads_scale(module, call):
         return False
     known, function = objects(module), ir.function_of(call)

@@ -54,6 +54,7 @@ from amplint.fixes.statements import line_behind
 from amplint.model.calls.external_calls import local_function
 from amplint.model.objects.amp_objects import Made, objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.ir import Imported
 from amplint.model.syntax.nesting import conditions, exclusive
 from amplint.model.syntax.scopes import NOTHING
@@ -186,9 +187,9 @@ def _called(module: Module, returned: ir.Return, depth: int) -> Iterator[str]:
 
 def _shards(module: Module, call: ir.Call) -> bool:
     """Whether the call surely shards: its strategy is none that leaves the model whole, or that can't be told."""
-    if call.unpacks("*") or call.unpacks("**"):
+    if call.unpacks():
         return False
-    given = call.positional[2] if len(call.positional) > 2 else call.keyword("sharding_strategy")
+    given = argument(call, "torch.distributed.fsdp.FullyShardedDataParallel", "sharding_strategy")
     if given is None or (isinstance(given, ir.Constant) and given.value is None):
         return True
     return all(name.rpartition(".")[2] in _SHARDS for name in module.names.of(given))
@@ -224,7 +225,7 @@ def _fix(module: Module, made: Made, wrap: ir.Call) -> tuple[Fix | None, str | N
     if _tests(wrap, call):
         return None, "the model is sharded under a condition: make a ShardedGradScaler under the same one"
     old = bool(module.names.of(call.func) & set(OLD_SCALER))
-    if len(call.positional) > (0 if old else 1) or call.unpacks("*") or call.unpacks("**"):
+    if len(call.positional) > (0 if old else 1) or call.unpacks():
         return None, "by position the arguments of ShardedGradScaler are others: name them"
     edits = [Edit(*module.span(call.func), _SHARDED)]
     bound = module.program.scope.bindings.get(_SHARDED, [])

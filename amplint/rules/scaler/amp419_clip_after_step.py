@@ -54,7 +54,9 @@ from amplint.model.flow.state import State
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.nesting import dominates, loops_round
+from amplint.model.torch_facts.signatures import CLIPS, SIGNATURES
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import only_measures, unscale_for
 from amplint.rules.shared.scaler_order import Misuse, calls_of, fix_at_home, one_for_each, where
@@ -114,7 +116,9 @@ def _has_no_backward(flow: Flow, state: State) -> bool:
 def _clips_the_models(module: Module, reached: EventStates) -> bool:
     """Whether a clip bounds parameters: a bound of infinity or a very large one measures, a list may hold anything."""
     call, subject = reached.event.call, reached.event.subject
-    bound = call.args[1].value if isinstance(call, ir.Call) and len(call.args) > 1 else None
+    function, bound = reached.event.how, None
+    if isinstance(call, ir.Call) and function in CLIPS:
+        bound = argument(call, function, SIGNATURES[function][1])
     large = isinstance(bound, ir.Constant) and isinstance(bound.value, (int, float)) and bound.value > LARGE_NORM
     if subject is None or large or only_measures(reached):
         return False

@@ -54,6 +54,7 @@ from amplint.model.flow.analysis import Flow, flows
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.ir import node_of
 from amplint.model.syntax.nesting import exclusive, independent, upwards
 from amplint.registry.rule import Rule
@@ -161,8 +162,8 @@ def _is_about_the_same(module: Module, unscale: Event, step: Event) -> bool:
 
 
 def _optimizer(event: Event) -> ir.Value:
-    assert isinstance(event.call, ir.Call)
-    return event.call.args[0].value
+    assert event.subject is not None
+    return event.subject
 
 
 def _is_part(module: Module, whole: ir.Value, part: ir.Value) -> bool:
@@ -241,7 +242,7 @@ def _model(module: Module, call: ir.Call) -> ir.Value | None:
     """The model that an optimizer is made for: `SGD(model.parameters())`."""
     if not any(name.startswith(_OPTIMIZERS) for name in module.names.of(call.func)):
         return None
-    params = call.positional[0] if call.positional else call.keyword("params")
+    params = argument(call, "torch.optim.Optimizer", "params")
     if isinstance(params, ir.Call) and isinstance(params.func, ir.Attribute) and not params.args:
         if params.func.attr == "parameters":
             return params.func.base

@@ -17,8 +17,10 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.objects.terms import path, present
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument, given_to
 from amplint.model.syntax.nesting import exclusive
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.names import SCALER
 from amplint.model.usage.mentions_of import near_scalers
 from amplint.rules.shared.scaler_order import Misuse, asked, backward_between, calls_of, receiver, side_by_side
 
@@ -73,9 +75,8 @@ def _scaling_in_sight(module: Module) -> set[str]:
     for call in near_scalers(module).calls:
         function = function_named(module, ir.last_name(call.func))
         if function is not None:
-            names = [param.name for param in function.params if param.kind == "positional"]
-            names = names[1:] if function.cls is not None else names
-            for param, value in zip(names, call.positional, strict=False):
+            params = function.params[1 if function.cls is not None else 0 :]
+            for param, value in given_to(params, call.positional, call.keywords).items():
                 if known.is_scaler(value) in scaling and not escapes(module, str(known.key(value))):
                     found.add(known.variable(function.scope, param))
     return found
@@ -131,7 +132,8 @@ def unscale_for(module: Module, step: ir.Node) -> str:
     """The `unscale_` that belongs to a step of the scaler, with the names that stand there."""
     assert isinstance(step, ir.Call)
     assert isinstance(step.func, ir.Attribute)
-    return f"{module.text(step.func.base)}.unscale_({module.text(step.args[0].value)})"
+    optimizer = argument(step, f"{SCALER}.step", "optimizer") or step.args[0].value
+    return f"{module.text(step.func.base)}.unscale_({module.text(optimizer)})"
 
 
 class Advice(NamedTuple):
@@ -199,8 +201,8 @@ def _optimizer_text(module: Module, events: list[Event], wanted: str) -> str:
     for each in events:
         if each.optimizer is None or not isinstance(each.call, ir.Call):
             continue
-        if each.scaler is not None:
-            found[module.text(each.call.args[0].value)] = each.optimizer
+        if each.scaler is not None and each.subject is not None:
+            found[module.text(each.subject)] = each.optimizer
         elif each.kind == "optimizer_step":
             found[module.text(receiver(each))] = each.optimizer
     its = [text for text, key in found.items() if key == wanted]

@@ -195,7 +195,7 @@ def spelled(module: Module, value: ir.Value, at: ir.Node) -> str | None:
 
 def set_enabled(module: Module, call: ir.Call, text: str) -> Edit | None:
     """Give a call of the new or old classes another `enabled`; None where arguments are in the way."""
-    if call.unpacks("*") or call.unpacks("**") or len(call.positional) > _BEFORE_ENABLED:
+    if call.unpacks() or len(call.positional) > _BEFORE_ENABLED:
         return None
     given = call.keyword("enabled")
     if given is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import passed
-from amplint.model.calls.events import CLIPS, is_grad
+from amplint.model.calls.events import is_grad
 from amplint.model.flow.gradient_reads import is_parameters
 from amplint.model.flow.value_uses import COMPUTING, INFINITE, PASSING
 from amplint.model.names.reaching_definitions import only_assignment, reaching, returned
@@ -17,6 +17,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.control import EXITS
 from amplint.model.syntax.ir import Assigned, node_of
 from amplint.model.syntax.nesting import upwards
+from amplint.model.torch_facts.signatures import CLIPS
 
 if TYPE_CHECKING:
     from amplint.model import Module

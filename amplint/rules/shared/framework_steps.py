@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
-from amplint.model.calls.events import BOUNDS, CLIPS, events
+from amplint.model.calls.events import BOUNDS, events
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, exclusive, ifs_round, upwards
+from amplint.model.torch_facts.signatures import CLIPS
 from amplint.rules.shared.clips import reads_scale
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.events import CLIPS
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.value_uses import takes_gradients
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import upwards
+from amplint.model.torch_facts.signatures import CLIPS
 
 if TYPE_CHECKING:
     from amplint.model import Module

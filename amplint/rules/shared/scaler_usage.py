@@ -21,11 +21,12 @@ from amplint.model.objects.key_parts import (
 from amplint.model.regions.cpu_training import does_nothing, is_for_accelerators, trains_on_cpu
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
-from amplint.model.syntax.arguments import given_to
+from amplint.model.syntax.arguments import argument, given_to, with_defaults
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import ifs_round
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
+from amplint.model.torch_facts.names import SCALER
 from amplint.model.usage.mentions_of import near_kept
 from amplint.rules.shared.made_before import Order, made_before
 from amplint.rules.shared.scaler_keepers import keepers
@@ -147,7 +148,8 @@ def argument_of(function: ir.Function, call: ir.Call, param: str) -> ir.Value | 
 
 def _given_by(function: ir.Function, call: ir.Call) -> dict[str, ir.Value | None]:
     bound = function.cls is not None and isinstance(call.func, ir.Attribute)
-    return given_to(function.params[1 if bound else 0 :], call.positional, call.args)
+    params = function.params[1 if bound else 0 :]
+    return with_defaults(params, given_to(params, call.positional, call.keywords))
 
 
 def is_off(module: Module, enabled: ir.Value) -> bool:
@@ -239,9 +241,10 @@ def _steps_another(module: Module, usage: ScalerUsage, function: ir.Function, ca
     known = objects(module)
     params = {known.variable(function.scope, each.name) for each in function.params}
     stepped = {
-        known.key(each.args[0].value)
+        known.key(stepped)
         for each in near_kept(module, usage.keys).calls
-        if isinstance(each.func, ir.Attribute) and each.func.attr == "step" and each.args
+        if isinstance(each.func, ir.Attribute) and each.func.attr == "step"
+        if (stepped := argument(each, f"{SCALER}.step", "optimizer")) is not None
         if known.key(each.func.base) in usage.keys and ir.function_of(each) is function
     }
     taken = [parameter_of(function, call, arg.value) for arg in call.args if known.key(arg.value) == optimizer]

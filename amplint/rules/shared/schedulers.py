@@ -11,6 +11,7 @@ from amplint.model.inference.iterations import runs_once
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.nesting import exclusive, loop_of, loops_round
 from amplint.model.syntax.scopes import NOTHING
 from amplint.model.usage.mentions_of import near_kept
@@ -69,7 +70,7 @@ class Schedulers:
         names = self._module.names.of(value.func if isinstance(value, ir.Call) else value)
         torchs = bool(names) and all(_is_known(name) for name in names)
         if isinstance(value, ir.Call) and torchs:
-            given = value.positional[0] if value.positional else value.keyword("optimizer")
+            given = argument(value, "torch.optim.lr_scheduler.LRScheduler", "optimizer")
             optimizer = self._known.key(given) if given is not None else None
             if optimizer is not None:
                 self.optimizers.setdefault(key, set()).add(optimizer)

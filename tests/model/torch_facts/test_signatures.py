@@ -1,0 +1,28 @@
+"""The table of parameters against torch's own signatures."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from importlib import import_module
+
+import pytest
+
+from amplint.model.torch_facts.signatures import CLIPS, SIGNATURES
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize("name", [name for name in SIGNATURES if name.startswith("torch.")])
+def test_parameters(name: str) -> None:
+    if name == "torch.nn.utils.clip_grad_value":
+        pytest.skip("no release since 0.4 has it")
+    import_module("torch.distributed.fsdp.sharded_grad_scaler")  # torch doesn't import it by itself
+    called = inspect.unwrap(operator.attrgetter(name.removeprefix("torch."))(torch))
+    params = [each for each in inspect.signature(called).parameters.values() if each.name != "self"]
+    positional = [each.name for each in params if each.kind is each.POSITIONAL_OR_KEYWORD]
+    assert tuple(positional[: len(SIGNATURES[name])]) == SIGNATURES[name]
+
+
+def test_what_clips_takes_its_bound_second() -> None:
+    assert {SIGNATURES[name][1] for name in CLIPS} == {"max_norm", "clip_value", "value", "clip_factor"}
