@@ -19,7 +19,7 @@ from amplint.model.syntax.ir import Imported, Scope
 from amplint.model.syntax.lazy_lowering import values_of
 from amplint.model.syntax.queries import IMPORTS, word_of
 from amplint.model.syntax.scopes import owner_class
-from amplint.model.torch_facts.modules import RETURNS_ITSELF
+from amplint.model.torch_facts.modules import RETURNS_ITSELF, WRAPPERS
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _KEPT = "module"  # what a wrapper keeps an object in
 # What is called with an object, and gives something that runs it.
-_WRAPPERS = ("compile", "DataParallel", "DistributedDataParallel", "convert_sync_batchnorm", "partial")
+_WRAPPERS = {name.rpartition(".")[2] for name in (*WRAPPERS, "functools.partial")}
 _CLASS = re.compile(r"(?m)^[ \t]*class[ \t\\]+\w+[ \t\\]*[(:]")
 # `super().__init__()` is one of the class that it stands in.
 _CONSTRUCTS = re.compile(r"(?<!super\(\))\.\s*__init__\b")

@@ -18,6 +18,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.queries import calls_in
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
+from amplint.model.torch_facts.op_spellings import RESHAPES, SAME_VALUES
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -27,8 +28,7 @@ _FOLLOW = 5
 _PARAMETERS = re.compile(r"(?i)param|weight|^bias$|^[pw]$")
 # Methods and functions whose result is as large as the gradients that they are given, element by element.
 _ELEMENTWISE = {
-    "abs", "clone", "coalesce", "contiguous", "cpu", "cuda", "detach", "double", "flatten", "float", "neg", "numpy",
-    "pow", "ravel", "reshape", "square", "squeeze", "to", "to_dense", "type", "type_as", "unsqueeze", "view",
+    *RESHAPES, *SAME_VALUES, "abs", "coalesce", "neg", "numpy", "pow", "square", "to_dense", "type", "type_as",
 }  # fmt: skip
 _JOINS = {"torch.cat", "torch.concat", "torch.stack", "torch.nn.utils.parameters_to_vector", "builtins.list"}
 # Those that make a few numbers of them.

@@ -16,12 +16,11 @@ from amplint.model.objects.key_parts import contains, is_attribute, moved, overl
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Other
 from amplint.model.syntax.scopes import UNKNOWN
+from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 
 if TYPE_CHECKING:
     from amplint.model import Module
     from amplint.model.objects.call_context import CallContext
-
-_CUT = ("detach", "item", "data", "shape", "size", "no_grad", "numpy", "cpu")
 
 _CRITERION = re.compile(r"(?i)criterion|loss")
 
@@ -105,7 +104,7 @@ class Ownership:
         """Add the models a value comes from; whether those are all."""
         if isinstance(value, ir.Constant):
             return True
-        if isinstance(value, ir.Attribute) and value.attr in _CUT:
+        if isinstance(value, ir.Attribute) and value.attr in ENDS_GRADIENTS:
             return True
         if isinstance(value, ir.Call):
             return self._collect_call(value, state, roots)
@@ -122,7 +121,7 @@ class Ownership:
 
     def _collect_call(self, call: ir.Call, state: State, roots: set[str]) -> bool:
         func = call.func
-        if isinstance(func, ir.Attribute) and func.attr in _CUT:
+        if isinstance(func, ir.Attribute) and func.attr in ENDS_GRADIENTS:
             return True
         held = state.returned(call)
         if held is not None and (held.roots or held.whole):

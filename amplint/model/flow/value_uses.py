@@ -40,7 +40,7 @@ _LOGS = {
 COMPUTING = ("builtins.", "math.", "numpy.", "torch.")
 _COLLECTS = {"append", "appendleft", "extend", "insert"}
 # In-place methods that multiply a tensor by what they are given.
-_RESCALES = {"copy_", "div_", "divide_", "mul_", "multiply_", "true_divide_"}
+RESCALES = {"copy_", "div_", "divide_", "mul_", "multiply_", "true_divide_"}
 INFINITE = {"math.inf", "math.nan", "numpy.inf", "numpy.nan", "torch.inf", "torch.nan"}
 # What a bound on gradients is called.
 _BOUND = re.compile(r"(?i)max|min|clip|thr|limit|bound|tol|eps")
@@ -127,7 +127,7 @@ class ValueUses:
         if any(meets_scale(arg.value) for arg in call.args if arg.value is not value):
             self.found.add("compensated")
         if base is not None and is_grad(base):
-            if name in _RESCALES:
+            if name in RESCALES:
                 self.found.add("rescales")
         elif names & {"torch.autograd.backward"}:
             self.found.add("backward")

@@ -12,7 +12,7 @@ from amplint.model.half.eval_values import Values
 from amplint.model.half.layers import is_model, makes_layer, plain_weights
 from amplint.model.half.observations import Env, Given, Met, Observations
 from amplint.model.half.op_results import result_of
-from amplint.model.inference.constructions import GIVES_ITSELF, constructions
+from amplint.model.inference.constructions import constructions
 from amplint.model.inference.numbers import number, parameter
 from amplint.model.inference.tensor_types import (
     A_NUMBER,
@@ -36,9 +36,11 @@ from amplint.model.inference.tensor_types import (
 )
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to
+from amplint.model.torch_facts.modules import RETURNS_ITSELF
 from amplint.model.torch_facts.op_spellings import (
     CASTS,
     CLASSES,
+    PRODUCT_METHODS,
     SPELLINGS,
     UPSAMPLING,
     WITH_DIMENSION,
@@ -52,8 +54,6 @@ if TYPE_CHECKING:
 # Methods that give a tensor's numbers away, and such that leave it as it is.
 _LEAVES = ("numpy", "tolist", "cpu", "size", "stride")
 _STAYS = ("cuda", "xpu", "contiguous", "requires_grad_")
-# Of a tensor's methods, those whose names are a tensor's alone: `q.matmul(k)`.
-_MULTIPLIES = ("matmul", "bmm", "mm", "mv", "addmm", "baddbmm", "addbmm")
 _CHECKPOINT = {"torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential"}
 _TENSORS = ("torch.tensor", "torch.arange", "torch.full", "torch.as_tensor", "torch.from_numpy")
 # The keywords that give another operand.
@@ -220,7 +220,7 @@ class Calls:
         if name.endswith("_") and not name.endswith("__") and name[:-1] in SPELLINGS:
             return self._met.note(operands, name, base)
         tensor = base.is_tensor or base.likely_half
-        if (name in SPELLINGS or name in WITH_DIMENSION) and (tensor or name in _MULTIPLIES):
+        if (name in SPELLINGS or name in WITH_DIMENSION) and (tensor or name in PRODUCT_METHODS):
             found = self._spelled(name, operands)
             how = SPELLINGS.get(name)
             views = how is not None and how.gives is Gives.FIRST and not is_listed(how.ops)
@@ -257,7 +257,7 @@ class Calls:
 
     def _of_module(self, name: str, base: Kind, met: Met) -> Kind:
         """A method of a model: one of the file's classes', or one that gives the model itself."""
-        if name in GIVES_ITSELF:
+        if name in RETURNS_ITSELF:
             return base
         cls = local_class(self._module, base.made[0].func) if len(base.made) == 1 else None
         function = method(self._module, cls, name) if cls is not None else None

@@ -7,19 +7,10 @@ from typing import TYPE_CHECKING
 from amplint.model.inference.values import Leaf, asked, values_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
+from amplint.model.torch_facts.modules import RETURNS_ITSELF, WRAPPERS
 
 if TYPE_CHECKING:
     from amplint.model import Module
-
-# Methods of a module that give the module itself.
-GIVES_ITSELF = ("to", "cuda", "train", "eval", "float", "requires_grad_", "xpu", "cpu")
-_WRAPPERS = {
-    "torch.compile",
-    "torch.nn.DataParallel",
-    "torch.nn.parallel.DataParallel",
-    "torch.nn.parallel.DistributedDataParallel",
-    "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
-}
 
 
 def constructions(module: Module, value: ir.Value) -> tuple[ir.Call, ...]:
@@ -48,9 +39,9 @@ def _made(module: Module, leaf: Leaf) -> tuple[ir.Call, ...]:
     if leaf.is_open or not isinstance(value, ir.Call):
         return constructions(module, value) if isinstance(value, ir.Attribute) and value.attr == "module" else ()
     func = value.func
-    if isinstance(func, ir.Attribute) and func.attr in GIVES_ITSELF:
+    if isinstance(func, ir.Attribute) and func.attr in RETURNS_ITSELF:
         return constructions(module, func.base)
-    if module.names.of(func) & _WRAPPERS:
+    if module.names.of(func) & WRAPPERS:
         inner = argument(value, "torch.nn.DataParallel", "module")
         return constructions(module, inner) if inner is not None else ()
     return (value,)
@@ -59,7 +50,7 @@ def _made(module: Module, leaf: Leaf) -> tuple[ir.Call, ...]:
 def _is_itself(value: ir.Value, source: ir.Value) -> bool:
     """`model = model.to(device)`, `model = DataParallel(model)`: nothing new."""
     while isinstance(source, ir.Call):
-        if isinstance(source.func, ir.Attribute) and source.func.attr in GIVES_ITSELF:
+        if isinstance(source.func, ir.Attribute) and source.func.attr in RETURNS_ITSELF:
             source = source.func.base
         elif source.positional and _is_wrapped(source):
             source = source.positional[0]
@@ -71,4 +62,4 @@ def _is_itself(value: ir.Value, source: ir.Value) -> bool:
 
 
 def _is_wrapped(call: ir.Call) -> bool:
-    return ir.last_name(call.func) in {each.rpartition(".")[2] for each in _WRAPPERS}
+    return ir.last_name(call.func) in {each.rpartition(".")[2] for each in WRAPPERS}

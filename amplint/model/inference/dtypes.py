@@ -16,12 +16,13 @@ from amplint.model.names.tables import items_at
 from amplint.model.objects.autocast_objects import Region, region_of
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import DEFAULT_DTYPE, OLD_AUTOCAST
+from amplint.model.torch_facts.op_spellings import CASTS
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 HALF = ("float16", "bfloat16")
-_SAME = {"half": "float16", "float": "float32", "double": "float64"}
+_SAME = {name: CASTS[name] for name in ("half", "float", "double")}
 _NAMES = (
     "float16", "half", "bfloat16", "float32", "float", "float64", "double", "float8_e4m3fn", "float8_e5m2",
     "complex32", "complex64", "complex128", "int8", "uint8", "int16", "int32", "int64", "int", "long", "short", "bool",

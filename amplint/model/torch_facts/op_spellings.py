@@ -194,8 +194,14 @@ def spelled(name: str) -> str | None:
     return None
 
 
-# Products of matrices, and what is computed as one: operands of two dtypes raise.
-PRODUCTS = (
-    "addbmm", "addmm", "addmv", "baddbmm", "bmm", "conv1d", "conv2d", "conv3d", "einsum", "linear", "matmul", "mm",
-    "mv", "tensordot",
-)  # fmt: skip
+# Products of matrices, and what is computed as one: operands of two dtypes raise. First those that are methods as well.
+PRODUCT_METHODS = ("addbmm", "addmm", "addmv", "baddbmm", "bmm", "matmul", "mm", "mv")
+PRODUCTS = (*PRODUCT_METHODS, "conv1d", "conv2d", "conv3d", "einsum", "linear", "tensordot")
+
+# Methods of a tensor that give its elements in another shape, those that are attributes too.
+RESHAPES = {
+    "view", "view_as", "reshape", "reshape_as", "flatten", "unflatten", "ravel", "squeeze", "unsqueeze", "t", "T", "mT",
+    "transpose", "permute", "contiguous",
+}  # fmt: skip
+# Methods and attributes of a tensor that give its values, in another dtype or place perhaps.
+SAME_VALUES = {"clone", "contiguous", "data", "detach", "to", "cuda", "cpu", "float", "double", "half", "bfloat16"}

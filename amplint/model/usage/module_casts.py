@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.torch_facts.modules import CASTS, RETURNS_ITSELF
+from amplint.model.torch_facts.op_spellings import CASTS as OF_TENSORS
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-_METHODS = {"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64"}
-# Methods that give the module itself back.
-_SAME = ("cuda", "cpu", "xpu", "npu", "to", "train", "eval", "requires_grad_", "type", *_METHODS)
+_METHODS = {name: OF_TENSORS[name] for name in CASTS}
 _LOADS = ("from_pretrained", "from_config")
 
 
@@ -49,7 +49,7 @@ def _last_cast(module: Module, value: ir.Value) -> tuple[ir.Call | None, ir.Valu
     while isinstance(value, ir.Call):
         casting = cast_to(module, value) is not None or _gives_dtype(module, value)
         found = found or (value if casting else None)
-        if not isinstance(value.func, ir.Attribute) or value.func.attr not in _SAME:
+        if not isinstance(value.func, ir.Attribute) or value.func.attr not in RETURNS_ITSELF:
             break
         value = value.func.base
     return found, value

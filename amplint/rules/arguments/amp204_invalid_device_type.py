@@ -42,6 +42,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.config.defaults import DEVICES
 from amplint.fixes.inherited_arguments import module_name
 from amplint.model.inference.devices import Device, devices
 from amplint.model.inference.dtypes import dtypes
@@ -64,7 +65,6 @@ rule = Rule(
 )
 
 _TAKES_TYPE = {AUTOCAST, "torch.amp.custom_fwd", "torch.amp.custom_bwd"}
-_KNOWN = ("cpu", "cuda", "xpu", "mps", "hpu", "mtia", "ipu", "xla", "npu", "mlu", "musa", "maia")
 # Objects whose `device` is often a string, not a torch.device.
 _SETTINGS = ("self", "args", "opt", "opts", "config", "cfg", "hparams", "params", "conf", "options", "hps", "flags")
 
@@ -102,7 +102,7 @@ def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
             continue
         if ":" in each.name:
             return _indexed(module, call, value, each)
-        if each.name not in _KNOWN and (each.name.lower() in _KNOWN or each.name.lower() == "gpu" or not each.name):
+        if each.name not in DEVICES and (each.name.lower() in DEVICES or each.name.lower() == "gpu" or not each.name):
             return _misnamed(module, value, each)
     if _is_str_of_tensor_device(module, value):
         assert isinstance(value, ir.Call)

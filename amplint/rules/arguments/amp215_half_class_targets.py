@@ -47,6 +47,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import arguments
 from amplint.model.syntax.nesting import dominates
 from amplint.model.syntax.queries import assigned
+from amplint.model.torch_facts.op_spellings import RESHAPES
 from amplint.registry.rule import Rule
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ _HALF = {f"torch.{name}" for name in ("float16", "half", "bfloat16")}
 _CASTS = {"half", "bfloat16"}
 _WHOLE = {f"torch.{name}" for name in ("long", "int64", "int", "int32", "uint8", "LongTensor")}
 _INDICES = {"torch.randint", "torch.arange", "torch.argmax", "torch.LongTensor"}
-_KEEP = {"view", "reshape", "squeeze", "unsqueeze", "flatten", "contiguous", "cuda", "cpu", "clone", "detach", "to"}
+_KEEP = RESHAPES | {"cuda", "cpu", "clone", "detach", "to"}
 _FLAT = {"view", "reshape"}
 # What a cast is given and means nothing without it.
 _ASIDE = {"non_blocking", "copy", "memory_format"}

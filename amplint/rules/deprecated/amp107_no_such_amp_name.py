@@ -68,7 +68,7 @@ rule = Rule(
     simulated=True,
 )
 
-_NEW = {AUTOCAST: "1.12", SCALER: "2.3", "torch.amp.custom_fwd": "2.4", "torch.amp.custom_bwd": "2.4"}
+_NEW = {f"torch.amp.{each.name}": each.since for each in LEGACY.values() if each.module == "torch.amp"}
 # No release has these; the right name has to be one of torch.amp.
 _MISSING = {f"torch.{device}.{new.rpartition('.')[2]}": new for device in ("cuda", "cpu", "mps") for new in _NEW} | {
     f"torch.{name}": f"torch.amp.{name}" for name in ("custom_fwd", "custom_bwd")

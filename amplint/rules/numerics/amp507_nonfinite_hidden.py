@@ -60,6 +60,7 @@ from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, exclusive, ifs_round
+from amplint.model.torch_facts.op_spellings import SAME_VALUES
 from amplint.model.usage.mentions_of import STORES_GRAD
 from amplint.registry.rule import Rule
 from amplint.rules.shared.finite_checks import about_finite, made_of, not_finite
@@ -99,7 +100,6 @@ _OF_LOSS = (
     "an overflow in the loss is replaced, so that the scaler steps with gradients of zero and keeps its scale, or "
     "meets NaN all the same while the loss reads as a number"
 )
-_KEEPS = {"clone", "contiguous", "data", "detach", "float", "half", "to"}
 
 
 class Hidden(NamedTuple):
@@ -202,7 +202,7 @@ def _bare(tensor: ir.Value) -> ir.Value:
     """A tensor without what leaves its elements as they are: `p.grad.data`, `loss.detach()`."""
     while True:
         inner = tensor.func if isinstance(tensor, ir.Call) else tensor
-        if not isinstance(inner, ir.Attribute) or inner.attr not in _KEEPS:
+        if not isinstance(inner, ir.Attribute) or inner.attr not in SAME_VALUES:
             return tensor
         tensor = inner.base
 

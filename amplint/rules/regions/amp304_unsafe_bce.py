@@ -59,6 +59,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.autocast_ops import OP_LISTS, Cast
+from amplint.model.torch_facts.op_spellings import RESHAPES
 from amplint.model.usage.mentions_of import keys_made_by, near_kept, words_of
 from amplint.registry.rule import Rule
 from amplint.rules.shared.half_ops import casting_up
@@ -82,7 +83,7 @@ _BANNED = {device for device, ops in OP_LISTS.items() if ops.get("binary_cross_e
 # A test that may be about whether autocast is on.
 _PRECISION = re.compile(r"(?i)autocast|amp(?![a-z])|fp16|fp32|float16|half|mixed|precision")
 # Methods that change the shape, and what may stand round the loss in its statement as well.
-_SHAPES = {"view", "reshape", "squeeze", "unsqueeze", "flatten", "contiguous", "view_as", "reshape_as", "float"}
+_SHAPES = RESHAPES | {"float"}
 _ASIDE = {
     "mean",
     "sum",

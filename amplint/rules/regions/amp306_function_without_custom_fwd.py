@@ -77,6 +77,7 @@ from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.lazy_lowering import values_of
 from amplint.model.syntax.queries import assigned
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.op_spellings import RESHAPES
 from amplint.registry.rule import Rule
 from amplint.rules.shared.in_region import AUTOGRAD_FUNCTIONS, is_product
 
@@ -93,10 +94,6 @@ rule = Rule(
 
 _FWD, _BWD = "custom_fwd", "custom_bwd"
 _SINCE = "2.4"
-# What leaves a tensor's dtype as it is.
-_SHAPES = {
-    "t", "T", "mT", "transpose", "permute", "view", "reshape", "contiguous", "unsqueeze", "squeeze", "flatten",
-}  # fmt: skip
 _PARAMETERS = {"torch.nn.Parameter", "torch.nn.parameter.Parameter"}
 _FACTORIES = {f"torch.{name}" for name in ("randn", "rand", "zeros", "ones", "empty", "eye")}
 _HALF = {"torch.float16", "torch.half", "torch.bfloat16"}
@@ -287,7 +284,7 @@ def _root(value: ir.Value) -> str | None:
     while not isinstance(value, ir.Name):
         if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute):
             value = value.func
-        if not isinstance(value, ir.Attribute) or value.attr not in _SHAPES:
+        if not isinstance(value, ir.Attribute) or value.attr not in RESHAPES:
             return None
         value = value.base
     return value.name

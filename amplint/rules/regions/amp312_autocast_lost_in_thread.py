@@ -62,7 +62,7 @@ from amplint.model.syntax.nesting import upwards
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import LOCAL
 from amplint.model.torch_facts.grad_modes import NO_GRAD, SET_GRAD
-from amplint.model.torch_facts.modules import RETURNS_ITSELF
+from amplint.model.torch_facts.modules import DATA_PARALLEL, RETURNS_ITSELF
 from amplint.model.usage.mentions_of import near_regions
 from amplint.registry.rule import Rule
 
@@ -77,11 +77,6 @@ rule = Rule(
     not_shown="threads aren't run",
 )
 
-_PARALLEL = {
-    "torch.nn.DataParallel",
-    "torch.nn.parallel.DataParallel",
-    "torch.nn.parallel.data_parallel.DataParallel",
-}
 _POOLS = {
     "concurrent.futures.ThreadPoolExecutor",
     "concurrent.futures.thread.ThreadPoolExecutor",
@@ -173,7 +168,7 @@ def _is_model(module: Module, value: ir.Value) -> bool:
 def _makes_model(module: Module, call: ir.Call) -> bool:
     names = module.names.of(call.func)
     if names and all(name.startswith(_LIBRARIES) for name in names):
-        return not names & _PARALLEL
+        return not names & DATA_PARALLEL
     cls = local_class(module, call.func) if all(name[0] == LOCAL for name in names) else None
     return cls is not None and _is_module_class(module, cls) and "autocast" not in module.text(cls)
 
@@ -194,7 +189,7 @@ def _is_module_class(module: Module, cls: ir.Class, depth: int = _FOLLOW) -> boo
 def _is_parallel(module: Module, func: ir.Value) -> bool:
     """Whether what is called can be a DataParallel over several devices, of a model without a region of its own."""
     made = [each for each in _made_by(module, func) if each is not None]
-    parallel = [each for each in made if module.names.of(each.func) & _PARALLEL]
+    parallel = [each for each in made if module.names.of(each.func) & DATA_PARALLEL]
     rest = [each for each in made if each not in parallel]
     return any(_has_threads(each) and _wraps_model(module, func, each) for each in parallel) and all(
         _makes_model(module, each) for each in rest

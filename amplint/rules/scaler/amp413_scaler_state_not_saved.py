@@ -60,6 +60,7 @@ from amplint.fixes.statements import line_behind, own_statement
 from amplint.model.calls.external_calls import local_function
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import regions
+from amplint.model.objects.event import OF_SCALER
 from amplint.model.project.importers import importers, surely_lack
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loop_of
@@ -115,8 +116,6 @@ rule = Rule(
 # What a model's entry is called where it is not its state_dict().
 _MODEL = re.compile(r"(?i)model|net|ema|weight|module|param|state_dict")
 _OTHERS = re.compile(r"(?i)optim|^opt|_opt$|sched|scal|sampler|loader")
-# By these the scale comes to matter.
-_MATTERS = {"scale", "step", "unscale_", "update"}
 # Without these nothing computes in half precision.
 _HALF = re.compile(
     rb"(?i)autocast|half|float16|fp16|bf16|apex|precision|accelerat|deepspeed|lightning|dtype\s*=\s*[\"']auto"
@@ -179,13 +178,13 @@ def _is_used(module: Module, usage: ScalerUsage) -> bool:
     """Whether the scaler scales or steps in sight, or another file may have it do so: else its state is never asked
     for.
     """
-    if usage.methods & _MATTERS:
+    if usage.methods & set(OF_SCALER):
         return True
     if usage.keeper is None and ir.function_of(usage.made.call) is None:
         return any(importers(os.path.abspath(module.source.filename)))
     attr = usage.scaler.rpartition(".")[2]
-    return any(used_by_others(module, usage.scaler, each) for each in sorted(_MATTERS)) or any(
-        isinstance(value, ir.Attribute) and value.attr in _MATTERS and ir.last_name(value.base) == attr
+    return any(used_by_others(module, usage.scaler, each) for each in OF_SCALER) or any(
+        isinstance(value, ir.Attribute) and value.attr in OF_SCALER and ir.last_name(value.base) == attr
         for value in module.whole.near(attr).values  # of a class that inherits it
     )
 

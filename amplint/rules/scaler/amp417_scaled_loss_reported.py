@@ -55,6 +55,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import node_of
 from amplint.model.syntax.nesting import conditions, dominates, exclusive
+from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import reads_scale
 from amplint.rules.shared.scaler_order import always_off, reached_events
@@ -152,7 +153,7 @@ def _report(read: Read, backwards: list[Read]) -> str:
 
 def _is_detached(value: ir.Name) -> bool:
     """Whether no backward can start from what is read: `loss.item()`, `loss.detach()`."""
-    return isinstance(value.parent, ir.Attribute) and value.parent.attr in ("item", "detach", "data", "tolist")
+    return isinstance(value.parent, ir.Attribute) and value.parent.attr in ENDS_GRADIENTS
 
 
 def _fix(

@@ -57,6 +57,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import exclusive
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.op_spellings import SAME_VALUES
 from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import reads_scale
@@ -73,8 +74,6 @@ rule = Rule(
 )
 
 _PARAMETERS = {"torch.nn.Parameter", "torch.nn.parameter.Parameter"}
-# What gives the tensor itself, or its values.
-_SAME = ("data", "detach", "clone", "float", "contiguous")
 _MEASURES = ("norm", "abs", "max", "mean", "sum", "item", "square")
 _WORDS = ("scale", "norm", "inv")
 _PRINTS = ("print", "info", "debug", "append")
@@ -213,7 +212,7 @@ class _Uses:
             if value.attr == "grad":
                 return value.base if isinstance(value.base, (ir.Name, ir.Attribute)) else None
             return self._linear(value.base, depth) if value.attr == "data" else None
-        if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr in _SAME:
+        if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr in SAME_VALUES:
             return self._linear(value.func.base, depth)
         if isinstance(value, ir.Unary):
             return self._linear(value.operand, depth)
@@ -257,7 +256,7 @@ class _Uses:
     def _is(self, value: ir.Value, tensor: ir.Value) -> bool:
         """Whether a value is the tensor, its data or a copy."""
         while True:
-            if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr in _SAME:
+            if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr in SAME_VALUES:
                 value = value.func.base
             elif isinstance(value, ir.Attribute) and value.attr == "data":
                 value = value.base

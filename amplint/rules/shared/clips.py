@@ -12,6 +12,7 @@ from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.state import State
 from amplint.model.flow.tensors import SCALE_READS
+from amplint.model.flow.value_uses import RESCALES
 from amplint.model.flow.violations import OF_CALLERS_GRADIENTS, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 FINITE = re.compile(r"(?i)isfinite|isinf|isnan|found_inf|nonfinite|non_finite|overflow")
-_ARITHMETIC = ("mul", "mul_", "div", "div_", "multiply_", "divide_", "true_divide_", "copy_")
+_ARITHMETIC = {*RESCALES, "mul", "div"}
 
 
 def clips_scaled(module: Module, clip: Misuse) -> bool:

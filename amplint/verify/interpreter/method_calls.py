@@ -8,6 +8,7 @@ import torch
 
 from amplint.model.calls.cuda_graphs import Graphs
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import OF_SCALER
 from amplint.model.syntax import ir
 from amplint.verify.interpreter.accelerate_calls import Accelerators
 from amplint.verify.interpreter.allowed_calls import METHODS, OF_PARAMETERS, OPS, SAME_METHODS
@@ -37,7 +38,6 @@ from amplint.verify.interpreter.unseen_calls import SHAPES, UnseenCalls
 from amplint.verify.interpreter.unseen_training import is_given_tools
 
 _VIEWS = ("items", "keys", "values")
-_SCALER_EVENTS = ("scale", "unscale_", "step", "update")
 _OF_SCALER = ("get_scale", "is_enabled", "_check_inf_per_device")
 
 
@@ -104,7 +104,7 @@ class MethodCalls:
             return base.role
         func = site.call.func
         written = func.base if isinstance(func, ir.Attribute) else None
-        if kind in _SCALER_EVENTS:
+        if kind in OF_SCALER:
             return self._roles.as_scaler(base, site)
         if kind == "optimizer_step":
             return self._roles.as_optimizer(base, site)

@@ -9,13 +9,12 @@ import torch
 
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 from amplint.verify.interpreter.run_record import RunRecord
 from amplint.verify.interpreter.standins import CannotFollow, Frame, Instance, Site, Unknown
 from amplint.verify.interpreter.value_queries import lasting, parameters_in
 from amplint.verify.interpreter.world import Birth, Stage
 from amplint.verify.program.unfollowed import makes
-
-_NUMBERS = ("detach", "item", "tolist", "numpy")  # methods whose results have no gradients
 
 
 class Roles:
@@ -111,7 +110,7 @@ class Roles:
             or makes(value.origin)
         ):
             return False
-        if ir.last_name(value.origin.func) in _NUMBERS:
+        if ir.last_name(value.origin.func) in ENDS_GRADIENTS:
             return False
         forward = what is Birth.LOSS or value.forward
         if forward:
@@ -120,7 +119,7 @@ class Roles:
 
     def summand(self, value: Unknown) -> None:
         """Learn that a value out of sight is added to one that has gradients: a model's output, the next run has."""
-        if value.origin is not None and ir.last_name(value.origin.func) in _NUMBERS:
+        if value.origin is not None and ir.last_name(value.origin.func) in ENDS_GRADIENTS:
             return
         if value.origin is not None and value.net in self._stage.knowledge.nets:
             self._stage.knowledge.learn_birth(value.origin, Birth.OUTPUT)

@@ -12,7 +12,7 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.external_calls import local_class
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.autocast_objects import region_of
-from amplint.model.objects.event import Event
+from amplint.model.objects.event import OF_SCALER, Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import loops_round, upwards
@@ -26,9 +26,8 @@ from amplint.verify.program.text_cache import Texts
 from amplint.verify.program.unfollowed import Unfollowed, makes
 
 # What has to have run for a step to be judged.
-COVERED = ("scale", "unscale_", "step", "update", "backward", "optimizer_step", "clip")
+COVERED = (*OF_SCALER, "backward", "optimizer_step", "clip")
 STEPS = frozenset(("step", "optimizer_step"))
-OF_SCALER = ("scale", "unscale_", "step", "update")
 MAKES = {SCALER, *OLD_SCALER, AUTOCAST, *OLD_AUTOCAST}
 # Containers whose items are no batches.
 TOOLS = re.compile(

@@ -7,14 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.events import Events
-from amplint.model.objects.event import Event
+from amplint.model.objects.event import OF_SCALER, Event
 from amplint.model.syntax import ir
 from amplint.model.usage.accelerators import LIBRARY, accelerators
 
 if TYPE_CHECKING:
     from amplint.model import Module
-
-_OF_SCALER = ("scale", "unscale_", "step", "update")
 
 
 class StepEvents(Events):
@@ -40,7 +38,7 @@ class StepEvents(Events):
         """Know the scalers that other files make, by what calls do with them."""
         for call in self._module.calls:
             func = call.func
-            if isinstance(func, ir.Attribute) and func.attr in _OF_SCALER and self._is_imported_scaler(func.base):
+            if isinstance(func, ir.Attribute) and func.attr in OF_SCALER and self._is_imported_scaler(func.base):
                 if (key := self._objects.key(func.base)) is not None:
                     self._objects.scalers.add(key)
 

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from amplint.base.paths import seen_from
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.autocast_objects import region_of
+from amplint.model.objects.event import OF_SCALER
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.grad_modes import NO_GRAD
-from amplint.verify.program.program import MAKES, OF_SCALER, STEPS, Code, Step
+from amplint.verify.program.program import MAKES, STEPS, Code, Step
 from amplint.verify.program.unfollowed import KNOWN
 from amplint.verify.steps.looks import Kind, Look, Looked
 
