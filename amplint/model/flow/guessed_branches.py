@@ -35,7 +35,7 @@ _EMPTY = (GradientKind.NONE, GradientKind.ZEROS, GradientKind.ENTRY)
 # What says the same whenever it is asked, of what is given.
 _FIXED = ("torch.", "os.", "platform.", "builtins.isinstance", "builtins.hasattr", "builtins.callable")
 _OF_ARGUMENTS = ("builtins.bool", "builtins.int", "builtins.float", "builtins.getattr", "builtins.min", "builtins.max")
-_FOLLOW = 5
+_FOLLOW = 5  # variables: each may be bound again, whatever it is bound to
 
 
 class Changing:

@@ -139,10 +139,11 @@ def how_many(module: Module, source: ir.Value, depth: int = _FOLLOW) -> Items:
         least = len(told_apart) or int(any(keys))
         return Items(least, math.inf if None in keys else len(keys))
     if isinstance(source, ir.Name):
-        made = _bound_once(module, source)
-        if made is None or not depth:
+        # One variable at a time: something may be added under each of its names.
+        only = module.names.bound_once(source)
+        if only is None or is_changed(only) or not depth:
             return _ANY
-        found = how_many(module, made, depth - 1)
+        found = how_many(module, only.value, depth - 1)
         return Items(found.least, math.inf) if _may_grow(module, source) else found
     if isinstance(source, ir.Subscript) and isinstance(source.index, ir.Slice):
         upper = source.index.parts[0] if len(source.index.parts) == 1 else None
@@ -186,12 +187,5 @@ def _of_call(module: Module, call: ir.Call, depth: int) -> Items:
 
 def _count(module: Module, value: ir.Value) -> int | None:
     """The whole number that a value surely is."""
-    made = _bound_once(module, value) if isinstance(value, ir.Name) else value
-    found = number(module, made)
+    found = number(module, value)
     return found if isinstance(found, int) else None
-
-
-def _bound_once(module: Module, name: ir.Name) -> ir.Value | None:
-    """The one value that a variable is ever bound to."""
-    only = module.names.bound_once(name)
-    return only.value if only is not None and not is_changed(only) else None

@@ -35,7 +35,11 @@ from amplint.model.torch_facts.names import SCALERS
 if TYPE_CHECKING:
     from typing import TypeGuard
 
+    from typing_extensions import TypeVarTuple, Unpack
+
     from amplint.model import Module
+
+    Given = TypeVarTuple("Given")
 
 T = TypeVar("T")
 _DEEP = 12  # steps from a value to a leaf
@@ -141,13 +145,40 @@ def together(module: Module, one: Leaf, other: Leaf) -> bool:
     )
 
 
-def asked(module: Module, make: Callable[[Module, ir.Value], T], value: ir.Value, unknown: T) -> T:
-    """What `make` makes of a value, once for all who ask; `unknown` where that asks for the value itself."""
-    found = module.once(_asked).of((make, value.id), lambda: make(module, value))
+def held(module: Module, value: ir.Value) -> ir.Value:
+    """What a variable surely holds, as its own function or the module writes it; else the value itself.
+
+    Not what that comes from in turn: a condition stays one, a call a call.
+    """
+    follower, passed = module.once(Follower), [value]
+    while isinstance(passed[-1], ir.Name):
+        step = follower.step(passed[-1])
+        only = step.sources[0] if step is not None and step.whole and len(step.sources) == 1 else None
+        if only is None or only.is_open or only.tests or only.doubt or only.value in passed:
+            break
+        if ir.function_of(only.value) not in (ir.function_of(value), None):
+            break
+        passed.append(only.value)
+    return passed[-1]
+
+
+def asked(
+    module: Module,
+    make: Callable[[Module, ir.Value, Unpack[Given]], T],
+    value: ir.Value,
+    unknown: T,
+    *given: Unpack[Given],
+) -> T:
+    """What `make` makes of a value, once for all who ask; `unknown` where that asks for the value itself.
+
+    Args:
+        given: what `make` is given besides.
+    """
+    found = module.once(_asked).of((make, value.id, given), lambda: make(module, value, *given))
     return found if found is not None else unknown
 
 
-def _asked(_: Module) -> Answers[tuple[object, int], Any]:
+def _asked(_: Module) -> Answers[tuple[object, int, tuple[object, ...]], Any]:
     return Answers(_NESTED)
 
 

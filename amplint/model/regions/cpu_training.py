@@ -114,7 +114,10 @@ class _Unmoved:
         self._followed: set[str] = set()
 
     def made(self, value: ir.Value, depth: int = _FOLLOW) -> ir.Call | None:
-        """The construction that a model comes from; None where it may be moved, or come from out of sight."""
+        """The construction that a model comes from; None where it may be moved, or come from out of sight.
+
+        One name at a time: under each of them it may be given to what moves it.
+        """
         if not depth:
             return None
         if isinstance(value, ir.Name):

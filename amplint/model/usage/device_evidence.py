@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.inference.devices import devices
-from amplint.model.inference.values import values_of
+from amplint.model.inference.values import asked, values_of
 from amplint.model.names.version_guards import tests_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import call_of
@@ -20,7 +20,6 @@ ACCELERATORS = frozenset(("cuda", "xpu", "npu", "mps", "hpu", "mlu", "musa"))
 _SHIMS = ("transfer_to_npu", "torch_mlu.utils.gpu_migration")
 _MAKES_DEVICE = {"torch.device", "torch.accelerator.current_accelerator"}
 _SETS_DEVICE = "torch.set_default_device"
-_FOLLOW = 3
 
 
 class Evidence(NamedTuple):
@@ -100,18 +99,21 @@ def asks_for_device(module: Module, test: ir.Value, *types: str) -> bool:
 
     Variables, attributes and calls of the file's functions are followed.
     """
-    return _asks(module, test, types or ("cuda", "cpu"), _FOLLOW)
+    return asked(module, _asks_for, test, False, types or ("cuda", "cpu"))
 
 
-def _asks(module: Module, test: ir.Value, types: tuple[str, ...], depth: int) -> bool:
-    for value in ir.walk_values(test):
-        if isinstance(value, ir.Constant) and isinstance(value.value, str) and value.value.startswith(types):
-            return True
-        if isinstance(value, ir.Attribute) and "torch.cuda.is_available" in module.names.of(value):
-            return True
-        followed = depth and isinstance(value, (ir.Name, ir.Attribute, ir.Call))
-        leaves = values_of(module, value).leaves if followed else ()
-        kept = [each.value for each in leaves] + [test.value for each in leaves for test in each.tests]
-        if any(each is not value and _asks(module, each, types, depth - 1) for each in dict.fromkeys(kept)):
-            return True
-    return False
+def _asks_for(module: Module, test: ir.Value, types: tuple[str, ...]) -> bool:
+    return any(_is_asked(module, value, types) for value in ir.walk_values(test))
+
+
+def _is_asked(module: Module, value: ir.Value, types: tuple[str, ...]) -> bool:
+    """Whether a value itself, or what it comes from, is about the device."""
+    if isinstance(value, ir.Constant):
+        return isinstance(value.value, str) and value.value.startswith(types)
+    if not isinstance(value, (ir.Name, ir.Attribute, ir.Call)):
+        return False
+    if isinstance(value, ir.Attribute) and "torch.cuda.is_available" in module.names.of(value):
+        return True
+    leaves = values_of(module, value).leaves
+    origins = dict.fromkeys((*(each.value for each in leaves), *(test.value for each in leaves for test in each.tests)))
+    return any(each is not value and asks_for_device(module, each, *types) for each in origins)

@@ -29,7 +29,7 @@ _RAISES = {
 }  # fmt: skip
 _GROUP, _BACKEND = "torch.distributed.init_process_group", "nccl"
 _COUNT = "torch.cuda.device_count"
-_FOLLOW = 3
+_FOLLOW = 3  # calls, one inside the other: what is followed are the ways to a place, not values
 
 
 def needs_cuda(module: Module, node: ir.Node, depth: int = _FOLLOW) -> bool:

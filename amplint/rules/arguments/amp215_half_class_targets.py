@@ -41,6 +41,7 @@ from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import written
 from amplint.fixes.statements import removed
 from amplint.model.inference.dtypes import dtypes
+from amplint.model.inference.values import asked, values_of
 from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
@@ -80,7 +81,6 @@ _KEEP = RESHAPES | {"cuda", "cpu", "clone", "detach", "to"}
 _FLAT = {"view", "reshape"}
 # What a cast is given and means nothing without it.
 _ASIDE = {"non_blocking", "copy", "memory_format"}
-_FOLLOW = 5
 
 
 class _Cast(NamedTuple):
@@ -154,8 +154,10 @@ def _cast(module: Module, value: ir.Value, through: tuple[ir.Name, ...] = ()) ->
             return _Cast(value, value.func.base, through)
         kept = value.func.attr in _KEEP and not _dtype(module, value)
         return _cast(module, value.func.base, through) if kept else None
-    bound = only_assignment(module.names, value) if isinstance(value, ir.Name) and len(through) < _FOLLOW else None
-    return _cast(module, bound.value, (*through, bound.target)) if bound is not None else None
+    # One variable at a time: the fix has to know who else reads what the cast goes through.
+    bound = only_assignment(module.names, value) if isinstance(value, ir.Name) else None
+    known = bound is not None and bound.target not in through
+    return _cast(module, bound.value, (*through, bound.target)) if bound is not None and known else None
 
 
 def _is_cast(module: Module, call: ir.Call) -> bool:
@@ -196,13 +198,17 @@ def _holds_indices(module: Module, loss: _Loss, cast: _Cast) -> bool:
     return any(_is_compared(module, value, names) for value in ir.values_below(block))
 
 
-def _is_whole(module: Module, value: ir.Value, depth: int = _FOLLOW) -> bool:
-    """Whether a tensor is one of integers."""
+def _is_whole(module: Module, value: ir.Value) -> bool:
+    """Whether a tensor is one of integers, wherever it comes from."""
     if isinstance(value, ir.Subscript):
-        return _is_whole(module, value.base, depth)
-    if isinstance(value, ir.Name) and depth:
-        made = only_assignment(module.names, value)
-        return made is not None and _is_whole(module, made.value, depth - 1)
+        return _is_whole(module, value.base)
+    leaves = values_of(module, value).leaves
+    return all(not leaf.is_open and asked(module, _is_made_whole, leaf.value, False) for leaf in leaves)
+
+
+def _is_made_whole(module: Module, value: ir.Value) -> bool:
+    if isinstance(value, ir.Subscript):
+        return _is_whole(module, value)
     if not isinstance(value, ir.Call):
         return False
     if module.names.of(value.func) & _INDICES or _dtype(module, value) & _WHOLE:
@@ -212,7 +218,7 @@ def _is_whole(module: Module, value: ir.Value, depth: int = _FOLLOW) -> bool:
     if not isinstance(value.func, ir.Attribute):
         return False
     attr = value.func.attr
-    return attr in ("long", "argmax") or (attr in _KEEP and _is_whole(module, value.func.base, depth))
+    return attr in ("long", "argmax") or (attr in _KEEP and _is_whole(module, value.func.base))
 
 
 def _are_ints(value: ir.Value) -> bool:

@@ -51,8 +51,7 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.external_calls import bases_in_sight
 from amplint.model.inference.dtypes import HALF, dtypes
 from amplint.model.inference.value_sets import decided, is_off
-from amplint.model.inference.values import Test
-from amplint.model.names.reaching_definitions import only_assignment
+from amplint.model.inference.values import Test, asked, held
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.regions.regions_at import regions_at
@@ -90,7 +89,6 @@ _FLOAT32 = re.compile(r"(?i)(^|_)(fp32|float32|upcast)(_|$)")
 _FLAG = re.compile("[fF](?:[pP]|[lL][oO][aA][tT])32|[uU][pP][cC][aA][sS][tT]")
 _NO_NUMBERS = re.compile(r"(?i)mask|label|target|index|indices|(^|_)ids?$|valid|bool")
 _CUSTOM = [f"torch.{module}.custom_{name}" for module in ("amp", "cuda.amp") for name in ("fwd", "bwd")]
-_FOLLOW = 5
 _WIDE = ("float32", "float64")
 
 
@@ -126,10 +124,12 @@ def check(module: Module) -> Iterator[Finding]:
 # --- the mode ---------------------------------------------------------------------------------------------------------
 
 
-def _mode(module: Module, value: ir.Value, depth: int = _FOLLOW) -> bool | None:
+def _mode(module: Module, value: ir.Value) -> bool | None:
     """Whether a flag is true in training only (True), or in evaluation only (False); None where it is no such flag."""
-    if not depth:
-        return None
+    return asked(module, _mode_of, held(module, value), None)
+
+
+def _mode_of(module: Module, value: ir.Value) -> bool | None:
     if isinstance(value, ir.Attribute):
         cls = owner_class(value)
         own = cls is not None and bool(cls.stored(value.attr))  # no module's mode, but a flag that the class sets
@@ -137,18 +137,15 @@ def _mode(module: Module, value: ir.Value, depth: int = _FOLLOW) -> bool | None:
     if isinstance(value, ir.Call):
         names = module.names.of(value.func)
         if names == {"builtins.bool"} and value.positional:
-            return _mode(module, value.positional[0], depth - 1)
+            return _mode(module, value.positional[0])
         return True if names == {"torch.is_grad_enabled"} else None
     if isinstance(value, ir.Unary):
-        inner = _mode(module, value.operand, depth - 1) if value.op == "Not" else None
+        inner = _mode(module, value.operand) if value.op == "Not" else None
         return None if inner is None else not inner
     if isinstance(value, ir.Bool) and value.op == "and":
-        return _mode(module, value.left, depth - 1) or _mode(module, value.right, depth - 1) or None
+        return _mode(module, value.left) or _mode(module, value.right) or None
     if isinstance(value, ir.Conditional) and isinstance(value.test, ir.Compare):  # `self.training if x is None else x`
-        return _mode(module, value.then if value.test.ops == ("Is",) else value.other, depth - 1)
-    if isinstance(value, ir.Name):
-        made = only_assignment(module.names, value)
-        return _mode(module, made.value, depth - 1) if made is not None else None
+        return _mode(module, value.then if value.test.ops == ("Is",) else value.other)
     return None
 
 

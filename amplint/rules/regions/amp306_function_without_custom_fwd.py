@@ -68,13 +68,13 @@ from amplint.fixes.inherited_arguments import module_name
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.external_calls import local_class
 from amplint.model.inference.constructions import constructions
-from amplint.model.names.reaching_definitions import only_assignment
+from amplint.model.inference.values import asked, held, values_of
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.regions.openers import Open
 from amplint.model.regions.regions_at import enabled_at
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other
-from amplint.model.syntax.lazy_lowering import values_of
+from amplint.model.syntax.lazy_lowering import values_of as written_in
 from amplint.model.syntax.queries import assigned
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.op_spellings import RESHAPES
@@ -205,7 +205,7 @@ def _classes_below(module: Module, cls: ir.Class) -> list[ir.Function | ir.Class
     """A class, with all functions and classes of the file that it mentions, and those that they mention."""
     found: list[ir.Function | ir.Class] = [cls]
     for each in found:
-        for value in values_of((each, *ir.walk_statements(each.body))):
+        for value in written_in((each, *ir.walk_statements(each.body))):
             what = module.names.definition(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
             if what is not None and what not in found:
                 found.append(what)
@@ -339,10 +339,7 @@ def _applied(module: Module) -> dict[int, list[ir.Call]]:
     applying = module.whole.near("apply").values
     words = {word for each in applying if ir.last_name(each) == "apply" for word in assigned(each)}
     for call in module.whole.near("apply", *sorted(words)).calls:
-        func = call.func
-        if isinstance(func, ir.Name):
-            made = only_assignment(module.names, func)
-            func = made.value if made is not None else func
+        func = held(module, call.func)
         if isinstance(func, ir.Attribute) and func.attr == "apply":
             cls = local_class(module, func.base)
             if cls is not None:
@@ -350,21 +347,20 @@ def _applied(module: Module) -> dict[int, list[ir.Call]]:
     return found
 
 
-def _is_float32(module: Module, value: ir.Value, depth: int = 4) -> bool:
+def _is_float32(module: Module, value: ir.Value) -> bool:
     """Whether a tensor is evidently float32: a parameter, or one that a factory makes."""
-    if isinstance(value, ir.Attribute):
-        stored = list(module.names.stored(value)) if owner_class(value) is not None else []
-        return bool(stored) and all(each is not None and _is_float32(module, each, depth - 1) for each in stored)
-    if isinstance(value, ir.Name) and depth:
-        made = only_assignment(module.names, value)
-        return made is not None and _is_float32(module, made.value, depth - 1)
+    leaves = values_of(module, value).leaves
+    return all(not leaf.is_open and asked(module, _is_made_float32, leaf.value, False) for leaf in leaves)
+
+
+def _is_made_float32(module: Module, value: ir.Value) -> bool:
     if not isinstance(value, ir.Call) or value.keyword("dtype") is not None:
         return False
     if module.names.of(value.func) & (_PARAMETERS | _FACTORIES):
         return all(_is_plain_number(module, each) for each in value.positional)
     if not isinstance(value.func, ir.Attribute) or value.func.attr not in ("cuda", "requires_grad_"):
         return False
-    return _is_float32(module, value.func.base, depth)
+    return _is_float32(module, value.func.base)
 
 
 def _is_plain_number(module: Module, value: ir.Value) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.base.findings import Severity
 from amplint.model.flow.analysis import Flow
 from amplint.model.inference.value_sets import decided
-from amplint.model.names.reaching_definitions import only_assignment
+from amplint.model.inference.values import asked, held
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loops_round, skipping
@@ -18,8 +18,6 @@ from amplint.rules.shared.scaler_order import calls_of, side_by_side
 
 if TYPE_CHECKING:
     from amplint.model import Module
-
-_FOLLOW = 4
 
 
 def only_with_several(module: Module, flow: Flow, often: ir.Node, calls: Iterable[ir.Node]) -> str | None:
@@ -104,15 +102,16 @@ def _rounds(module: Module, loop: ir.For | ir.While) -> ir.Value | None:
     return made.args[0].value
 
 
-def _asked(module: Module, test: ir.Value, depth: int = _FOLLOW) -> ir.Value | None:
+def _asked(module: Module, test: ir.Value) -> ir.Value | None:
     """The `k` of a test that always comes out in one way where it is 1: `(i + 1) % k == 0`, `... or last`."""
-    if isinstance(test, ir.Name) and depth:
-        made = only_assignment(module.names, test)
-        return _asked(module, made.value, depth - 1) if made is not None else None
+    return asked(module, _period_asked, held(module, test), None)
+
+
+def _period_asked(module: Module, test: ir.Value) -> ir.Value | None:
     if isinstance(test, ir.Unary) and test.op == "Not":
-        return _asked(module, test.operand, depth)
+        return _asked(module, test.operand)
     if isinstance(test, ir.Bool):
-        parts = [_asked(module, each, depth) for each in (test.left, test.right)]
+        parts = [_asked(module, each) for each in (test.left, test.right)]
         equal = [_is_equal(each) is (test.op == "or") for each in (test.left, test.right)]
         return next((part for part, same in zip(parts, equal, strict=True) if part is not None and same), None)
     value = test

@@ -11,7 +11,8 @@ from amplint.model.calls.call_sites import passed
 from amplint.model.calls.events import is_grad
 from amplint.model.flow.gradient_reads import is_parameters
 from amplint.model.flow.value_uses import COMPUTING, INFINITE, PASSING
-from amplint.model.names.reaching_definitions import only_assignment, reaching, returned
+from amplint.model.inference.values import asked, held
+from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import EXITS
@@ -143,17 +144,18 @@ def _calls(block: ir.Block, name: str) -> bool:
 # --- tests ------------------------------------------------------------------------------------------------------------
 
 
-def not_finite(module: Module, test: ir.Value, holds: bool, depth: int = _FOLLOW) -> list[ir.Value]:
+def not_finite(module: Module, test: ir.Value, holds: bool) -> list[ir.Value]:
     """The values of which it is enough that one is not finite for a test to come out as `holds`.
 
     None where something else has a part in it too: a counter, a flag.
     """
+    return list(asked(module, _not_finite, held(module, test), list[ir.Value](), holds))
 
+
+def _not_finite(module: Module, test: ir.Value, holds: bool) -> list[ir.Value]:
     def parts(value: ir.Value, truth: bool) -> list[ir.Value]:
-        return not_finite(module, value, truth, depth - 1)
+        return not_finite(module, value, truth)
 
-    if not depth:
-        return []
     if isinstance(test, ir.Unary) and test.op in ("Not", "BitInvert"):
         return parts(test.operand, not holds)
     if isinstance(test, ir.Bool) or (isinstance(test, ir.Binary) and test.op in ("BitOr", "BitAnd")):
@@ -168,9 +170,6 @@ def not_finite(module: Module, test: ir.Value, holds: bool, depth: int = _FOLLOW
         return _called(module, test, holds, parts)
     if isinstance(test, ir.Comprehension):
         return _listed(test, holds, parts)
-    if isinstance(test, ir.Name):
-        made = only_assignment(module.names, test)
-        return parts(made.value, holds) if made is not None else []
     return []
 
 

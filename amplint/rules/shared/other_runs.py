@@ -11,6 +11,7 @@ from amplint.model.calls.call_sites import callers, passed
 from amplint.model.calls.external_calls import local_class
 from amplint.model.inference.formulas import TRUE, Formula, World, both, negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided
+from amplint.model.inference.values import asked, parameter_read, values_of
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
@@ -84,50 +85,53 @@ def is_of_another_run(module: Module, load: ir.Call, save: ir.Call, entry: Entry
     calls = callers(module, function)
     if calls and all(loop_of(each) is not None for each in calls):
         return False
-    return _is_read(module, entry.checkpoint, _FOLLOW)
+    return _is_read(module, entry.checkpoint)
 
 
-def _is_read(module: Module, value: ir.Value, depth: int) -> bool:
+def _is_read(module: Module, value: ir.Value) -> bool:
     """Whether a checkpoint comes from a file, or from whoever calls the function."""
     while isinstance(value, (ir.Subscript, ir.Attribute)):
         value = value.base
-    if isinstance(value, ir.Conditional):
-        return _is_read(module, value.then, depth) or _is_read(module, value.other, depth)
-    if isinstance(value, ir.Call):
-        if isinstance(value.func, ir.Attribute) and value.func.attr in ("get", "pop"):
-            return _is_read(module, value.func.base, depth)
-        names = module.names.of(value.func)
-        kept = any(_is_in_memory(module, each, depth) for each in value.positional[:1])
-        return bool(_CHECKPOINTS.search(ir.last_name(value.func))) and not kept and "builtins.dict" not in names
-    if not isinstance(value, ir.Name) or not depth:
+    return any(
+        parameter_read(module, leaf.value) is not None if leaf.is_open else asked(module, _reads, leaf.value, False)
+        for leaf in values_of(module, value).leaves
+    )
+
+
+def _reads(module: Module, value: ir.Value) -> bool:
+    """Whether what makes a checkpoint reads it from a file."""
+    if isinstance(value, (ir.Subscript, ir.Attribute)):
+        return _is_read(module, value)
+    if not isinstance(value, ir.Call):
         return False
-    for binding in reaching(module.names, value):
-        if isinstance(binding, Assigned) and _is_read(module, binding.value, depth - 1):
-            return True
-        if isinstance(binding, Other) and isinstance(binding.node, ir.Function):
-            given = passed(module, binding.node, value.name)
-            if not given or any(each is None or _is_read(module, each, depth - 1) for each in given):
-                return True
-    return False
+    if isinstance(value.func, ir.Attribute) and value.func.attr in ("get", "pop"):
+        return _is_read(module, value.func.base)
+    names = module.names.of(value.func)
+    kept = any(_is_in_memory(module, each) for each in value.positional[:1])
+    return bool(_CHECKPOINTS.search(ir.last_name(value.func))) and not kept and "builtins.dict" not in names
 
 
-def _is_in_memory(module: Module, value: ir.Value, depth: int) -> bool:
+def _is_in_memory(module: Module, value: ir.Value) -> bool:
     """Whether the program itself makes the file that it reads: a buffer, or a temporary one."""
-    if isinstance(value, ir.Call):
-        return any(_IN_MEMORY.match(name) for name in module.names.of(value.func))
-    if not isinstance(value, ir.Name) or not depth:
-        return False
-    for binding in reaching(module.names, value):
-        found: list[ir.Value | None] = []
-        if isinstance(binding, Assigned):
-            found.append(binding.value)
-        elif isinstance(binding, Other) and isinstance(binding.node, ir.Function):
-            found += passed(module, binding.node, value.name)
-        elif isinstance(binding, Other) and (source := taken_from(binding.node)) is not None:
-            found += source.items if isinstance(source, ir.Sequence) else [source]
-        if any(each is not None and _is_in_memory(module, each, depth - 1) for each in found):
-            return True
-    return False
+    return any(
+        asked(module, _is_made_in_memory, each, False)
+        for leaf in values_of(module, value).leaves
+        for each in (leaf.value, *_taken(module, leaf.value))
+    )
+
+
+def _taken(module: Module, value: ir.Value) -> Iterator[ir.Value]:
+    """What a loop's variable, or that of a `with`, takes its values from."""
+    for binding in reaching(module.names, value) if isinstance(value, ir.Name) else ():
+        source = taken_from(binding.node) if isinstance(binding, Other) else None
+        if source is not None:
+            yield from source.items if isinstance(source, ir.Sequence) else (source,)
+
+
+def _is_made_in_memory(module: Module, value: ir.Value) -> bool:
+    if isinstance(value, ir.Name):
+        return _is_in_memory(module, value)
+    return isinstance(value, ir.Call) and any(map(_IN_MEMORY.match, module.names.of(value.func)))
 
 
 # --- switches that a run is given ------------------------------------------------------------------------------------

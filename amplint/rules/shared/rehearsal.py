@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.external_calls import local_class, method
-from amplint.model.inference.value_sets import decided
+from amplint.model.inference.values import asked, held, values_of
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.regions.training_regions import trained
@@ -33,7 +33,6 @@ _NEUTRAL = re.compile(r"torch\.(?:device|nn\.|optim\.|amp\.|float|bfloat|half)")
 _NUMBERS = {"builtins.range", "itertools.count", "itertools.repeat"}
 _LOADER = "torch.utils.data.DataLoader"
 _MOVES = ("to", "cuda", "xpu", "npu", "type", "view", "reshape", "expand")
-_FOLLOW = 6
 
 
 def is_rehearsal(module: Module, backward: ir.Node) -> bool:
@@ -62,7 +61,7 @@ def _makes_up(module: Module, value: ir.Value) -> bool:
     if not isinstance(value, ir.Call):
         return False
     if module.names.of(value.func) == {_LOADER} and value.positional:
-        return _makes_up(module, _only(module, value.positional[0]))
+        return _makes_up(module, held(module, value.positional[0]))
     cls = local_class(module, value.func)
     item = method(module, cls, "__getitem__") if cls is not None else None
     parts = [part for each in returned(item) for part in _parts(each.value)] if item is not None else []
@@ -70,12 +69,6 @@ def _makes_up(module: Module, value: ir.Value) -> bool:
         isinstance(each, ir.Call) and bool(names := module.names.of(each.func)) and all(map(_RANDOM.match, names))
         for each in parts
     )
-
-
-def _only(module: Module, value: ir.Value) -> ir.Value:
-    """What a variable surely stands for; the value itself where that can't be told."""
-    found = decided(module).alternatives(value)
-    return found[0].value if len(found) == 1 else value
 
 
 def _parts(value: ir.Value | None) -> list[ir.Value | None]:
@@ -87,7 +80,7 @@ def _is_made_up(module: Module, entered: Open) -> bool:
     if not isinstance(entered.at, ir.With):
         return False
     calls = [each for each in ir.calls_below(entered.at.body) if ir.last_name(each.func) not in _MOVES]
-    sources = [each for call in calls for arg in call.args for each in _sources(module, arg.value, entered.at, _FOLLOW)]
+    sources = [each for call in calls for arg in call.args for each in _sources(module, arg.value, entered.at)]
     return True in sources and False not in sources
 
 
@@ -95,63 +88,71 @@ def _saves(module: Module) -> bool:
     return any(_KEEPS.search(ir.last_name(each.func)) for each in module.whole.near(_KEEPS).calls)
 
 
-def _sources(module: Module, value: ir.Value, at: ir.With, depth: int) -> Iterator[bool | None]:
+def _sources(module: Module, value: ir.Value, at: ir.With) -> tuple[bool | None, ...]:
     """Of what a value is made of: True for random data, False for what may be other data, None for what is no data."""
-    if not depth:
-        yield False
-    elif isinstance(value, ir.Constant):
+    return asked(module, _all_sources, value, (False,), at)
+
+
+def _all_sources(module: Module, value: ir.Value, at: ir.With) -> tuple[bool | None, ...]:
+    return tuple(_origins(module, value, at))
+
+
+def _origins(module: Module, value: ir.Value, at: ir.With) -> Iterator[bool | None]:
+    if isinstance(value, ir.Constant):
         yield None
     elif isinstance(value, ir.Call):
-        yield from _called(module, value, at, depth)
+        yield from _called(module, value, at)
     elif isinstance(value, (ir.Name, ir.Attribute)):
-        yield from _kept(module, value, at, depth)
+        yield from _kept(module, value, at)
     elif isinstance(value, ir.Subscript):
-        yield from _sources(module, value.base, at, depth)
+        yield from _sources(module, value.base, at)
     else:
         for child in value.children():
-            yield from _sources(module, child, at, depth)
+            yield from _sources(module, child, at)
 
 
-def _called(module: Module, call: ir.Call, at: ir.With, depth: int) -> Iterator[bool | None]:
+def _called(module: Module, call: ir.Call, at: ir.With) -> Iterator[bool | None]:
     names = module.names.of(call.func)
     if names and all(map(_RANDOM.match, names)):
         yield True
     elif names and all(map(_NEUTRAL.match, names)):
         yield None
     elif names and all(map(_TAKES_OVER.match, names)) and call.positional:
-        yield from _sources(module, call.positional[0], at, depth - 1)
+        yield from _sources(module, call.positional[0], at)
     elif _makes_up(module, call):
         yield True
     elif isinstance(call.func, ir.Attribute) and owner_class(call.func) is not None:
         if _is_within(call, at) and module.once(CallGraph).find(call) is None:
             yield None  # a model; what it is given is asked for by itself
         else:
-            yield from _followed(module, call, at, depth)
+            yield from _followed(module, call, at)
     elif isinstance(call.func, ir.Attribute) and not names & {"builtins.next", "builtins.iter"}:
-        yield from _sources(module, call.func.base, at, depth - 1)  # `x.to(device)`
+        yield from _sources(module, call.func.base, at)  # `x.to(device)`
     elif _is_within(call, at):
         yield None
     else:
-        yield from _followed(module, call, at, depth)
+        yield from _followed(module, call, at)
 
 
-def _kept(module: Module, value: ir.Value, at: ir.With, depth: int) -> Iterator[bool | None]:
+def _kept(module: Module, value: ir.Value, at: ir.With) -> Iterator[bool | None]:
     names = module.names.of(value)
     if (names and all(map(_NEUTRAL.match, names))) or _is_model(module, value):
         yield None
     else:
-        yield from _followed(module, value, at, depth)
+        yield from _followed(module, value, at)
 
 
-def _followed(module: Module, value: ir.Value, at: ir.With, depth: int) -> Iterator[bool | None]:
-    found = [each.value for each in decided(module).alternatives(value)]
-    if found == [value] and isinstance(value, ir.Name):
-        found = [source for each in reaching(module.names, value) if (source := _unpacked(each)) is not None] or found
-    if found == [value]:
-        yield False
-    for each in found:
-        if each is not value:
-            yield from _sources(module, each, at, depth - 1)
+def _followed(module: Module, value: ir.Value, at: ir.With) -> Iterator[bool | None]:
+    for leaf in values_of(module, value).leaves:
+        if leaf.value is not value and not leaf.is_open:
+            yield from _sources(module, leaf.value, at)
+            continue
+        bindings = reaching(module.names, leaf.value) if isinstance(leaf.value, ir.Name) else []
+        sources = [source for each in bindings if (source := _unpacked(each)) is not None]
+        for source in sources:
+            yield from _sources(module, source, at)
+        if not sources:
+            yield False
 
 
 def _unpacked(binding: Binding) -> ir.Value | None:
