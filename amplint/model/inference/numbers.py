@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from amplint.model.inference.tensor_types import A_NUMBER, NUMBER, Kind, join
-from amplint.model.inference.values import Leaf, asked, parameter_read, values_of
+from amplint.model.inference.values import Doubt, Leaf, asked, parameter_read, values_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.operators import COMPUTES
 from amplint.model.syntax.queries import calls_in
@@ -45,11 +45,18 @@ def number(module: Module, value: ir.Value | None) -> Kind | None:
 def _number(module: Module, value: ir.Value) -> Kind | None:
     found: Kind | None = None
     for leaf in values_of(module, value).leaves:
-        each = _of_leaf(module, leaf)
-        if each is None:
+        if leaf.is_open and _has_default(module, leaf.value):
+            continue  # that is a leaf of its own
+        kind = _of_leaf(module, leaf)
+        if kind is None:
             return None
-        found = each if found is None else join(found, each)
+        found = kind if found is None else join(found, kind)
     return found
+
+
+def _has_default(module: Module, value: ir.Value) -> bool:
+    """Whether a parameter or setting is a number where nothing else is given."""
+    return any(leaf.doubt is Doubt.DEFAULT for leaf in values_of(module, value).leaves)
 
 
 def _of_leaf(module: Module, leaf: Leaf) -> Kind | None:

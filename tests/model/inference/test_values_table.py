@@ -230,11 +230,6 @@ NEED_ALL = ("AMP201", "AMP203", "AMP203 region", "AMP206", "AMP208", "AMP213", "
 # What a rule leaves alone, with the reason.
 SILENT: dict[str, dict[tuple[str, str], None]] = {
     "by default only, and the rule needs all that it can be": dict.fromkeys(product(NEED_ALL, BY_DEFAULT)),
-    "what comes from a setting isn't surely a number": dict.fromkeys(
-        ("AMP502", each)
-        for each in BY_DEFAULT
-        if each not in ("parameter's default", "default of the constructor", "fire")
-    ),
     "for what is computed of tensors, dicts and `or` are read otherwise": dict.fromkeys(product(("AMP502",), TABLES)),
     "a class that inherits it may set it": {("AMP603", "class attribute"): None},
     "of another file, functions and classes are read": dict.fromkeys(
