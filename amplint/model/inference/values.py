@@ -401,7 +401,9 @@ class Follower:
     def _name(self, name: ir.Name, frame: Frame | None) -> Step | None:
         bindings = reaching(self._module.names, name)
         if not bindings or all(isinstance(each, Imported) for each in bindings):
-            return None  # a global of Python's, or of another module
+            constant = self._module.names.imported_constant(name)
+            # Else it is a global of Python's, or out of sight.
+            return Step((Leaf(constant),)) if constant is not None else None
         if len(bindings) == 1 and isinstance(bindings[0], Other) and isinstance(bindings[0].node, ir.Function):
             return self._parameter(bindings[0].node, name, frame)
         assigned = [each for each in bindings if isinstance(each, Assigned) and not is_changed(each)]
@@ -500,8 +502,11 @@ class Follower:
             root = root.base
         if isinstance(root, ir.Name):
             bound = self._module.names.bindings(root)
-            if not bound or all(isinstance(each, Imported) for each in bound):
-                return None if bound else self._option(value, is_it=False)
+            if not bound:
+                return self._option(value, is_it=False)
+            if all(isinstance(each, Imported) for each in bound):
+                constant = self._module.names.imported_constant(value)
+                return Step((Leaf(constant),)) if constant is not None else None
         base = value.base
         defined = self._module.names.definition(base)
         if isinstance(defined, ir.Class):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from amplint.model.project import module_index
 from amplint.model.project.module_index import Place
 from amplint.model.syntax import ir, text_scan
-from amplint.model.syntax.ir import Imported, Scope
+from amplint.model.syntax.ir import Assigned, Imported, Scope
 from amplint.model.syntax.lazy_lowering import CannotRead, Folded
 from amplint.sources.source import Source, lines_of
 
@@ -38,10 +38,12 @@ def link(module: Module) -> None:
         return
     tree = module.folded.tree or ast.parse(module.source.text)
     imports = _imports(tree)
-    used = sorted(set(_uses(module, path, tree, imports)))
-    if not used:
+    concerned = list(_concerned(tree.body, module.source.text))
+    used = sorted(set(_uses(module, path, concerned, imports)))
+    constants = set(_constants(path, concerned, imports))
+    if not used and not constants:
         return
-    names: dict[str, set[str]] = {}
+    names: dict[str, set[str]] = {place.path: set() for place in sorted(constants)}
     for place in _closure(path, used):
         names.setdefault(place.path, set()).add(place.name)
     # What something sets of another file, as in `helpers.step = ...`, is not what stands there.
@@ -52,16 +54,28 @@ def link(module: Module) -> None:
         program = _take(module, other, of, {place.name for place in changed if place.path == other})
         if program is not None:
             programs[other] = program
-    taken = {
+    taken: dict[Place, ir.Function | ir.Class | Assigned] = {
         Place(other, each.name): each
         for other, program in programs.items()
         for each in program.body.statements
         if isinstance(each, (ir.Function, ir.Class))
     }
+    taken |= {
+        place: only
+        for place in constants
+        if place.path in programs and (only := _only_binding(programs[place.path], place.name)) is not None
+    }
     if taken:
         module.folded.on_import(lambda scope: _bind(path, scope, taken))
         for other, program in programs.items():
             _bind(other, program.scope, taken)
+
+
+def _only_binding(program: ir.Program, name: str) -> Assigned | None:
+    """What sets a variable at the top of a file, where nothing else does."""
+    bindings = program.scope.bindings.get(name, [])
+    only = bindings[0] if len(bindings) == 1 else None
+    return only if isinstance(only, Assigned) else None
 
 
 def is_idle(module: Module, value: ir.Value) -> bool:
@@ -87,10 +101,20 @@ def _imports(tree: ast.Module) -> _Imports:
     return imports
 
 
-def _uses(module: Module, path: str, tree: ast.Module, imports: _Imports) -> Iterator[Place]:
+def _constants(path: str, concerned: list[tuple[ast.stmt, str]], imports: _Imports) -> Iterator[Place]:
+    """The constants of the project that are mentioned where the file has to do with AMP."""
+    for name, attribute in {each for _, text in concerned for each in text_scan.mentions(text) if each[0] in imports}:
+        meaning = next(iter(imports[name])) if len(imports[name]) == 1 else None
+        if meaning is not None and bool(meaning[1]) is not bool(attribute):
+            found = module_index.constant(path, meaning[0], meaning[1] or attribute)
+            if found is not None:
+                yield found
+
+
+def _uses(module: Module, path: str, concerned: list[tuple[ast.stmt, str]], imports: _Imports) -> Iterator[Place]:
     """What of the project is called, or inherited, where the file has to do with AMP, as far as it can matter."""
     opens_regions = "autocast" in module.source.text  # where a model's own operations may run in half precision
-    for statement, text in _concerned(tree.body, module.source.text):
+    for statement, text in concerned:
         inside = module_index.statements(statement) if _CLASS.search(text, text.find("\n") + 1) else ()
         inherited = (base for each in (statement, *inside) for base in getattr(each, "bases", ()))
         used = text_scan.called(text).union(map(_words, inherited))
@@ -191,10 +215,23 @@ def _take(module: Module, path: str, names: set[str], changed: set[str]) -> ir.P
     return folded.program
 
 
-def _bind(path: str, scope: Scope, taken: dict[Place, ir.Function | ir.Class]) -> None:
+def _bind_constant(path: str, binding: Imported, place: Place, what: Assigned) -> None:
+    """Say of an import that it is a constant, or the module of one, where it is."""
+    meaning = module_index.imported(binding.statement.module, binding.alias.name, binding.alias.asname)
+    if meaning is not None and module_index.constant(path, meaning[0], meaning[1] or place.name) == place:
+        if meaning[1]:
+            binding.what = what
+        else:
+            binding.members[place.name] = what
+
+
+def _bind(path: str, scope: Scope, taken: dict[Place, ir.Function | ir.Class | Assigned]) -> None:
     """Say of a scope's imports what they stand for."""
     paths = {place.path for place in taken}
     for binding in (each for bindings in scope.bindings.values() for each in bindings if isinstance(each, Imported)):
+        for place, what in taken.items():
+            if isinstance(what, Assigned):
+                _bind_constant(path, binding, place, what)
         found = _imported(path, scope, binding, paths)
         if isinstance(found, Place):
             binding.what = taken.get(found)

@@ -39,7 +39,11 @@ _IMPORTED = re.compile(
     rb"(?=((?:[ \t\f]|\\\r?\n?)*(?:\((?:[^()#]|#[^\r\n]*)*|(?:[^\\\r\n]|\\\r?\n?)*)))"
 )
 _WORDS = re.compile(rb"[\w\x80-\xff]+")
-_PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
+_IMPORT = (ast.Import, ast.ImportFrom)
+_PARTS = (*_IMPORT, ast.Assign, ast.AnnAssign)
+# What a constant may be made of, and by what.
+_COMPOSED = (ast.Dict, ast.List, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript)
+_PLAIN_MAKERS = {"bool", "dict", "float", "int", "os", "str", "torch"}
 # The expressions in which names are assigned to without a walrus.
 _TARGETS = (ast.Name, ast.Tuple, ast.List, ast.Starred)
 
@@ -286,6 +290,44 @@ def home(path: str, name: str, depth: int = 5) -> str | None:
     return next((found for star in stars if star is not None and (found := home(star, name, depth - 1))), None)
 
 
+@remembered
+def constant(filename: str, module: str, name: str) -> Place | None:
+    """The variable that `from module import name` means: of the project, set to one plain value alone."""
+    path = module_file(filename, module)
+    at = home(path, name) if path is not None else None
+    return Place(at, name) if at is not None and at != filename and name in _constants(at) else None
+
+
+@remembered
+def _constants(path: str) -> frozenset[str]:
+    """The variables at the top of a file that only one statement sets, to something plain."""
+    of = outline(path)
+    if of is None:
+        return frozenset()
+    plain = (each for rest in of.body if isinstance(rest, Rest) and rest.is_part for each in of.parsed(rest))
+    names = {
+        target.id for each in plain if _is_plain(each) for target in _targets(each) if isinstance(target, ast.Name)
+    }
+    return frozenset(name for name in names if len(of.bound.get(name, ())) == 1 and not of.stars)
+
+
+def _is_plain(node: ast.AST) -> bool:
+    """Whether something is made of literals and names, and by torch at most; or a statement sets variables to such."""
+    if isinstance(node, (ast.Assign, ast.AnnAssign)):
+        return node.value is not None and _is_plain(node.value)
+    if isinstance(node, ast.Call):
+        root: ast.expr = node.func
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        given = (*node.args, *(each.value for each in node.keywords))
+        return isinstance(root, ast.Name) and root.id in _PLAIN_MAKERS and all(map(_is_plain, given))
+    if isinstance(node, (ast.Name, ast.Attribute, ast.Constant)):
+        return True
+    if not isinstance(node, _COMPOSED):
+        return False
+    return all(_is_plain(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
+
+
 def _imports(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
     """The imports at the top of a file, those in `try` and `if` too."""
     for node in body:
@@ -437,7 +479,8 @@ def matters(place: Place) -> bool:
 def taken(path: str, names: set[str], changed: set[str]) -> tuple[str, ast.Module] | None:
     """A file's text, and of what stands in it some functions and classes, the imports and the variables.
 
-    Variables that something else sets, as `changed` does from other files, are set to what can't be known, behind it.
+    Without functions and classes the constants alone. Variables that something else sets, as `changed` does from other
+    files, are set to what can't be known, behind it.
     """
     of = outline(path)
     if of is None:
@@ -445,7 +488,9 @@ def taken(path: str, names: set[str], changed: set[str]) -> tuple[str, ast.Modul
     kept: list[ast.stmt] = []
     for each in of.body:
         if isinstance(each, Rest):
-            kept += of.parsed(each) if each.is_part else [Gap()]
+            parts = of.parsed(each) if each.is_part else []
+            plain = all(isinstance(part, _IMPORT) or _is_plain(part) for part in parts)
+            kept += parts if parts and (names or plain) else [Gap()]
             changed = changed | each.binds
         elif each.name in names and each is of.units[each.name]:
             kept += each.parsed()

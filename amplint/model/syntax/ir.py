@@ -811,15 +811,15 @@ def function_of(node: Node) -> Function | None:
 class Imported:
     """Bound by an import to the qualified name.
 
-    Of another file of the project: `what` is the function or class that it is, `members` are those of a module that are
-    asked for (`amplint.model.project.link`).
+    Of another file of the project: `what` is the function, class or constant that it is, `members` are those of a
+    module that are asked for (`amplint.model.project.link`).
     """
 
     name: str
     statement: Import
     alias: Alias
-    what: Function | Class | None = None
-    members: dict[str, Function | Class] = field(default_factory=dict)
+    what: Function | Class | Assigned | None = None
+    members: dict[str, Function | Class | Assigned] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)

@@ -111,7 +111,18 @@ class Names:
             found = [each.members.get(value.attr) if isinstance(each, Imported) else None for each in modules]
         else:
             return None
-        return found[0] if found and all(each is found[0] for each in found) else None
+        only = found[0] if found and all(each is found[0] for each in found) else None
+        return only if not isinstance(only, Assigned) else None
+
+    def imported_constant(self, value: ir.Name | ir.Attribute) -> ir.Value | None:
+        """What another file of the project sets a name to that is imported, or a module's attribute."""
+        name = value.base if isinstance(value, ir.Attribute) else value
+        bindings = self.bindings(name) if isinstance(name, ir.Name) else []
+        only = bindings[0] if len(bindings) == 1 else None
+        if not isinstance(only, Imported):
+            return None
+        found = only.members.get(value.attr) if isinstance(value, ir.Attribute) else only.what
+        return found.value if isinstance(found, Assigned) else None
 
     def _of_name(self, name: str, scope: Scope) -> frozenset[str]:
         home = scope.home(name)

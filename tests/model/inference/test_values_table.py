@@ -145,8 +145,8 @@ WAYS = {
     "namespace": Way("cfg.v", before="cfg = SimpleNamespace(v=BAD)", top="from types import SimpleNamespace"),
     "partial": Way("v", param="v", end="import functools\nrun = functools.partial(train, v=BAD)\n"
                    "run(model, loader, criterion, optimizer)\n"),
-    "constant of another file": Way("V", top="from other import V", other="V = BAD\n"),
-    "constant of a module": Way("other.V", top="import other", other="V = BAD\n"),
+    "constant of another file": Way("V", top="from other import V", other="import torch\nV = BAD\n"),
+    "constant of a module": Way("other.V", top="import other", other="import torch\nV = BAD\n"),
     "returned by another file": Way("pick()", top="from other import pick",
                                     other="import torch\ndef pick():\n    # for autocast\n    return BAD\n"),
     "given to another file": Way("v", param="v", elsewhere=True),
@@ -223,7 +223,6 @@ BY_DEFAULT = (
     "dataclass",
     *DECLARED,
 )
-OTHER_FILES = ("constant of another file", "constant of a module")
 TABLES = ("any item", "item", "none or")
 # Rules that need to know all that a value can be, or what it surely is: what is there by default may be replaced.
 NEED_ALL = ("AMP201", "AMP203", "AMP203 region", "AMP206", "AMP208", "AMP213", "AMP215", "AMP603")
@@ -232,9 +231,6 @@ SILENT: dict[str, dict[tuple[str, str], None]] = {
     "by default only, and the rule needs all that it can be": dict.fromkeys(product(NEED_ALL, BY_DEFAULT)),
     "for what is computed of tensors, dicts and `or` are read otherwise": dict.fromkeys(product(("AMP502",), TABLES)),
     "a class that inherits it may set it": {("AMP603", "class attribute"): None},
-    "of another file, functions and classes are read": dict.fromkeys(
-        (rule, way) for rule, way in product(USES, OTHER_FILES) if rule != "AMP210"
-    ),
     "the finding would be in the other file": dict.fromkeys(
         (rule, "given to another file")
         for rule in USES

@@ -689,3 +689,65 @@ def test_only_what_is_used_of_a_file_is_taken(project: Project) -> None:
     assert names == ["clip"]
     assert [each for piece in other.pieces for each in re.findall("Unused|unused", piece.text)] == []
     assert found.codes("main.py") == [(row_of(main, " clip("), "AMP401")]
+
+
+USES_CONSTANT = """\
+import torch
+{imports}
+
+def evaluate(model, x):
+    with torch.autocast("cpu", dtype={read}):
+        return model(x)
+"""
+DTYPE = "import torch\n{}DTYPE = torch.float32\n"
+
+
+@pytest.mark.parametrize(
+    ("imports", "read", "files"),
+    [
+        ("from config import DTYPE", "DTYPE", {"config.py": DTYPE.format("")}),
+        ("from config import DTYPE as kind", "kind", {"config.py": DTYPE.format("")}),
+        ("import config", "config.DTYPE", {"config.py": DTYPE.format("")}),
+        ("import pkg.config as c", "c.DTYPE", {"pkg/__init__.py": "", "pkg/config.py": DTYPE.format("")}),
+        (
+            "from pkg import DTYPE",
+            "DTYPE",
+            {"pkg/__init__.py": "from .config import DTYPE", "pkg/config.py": DTYPE.format("")},
+        ),
+        ("from config import KINDS", 'KINDS["a"]', {"config.py": 'import torch\nKINDS = {"a": torch.float32}\n'}),
+        ("from config import KIND", "KIND", {"config.py": DTYPE.format("") + "KIND = DTYPE\n"}),
+    ],
+)
+def test_a_constant_of_another_file(project: Project, imports: str, read: str, files: dict[str, str]) -> None:
+    main = USES_CONSTANT.format(imports=imports, read=read)
+    found = project({**files, "main.py": main}).codes("main.py")
+    assert found == [(row_of(main, "torch.autocast"), "AMP205")]
+
+
+@pytest.mark.parametrize(
+    ("config", "main"),
+    [
+        (DTYPE.format("") + "DTYPE = torch.bfloat16\n", ""),
+        (DTYPE.format("") + "if torch.cuda.is_available():\n    DTYPE = torch.bfloat16\n", ""),
+        (DTYPE.format("") + "def setup():\n    global DTYPE\n    DTYPE = torch.bfloat16\n", ""),
+        (DTYPE.format("") + "from other import *\n", ""),
+        (DTYPE.format(""), "import config\nconfig.DTYPE = torch.bfloat16"),
+        (DTYPE.format(""), "DTYPE = torch.bfloat16"),
+        ("import torch\ndef choose():\n    return torch.float32\nDTYPE = choose()\n", ""),
+        ("import torch\nclass DTYPE:\n    pass\n", ""),
+        ("import torch\n(\n", ""),
+    ],
+)
+def test_what_may_be_no_constant_of_another_file(project: Project, config: str, main: str) -> None:
+    main = USES_CONSTANT.format(imports=f"from config import DTYPE\n{main}", read="DTYPE")
+    assert project({"config.py": config, "other.py": "DTYPE = 3\n", "main.py": main}).codes("main.py") == []
+
+
+def test_constants_alone_are_taken_of_a_file_of_which_nothing_else_is_used(project: Project) -> None:
+    config = DTYPE.format("MODEL = make_model()\nSCALER = torch.amp.GradScaler()\n\n\ndef unused():\n    pass\n\n\n")
+    main = USES_CONSTANT.format(imports="from config import DTYPE", read="DTYPE")
+    found = project({"config.py": config, "main.py": main})
+    module = read(Source(str(found.root / "main.py"), main), nothing_declared())
+    (other,) = module.whole.files[1:]
+    assert [each for piece in other.pieces for each in re.findall("MODEL|unused", piece.text)] == []
+    assert len(found.codes("main.py")) == 1
