@@ -324,7 +324,14 @@ def _fix(module: Module, flow: Flow, reached: EventStates, misuse: _Misuse) -> t
     value = _scaler_value(module, flow, scaler)
     if not says_the_same(module, value, value, call):
         return None, "the scaler's name says something else here"
-    name, optimizer = module.text(value), module.text(receiver(reached.event))
+    return _stepped_instead(module, flow, reached, scaler, module.text(value))
+
+
+def _stepped_instead(
+    module: Module, flow: Flow, reached: EventStates, scaler: str, name: str
+) -> tuple[Fix | None, str | None]:
+    """The scaler's step in the place of a direct one, and its update behind, if there is none."""
+    call, optimizer = reached.event.call, module.text(receiver(reached.event))
     edits = [Edit(*module.span(call), f"{name}.step({optimizer})")]
     title = f"Call `{name}.step({optimizer})` instead"
     last = reached_events(flow, "optimizer_step")[-1]
@@ -333,7 +340,7 @@ def _fix(module: Module, flow: Flow, reached: EventStates, misuse: _Misuse) -> t
     if not follows and not all(exclusive(update, call) for update in updates):
         return None, f"`{name}.update()` has to follow on every path"
     if not follows and last is reached:
-        behind = line_behind(module, statement, f"{name}.update()")
+        behind = line_behind(module, ir.statement_of(call), f"{name}.update()")
         if behind is None:
             return None, f"`{name}.update()` has to follow, and the step shares its line"
         edits.append(behind)

@@ -57,6 +57,7 @@ from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.objects.key_parts import is_attribute, own_self
 from amplint.model.objects.terms import path, present
 from amplint.model.syntax import ir
@@ -299,33 +300,38 @@ def _never_updated(module: Module, each: Misuse, kind: Applicability) -> Finding
     steps = [event for event in steps if flow.contains(event.call)] or [flow.event_states[step.id].event]
     steps = [event for event in steps if loop_of(event.call) is not None] or steps
     name = module.text(receiver(steps[-1]))
-    offered: Fix | None = None
-    withheld = None
-    place = _place([step.call for step in steps]) if steps[-1].kind == "step" else None
-    backwards = [event.call for event in flow.events if event.kind in ("backward", "opaque")]
-    while place is not None and isinstance(place.parent, (ir.For, ir.While)):
-        if any(place.parent in upwards(ir.statement_of(backward)) for backward in backwards):
-            break
-        place = place.parent  # a loop over optimizers: one update serves them all
-    edit = line_behind(module, place, f"{name}.update()") if place is not None else None
-    early = [
-        update.call
-        for update in calls_of(flow, scaler, "update")
-        if update.call.id < steps[-1].call.id and not exclusive(update.call, steps[-1].call)
-    ]
-    if early:
-        # A second one would make it run, with gradients that are divided twice.
-        withheld = f"the update on {module.line(early[0])} comes before the step, and would have to move after it"
-    elif edit is None:
-        withheld = "there is no step, or none in a suite of its own, behind which `update()` could go"
-    else:
-        offered = Fix(kind, f"Call `{name}.update()` behind the last step", (edit,))
+    offered, withheld = _update_behind(module, flow, scaler, steps, kind)
     return rule.finding(
         module.span(steps[-1].call),
         f"`{name}.update()` never follows, so that the next iteration raises; call it behind the last step",
         fix=offered,
         withheld=withheld,
     )
+
+
+def _update_behind(
+    module: Module, flow: Flow, scaler: str, steps: list[Event], kind: Applicability
+) -> tuple[Fix | None, str | None]:
+    """An update behind the last of some steps, or why there is none."""
+    last, name = steps[-1], module.text(receiver(steps[-1]))
+    early = [
+        update.call
+        for update in calls_of(flow, scaler, "update")
+        if update.call.id < last.call.id and not exclusive(update.call, last.call)
+    ]
+    if early:
+        # A second one would make it run, with gradients that are divided twice.
+        return None, f"the update on {module.line(early[0])} comes before the step, and would have to move after it"
+    place = _place([step.call for step in steps]) if last.kind == "step" else None
+    backwards = [event.call for event in flow.events if event.kind in ("backward", "opaque")]
+    while place is not None and isinstance(place.parent, (ir.For, ir.While)):
+        if any(place.parent in upwards(ir.statement_of(backward)) for backward in backwards):
+            break
+        place = place.parent  # a loop over optimizers: one update serves them all
+    edit = line_behind(module, place, f"{name}.update()") if place is not None else None
+    if edit is None:
+        return None, "there is no step, or none in a suite of its own, behind which `update()` could go"
+    return Fix(kind, f"Call `{name}.update()` behind the last step", (edit,)), None
 
 
 def _place(steps: list[ir.Value]) -> ir.Statement | None:

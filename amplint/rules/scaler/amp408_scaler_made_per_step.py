@@ -112,18 +112,7 @@ def _judge(
     if "load_state_dict" in methods_used(module, scaler):  # it is the old one, in a new object
         return
     if loop is not None:
-        again = not any(isinstance(each, (ir.Jump, ir.Return)) for each in loop.body.statements)
-        around = list(takewhile(lambda each: each is not loop, upwards(statement)))[1:]
-        always = all(_is_the_same_in(module, loop, each) for each in around)
-        own = again and always and not _starts_anew(module, loop) and not _is_tried_out(module, made, loop)
-        same = all(loop_of(step.call) is loop for step in steps)
-        if own and same and (steps or _stepped_by_a_function(module, loop, scaler)):
-            offered, withheld = _fix(module, statement, loop)
-            yield _finding(module, made, "in each iteration", offered, withheld)
-        elif own and steps and all(_is_further_in(step.call, loop) for step in steps):
-            if not _is_set_back(module, loop) and not _is_bound_in(module, loop, steps):
-                offered, withheld = _fix(module, statement, loop)
-                yield _epochs(module, made, "in each iteration of the outer loop", offered, withheld)
+        yield from _in_loop(module, loop, steps, scaler, made) if _is_made_anew(module, loop, made) else ()
     elif steps and all(loop_of(step.call) is None for step in steps):
         if _is_a_step(module, container, made, steps):
             yield _finding(module, made, "in each call", None, "make it once, and pass it in")
@@ -133,6 +122,28 @@ def _judge(
         and _is_an_epoch(module, container, made, steps)
     ):
         yield _epochs(module, made, "in each call", None, "make it once, and pass it in")
+
+
+def _in_loop(module: Module, loop: ir.For | ir.While, steps: list[Event], scaler: str, made: Made) -> Iterator[Finding]:
+    """The finding about a scaler that each iteration of a loop makes: for one step, or for one epoch."""
+    statement = ir.statement_of(made.call)
+    assert isinstance(statement, ir.Assign)
+    same = all(loop_of(step.call) is loop for step in steps)
+    if same and (steps or _stepped_by_a_function(module, loop, scaler)):
+        offered, withheld = _fix(module, statement, loop)
+        yield _finding(module, made, "in each iteration", offered, withheld)
+    elif steps and all(_is_further_in(step.call, loop) for step in steps):
+        if not _is_set_back(module, loop) and not _is_bound_in(module, loop, steps):
+            offered, withheld = _fix(module, statement, loop)
+            yield _epochs(module, made, "in each iteration of the outer loop", offered, withheld)
+
+
+def _is_made_anew(module: Module, loop: ir.For | ir.While, made: Made) -> bool:
+    """Whether every iteration of a loop makes the scaler, and goes on with the same model and optimizer."""
+    again = not any(isinstance(each, (ir.Jump, ir.Return)) for each in loop.body.statements)
+    around = list(takewhile(lambda each: each is not loop, upwards(ir.statement_of(made.call))))[1:]
+    always = all(_is_the_same_in(module, loop, each) for each in around)
+    return again and always and not _starts_anew(module, loop) and not _is_tried_out(module, made, loop)
 
 
 def _is_made_by(statement: ir.Assign, call: ir.Call) -> bool:

@@ -327,15 +327,10 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     steps = [event for event in calls_of(flow, scaler, "step") if event.call.id > call.id]
     if not steps:
         return None, "no step follows in this function"
-    late = [event.call.id for event in calls_of(flow, scaler, "unscale_")]
-    clips = [each for each in misuses(module, "AMP401") if each.flow is flow]
-    reported = {
-        each.violation.at for each in clips if each.violation.kind is not ViolationKind.CLIP_OF_CALLERS_GRADIENTS
-    }
-    for each in clips:
-        if each.violation.at not in reported and any(each.violation.at < at for at in late):
-            line = module.line(each.node)
-            return None, f"the clip on {line} comes before unscale_: it would clip gradients that are still scaled"
+    clip = _clip_before_unscale(module, flow, scaler)
+    if clip is not None:
+        line = module.line(clip)
+        return None, f"the clip on {line} comes before unscale_: it would clip gradients that are still scaled"
     last = steps[-1].call
     later = [event for event in calls_of(flow, scaler, "update") if event.call.id > last.id]
     if any(not conditions(event.call, last) and not conditions(event.call, call) for event in later):
@@ -346,6 +341,17 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     if behind is None or own_statement(last) is None:
         return None, "move it behind the last step, which shares its line"
     return Fix(Applicability.UNSAFE, "Move it behind the last step", tuple(sorted((edit, behind)))), None
+
+
+def _clip_before_unscale(module: Module, flow: Flow, scaler: str) -> ir.Value | None:
+    """A clip before `unscale_` of gradients that callers may have scaled, and that nothing else is said of."""
+    late = [event.call.id for event in calls_of(flow, scaler, "unscale_")]
+    clips = [each for each in misuses(module, "AMP401") if each.flow is flow]
+    reported = {
+        each.violation.at for each in clips if each.violation.kind is not ViolationKind.CLIP_OF_CALLERS_GRADIENTS
+    }
+    silent = (each for each in clips if each.violation.at not in reported)
+    return next((each.node for each in silent if any(each.violation.at < at for at in late)), None)
 
 
 def _fix_again(module: Module, flow: Flow, each: Misuse) -> tuple[Fix | None, str | None]:

@@ -51,6 +51,7 @@ from amplint.model.calls.external_calls import QUIET
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.amp_objects import given, objects
+from amplint.model.objects.event import Event
 from amplint.model.project.link import is_idle
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import exclusive, loop_of, upwards
@@ -129,29 +130,16 @@ def _stays_in_sight(module: Module, each: Misuse) -> bool:
     """Whether the gradients are cleared nowhere out of sight: the flow shows a clear, or all that has the optimizer,
     and all that is given its model in each iteration.
     """
-    flow, violation = each.flow, each.violation
-    events = {event.call.id for event in flow.events}
-    values = module.whole.near("grad").values
-    if any(is_grad(value) and _is_written(value, events) and _may_run(module, value) for value in values):
+    if _is_cleared_otherwise(module, each):
         return False
-    if any(name[0] == "." for name in objects(module).classes_of(violation.optimizer)):
-        return False  # a class of the file's own may clear in its step
-    if any("hook" in ir.last_name(call.func) for call in module.whole.near("hook").calls):
-        return False
+    flow, violation, step = each.flow, each.violation, each.node
     clears = [event for event in flow.events if event.kind == "zero_grad" and event.optimizer is not None]
-    step = each.node
-    backward = flow.node(violation.cause)
-    for site in (site for clear in clears for site in (list(places(flow, clear.call, step)) or [clear.call])):
-        # A clear that waits for something may wait for just the iteration behind the step; a step in each one doesn't.
-        tests = dynamic(module, flow, site, step)
-        if not tests or _is_at_the_boundary(flow, site, step) or _skips_the_step(module, each, site, tests):
-            continue
-        if not all(flow.conditions.counts(test) for test in tests) or dynamic(module, flow, step, backward):
-            return False
+    if any(_may_come_in_time(module, each, clear) for clear in clears):
+        return False
     if clears:
         # Of parallel branches only the other one clears: AMP420.
-        parallel = {each.statement.id for each in module.once(differences) if each.what == CLEARS}
-        return not any(each.id in parallel for each in upwards(ir.statement_of(step)))
+        parallel = {branch.statement.id for branch in module.once(differences) if branch.what == CLEARS}
+        return not any(outer.id in parallel for outer in upwards(ir.statement_of(step)))
     every = objects(module)
     torchs = {violation.optimizer, every.original(violation.optimizer)} & every.constructed
     # One that a call leads to, and that no path of the flow comes to, stands behind what raises.
@@ -162,6 +150,30 @@ def _stays_in_sight(module: Module, each: Misuse) -> bool:
     if elsewhere or any(_may_clear(module, call, violation.optimizer) for call in _beside(module, step)):
         return False
     return bool(torchs) and in_this_file_only(module, violation.scaler)
+
+
+def _is_cleared_otherwise(module: Module, each: Misuse) -> bool:
+    """Whether something else than a call may clear the gradients: a store, a class of the file's own, a hook."""
+    events = {event.call.id for event in each.flow.events}
+    values = module.whole.near("grad").values
+    return (
+        any(is_grad(value) and _is_written(value, events) and _may_run(module, value) for value in values)
+        or any(name[0] == "." for name in objects(module).classes_of(each.violation.optimizer))
+        or any("hook" in ir.last_name(call.func) for call in module.whole.near("hook").calls)
+    )
+
+
+def _may_come_in_time(module: Module, each: Misuse, clear: Event) -> bool:
+    """Whether a clear waits for what may be just the iteration behind the step; a step in each one doesn't."""
+    flow, step = each.flow, each.node
+    for site in list(places(flow, clear.call, step)) or [clear.call]:
+        tests = dynamic(module, flow, site, step)
+        if not tests or _is_at_the_boundary(flow, site, step) or _skips_the_step(module, each, site, tests):
+            continue
+        waits = dynamic(module, flow, step, flow.node(each.violation.cause))
+        if waits or not all(flow.conditions.counts(test) for test in tests):
+            return True
+    return False
 
 
 def _beside(module: Module, step: ir.Value) -> list[ir.Call]:

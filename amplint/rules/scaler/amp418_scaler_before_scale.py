@@ -94,38 +94,43 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
 def _is_early(module: Module, each: Misuse) -> bool:
     """Whether the call comes before any scale: always, or in the first iteration, with no condition to prevent it."""
     flow, scaler, call = each.flow, each.violation.scaler, each.node
-    # That the loss of a plain backward is not scaled is AMP403's to say, where the scaler takes its gradients.
-    held = [of for state in each.states for of in (state.rest, *(one for _, one in state.groups))]
-    reported = calls_of(flow, scaler, "step", "unscale_") and any(
-        of.kind in (GradientKind.PLAIN, GradientKind.MIXED) for of in held
-    )
-    if reported or used_elsewhere(module, flow, scaler, "scale"):
+    if _is_about_the_loss(each) or used_elsewhere(module, flow, scaler, "scale"):
         return False
     enabled = [state for state in each.reached.states if not flow.disabled(scaler, state)]
     if len(each.states) >= len(enabled):
         return True
-    made = objects(module).made_by(scaler)
     scales = [scale.call for scale in calls_of(flow, scaler, "scale")]
     constant = not any(dynamic(module, flow, scale, call) for scale in scales)
     if constant and all(
         _never_runs(flow, state, asked(flow, scale, call)) for scale in scales for state in each.states
     ):
         return True
-    # A scale that stands before it, under a condition of its own, may well come first whenever it matters.
-    pairs = [pair for scale in scales for pair in side_by_side(flow, scale, call)]
+    return not _is_prevented(module, each, scales)
+
+
+def _is_about_the_loss(each: Misuse) -> bool:
+    """Whether a plain backward made the gradients that the scaler takes: that its loss is not scaled is AMP403's."""
+    held = (of for state in each.states for of in (state.rest, *(group for _, group in state.groups)))
+    plain = any(of.kind in (GradientKind.PLAIN, GradientKind.MIXED) for of in held)
+    return plain and bool(calls_of(each.flow, each.violation.scaler, "step", "unscale_"))
+
+
+def _is_prevented(module: Module, each: Misuse, scales: list[ir.Value]) -> bool:
+    """Whether a condition may see to it that a scale comes first: a count, or one that asks for AMP.
+
+    A scale that stands before the call, under a condition of its own, may well come first whenever it matters.
+    """
+    flow, scaler = each.flow, each.violation.scaler
+    pairs = [pair for scale in scales for pair in side_by_side(flow, scale, each.node)]
     behind = {site for place, site in pairs if place.id < site.id and dominates(place, site)}
     pairs = [(place, site) for place, site in pairs if site not in behind] or pairs
-    sites = {site for _, site in pairs} or {call}
-    before = [(place, site) for place, site in pairs if place.id < site.id]
-    tests = [test for place, site in before for test in conditions(place, site)]
-    tests += [test for of in made for site in sites for test in conditions(site, of.call)]
-    if any(dynamic(module, flow, place, site) for place, site in before) or any(
-        dynamic(module, flow, site, of.call) for of in made for site in sites
-    ):
-        return False
-    return flow.surely_enabled(scaler, each.states) or not any(
-        flow.conditions.may_ask_for_amp(test.test) for test in tests
-    )
+    sites = {site for _, site in pairs} or {each.node}
+    decided = [(place, site) for place, site in pairs if place.id < site.id]
+    decided += [(site, made.call) for made in objects(module).made_by(scaler) for site in sites]
+    if any(dynamic(module, flow, place, site) for place, site in decided):
+        return True
+    tests = (test.test for place, site in decided for test in conditions(place, site))
+    return not flow.surely_enabled(scaler, each.states) and any(map(flow.conditions.may_ask_for_amp, tests))
 
 
 def _never_runs(flow: Flow, state: State, tests: list[ir.Value]) -> bool:

@@ -53,17 +53,8 @@ def slot_of(module: Module, value: ir.Value, depth: int = 2) -> Slot | None:
     at = state = value
     while isinstance(at.parent, ir.Value):
         up = at.parent
-        if isinstance(up, ir.Mapping):
-            name = next((key for key, item in up.items if item is at), None)
-            if isinstance(name, ir.Constant) and isinstance(name.value, str):
-                return Slot(name.value, up, name, at, state)
-            if name is not None:
-                return None
-        if isinstance(up, ir.Call) and ir.last_name(up.func) in _TAKES_KEYS:
-            keyword = next((arg.keyword for arg in up.args if arg.value is at), None)
-            return Slot(keyword, up, None, at, state) if keyword is not None else None
-        if _is_pair(up):
-            return None
+        if _decides_key(up, at):
+            return _entry(up, at, state)
         if isinstance(up, ir.Conditional) and up.test is at:
             return None
         if isinstance(up, ir.Sequence) and isinstance(up.parent, ir.Assign) and at in _unpacked(up.parent):
@@ -72,18 +63,40 @@ def slot_of(module: Module, value: ir.Value, depth: int = 2) -> Slot | None:
             state = up
         at = up
     statement = ir.statement_of(at)
-    target = None
-    if isinstance(statement, ir.Assign) and (at is statement.value or at in _unpacked(statement)):
-        targets = _targets(statement, at)
-        target = targets[0] if len(targets) == 1 else None
-    if isinstance(statement, ir.Assign) and isinstance(target, ir.Subscript) and isinstance(target.index, ir.Constant):
-        if isinstance(target.base, ir.Name) and isinstance(target.index.value, str):
+    targets = _targets(statement, at) if isinstance(statement, ir.Assign) and _is_assigned(statement, at) else []
+    target = targets[0] if len(targets) == 1 else None
+    if isinstance(statement, ir.Assign) and isinstance(target, ir.Subscript):
+        named = isinstance(target.index, ir.Constant) and isinstance(target.base, ir.Name)
+        if named and isinstance(target.index, ir.Constant) and isinstance(target.index.value, str):
             return Slot(target.index.value, statement, target.index, at, state)
     if isinstance(target, ir.Name) and depth:
         later = (each for each in _reads(module, target.scope.home(target.name), target.name) if each.id > target.id)
-        found = [slot for each in later if (slot := slot_of(module, each, depth - 1)) is not None]
-        return found[0] if len(found) == 1 else None
+        slots = [slot for each in later if (slot := slot_of(module, each, depth - 1)) is not None]
+        return slots[0] if len(slots) == 1 else None
     return None
+
+
+def _decides_key(around: ir.Value, item: ir.Value) -> bool:
+    """Whether a value says under which key an item of it is kept."""
+    if isinstance(around, ir.Mapping):
+        return any(value is item and key is not None for key, value in around.items)
+    return _is_pair(around) or (isinstance(around, ir.Call) and ir.last_name(around.func) in _TAKES_KEYS)
+
+
+def _entry(around: ir.Value, item: ir.Value, state: ir.Value) -> Slot | None:
+    """The entry that an item of a dict, or of a call that makes one, is; None for one with a key of another kind."""
+    if isinstance(around, ir.Mapping):
+        name = next(key for key, value in around.items if value is item)
+        text = name.value if isinstance(name, ir.Constant) else None
+        return Slot(text, around, name, item, state) if isinstance(text, str) else None
+    if not isinstance(around, ir.Call):
+        return None
+    keyword = next((arg.keyword for arg in around.args if arg.value is item), None)
+    return Slot(keyword, around, None, item, state) if keyword is not None else None
+
+
+def _is_assigned(statement: ir.Assign, value: ir.Value) -> bool:
+    return value is statement.value or value in _unpacked(statement)
 
 
 def _unpacked(statement: ir.Assign) -> list[ir.Value]:

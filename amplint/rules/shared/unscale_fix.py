@@ -61,20 +61,28 @@ class ClipFix:
         unscale = self._unscale_behind()
         if unscale is not None:
             return self._bring_up(unscale)
+        step = self._step()
+        return self._before(step) if not isinstance(step, str) else (None, step)
+
+    def _step(self) -> ir.Call | str:
+        """The step behind the clip to which the `unscale_` belongs; or why that can't be told."""
         scalers = {scaler for scaler, _ in self._reached.stepped}
         if not self._reached.steps or len(scalers) != 1:
-            return None, self._no_step()
+            return self._no_step()
         optimizers = {optimizer for _, optimizer in self._reached.stepped}
         steps = [step for step in self._reached.steps if self._flow.contains(step)]
         if not steps:
-            return None, "the step stands in another function: unscale_ belongs before the clip, by the names of here"
+            return "the step stands in another function: unscale_ belongs before the clip, by the names of here"
         if len(optimizers) > 1:
             owners = self._owners() & optimizers
             steps = [step for step in steps if self._optimizer_key(step) in owners]
             if len(owners) != 1:
-                return None, "which of several optimizers owns the clipped parameters can't be seen"
-        step = steps[0]
-        assert isinstance(step, ir.Call)
+                return "which of several optimizers owns the clipped parameters can't be seen"
+        assert isinstance(steps[0], ir.Call)
+        return steps[0]
+
+    def _before(self, step: ir.Call) -> tuple[Fix | None, str | None]:
+        """An `unscale_` for a step, where it is right before the clip; or why there is none."""
         assert isinstance(step.func, ir.Attribute)
         call = unscale_for(self._module, step)
         place = self._place(step)
