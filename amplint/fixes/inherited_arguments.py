@@ -15,6 +15,7 @@ from amplint.model.syntax.ir import Imported
 from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.deprecated_names import Legacy
 from amplint.model.torch_facts.names import DEFAULT_DTYPE
+from amplint.model.torch_facts.signatures import OLD_ORDER
 from amplint.model.usage.mentions_of import near_regions
 
 if TYPE_CHECKING:
@@ -30,11 +31,9 @@ class Pins(NamedTuple):
 
 def pins(module: Module, legacy: Legacy, call: ir.Call, skip: int = 0) -> Pins:
     """What a call of the old autocast has to say as well; its own arguments start behind the first `skip`."""
-    given = call.positional[skip:]
-    dtype = _another_dtype(module, legacy.device) and call.keyword("dtype") is None and len(given) < 2
-    cache = _another_cache(module) and call.keyword("cache_enabled") is None and len(given) < 3
-    if is_false(call.keyword("enabled") or next(iter(given), None)):  # no use for a dtype
-        dtype = False
+    given = dict(zip(OLD_ORDER, call.positional[skip:], strict=False)) | call.keywords
+    dtype = "dtype" not in given and not is_false(given.get("enabled")) and _another_dtype(module, legacy.device)
+    cache = "cache_enabled" not in given and _another_cache(module)
     default = DEFAULT_DTYPE[legacy.device]
     torch = module_name(module, "torch")
     if dtype and (torch is None or call.unpacks("**")):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.inference.values import Doubt, Leaf, asked, parameter_read, values_of
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -77,7 +78,7 @@ def _of_leaf(module: Module, leaf: Leaf) -> Iterator[Device]:
 def _made(module: Module, call: ir.Call, leaf: Leaf) -> Iterator[Device]:
     """The devices that a call makes: of a name, or as text."""
     names = module.names.of(call.func)
-    given = call.positional[0] if call.positional else call.keyword("type")
+    given = argument(call, "torch.device", "type")
     if given is not None and "torch.device" in names:
         yield from (each._replace(kind="object", leaf=each.leaf.under(leaf)) for each in devices(module, given))
     elif names & {"torch.device", "torch.accelerator.current_accelerator"}:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.inference.values import Doubt, Leaf, asked, option_read, parameter_read, values_of
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.operators import COMPUTES
 from amplint.model.torch_facts.names import SCALER, SCALERS
 
@@ -110,7 +111,7 @@ def _of_open(module: Module, value: ir.Value) -> Kinds:
         return _option(module, declared.call) if declared is not None else _UNKNOWN
     if isinstance(value, ir.Call):
         found = _CALLS.get(module.names.only(value.func) or "", _UNKNOWN)
-        given = value.keyword("default") or next(iter(value.positional[1:]), None)
+        given = argument(value, "os.getenv", "default")
         return found | (_NONE if given is None and found != _UNKNOWN else frozenset())
     return _UNKNOWN
 

@@ -26,6 +26,7 @@ from amplint.model.module import Answers
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.names.tables import is_added_to, items_of, tells
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.control import asks_for_itself, conditions_round, is_changed
 from amplint.model.syntax.ir import Assigned, Binding, Imported, Other
 from amplint.model.syntax.operators import COMPARES
@@ -355,7 +356,7 @@ class Follower:
         if names == {"builtins.getattr"} and len(given) == 3:
             return Step((Leaf(call, is_open=True), Leaf(given[2], doubt=Doubt.DEFAULT)), whole=False, frame=frame)
         if names & _LOOK_UPS and names <= _LOOK_UPS:
-            default = given[1] if len(given) > 1 else call.keyword("default")
+            default = argument(call, "os.getenv", "default")
             sources = (Leaf(default, doubt=Doubt.DEFAULT),) if default is not None else ()
             return Step((Leaf(call, is_open=True), *sources), whole=False, frame=frame)
         if (default := given_default(self._module, call)) is not None:

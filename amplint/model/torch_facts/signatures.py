@@ -1,6 +1,6 @@
 """The parameters of what programs call of torch, in their order, as far as something asks for them; without `self`.
 
-Source: torch 2.13, and timm 1.0, accelerate 1.0. The tests hold torch's against torch.
+Source: torch 2.13, Python's os, and timm 1.0, accelerate 1.0. The tests hold torch's against torch.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "torch.distributed.fsdp.FullyShardedDataParallel": ("module", "process_group", "sharding_strategy"),
     "torch.distributed.init_process_group": ("backend",),
     "torch.cuda.graph": ("cuda_graph",),
+    "torch.device": ("type", "index"),
+    "os.getenv": ("key", "default"),
     "torch.nn.utils.clip_grad_value": ("parameters", "clip_value"),
     "accelerate.Accelerator.clip_grad_norm_": ("parameters", "max_norm", "norm_type"),
     "accelerate.Accelerator.clip_grad_value_": ("parameters", "clip_value"),

@@ -93,20 +93,17 @@ def _is_of_tensor(module: Module, region: Region) -> bool:
 
 
 def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) -> Finding | None:
+    text = module.text(given)
     shown = [each for each in found if not each.leaf.is_open] or found
     if all(each.kind == "str" for each in shown):
         by_default = "" if all(each.kind == "str" for each in found) else " by default"
-        message = (
-            f"`{module.text(given)}` is a string{by_default}: autocast raises TypeError on entering; pass a torch.dtype"
-        )
+        message = f"`{text}` is a string{by_default}: autocast raises TypeError on entering; pass a torch.dtype"
         return rule.finding(module.span(given), message)
     types = list(dict.fromkeys(each.type for each in region_devices(module, region)))
-    named = [each for each in types if each in _ONLY_HALF]
     names = [each.name for each in found]
     surely = None not in names and all(name not in HALF for name in names)
-    if surely and all(each.kind == "dtype" for each in found) and _is_of_tensor(module, region):
-        named = ["any device but cuda"]  # it runs wherever its tensors are
-    elif not named or None in types:
+    named = _refusing(module, region, types, surely=surely and all(each.kind == "dtype" for each in found))
+    if not named:
         return None
     if named == types == ["cpu"] and set(names) == {"float16"} and not module.target.guarantees("2.2"):
         message = (
@@ -119,7 +116,6 @@ def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) 
     under = _when(module, region, given, full, everywhere=named == types) if full is not None else None
     if under is None:
         return None
-    text = module.text(given)
     what = f"`{text}` is torch.{name}" if text != f"torch.{name}" else f"`{text}`"
     return rule.finding(
         module.span(given),
@@ -129,6 +125,13 @@ def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) 
         # Where float32 was asked for, it is what the code gets, with a warning.
         severity=None if surely and named == types else Severity.WARNING,
     )
+
+
+def _refusing(module: Module, region: Region, types: list[str | None], *, surely: bool) -> list[str]:
+    """The devices of a region that take half types alone; `surely`: it is given another dtype for certain."""
+    if surely and _is_of_tensor(module, region):
+        return ["any device but cuda"]  # it runs wherever its tensors are
+    return [each for each in types if each in _ONLY_HALF] if None not in types else []
 
 
 def _goes_with(module: Module, region: Region, leaf: Leaf) -> bool:

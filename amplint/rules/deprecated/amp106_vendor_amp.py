@@ -48,6 +48,7 @@ from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import add_first_argument, add_last_argument, insert
 from amplint.fixes.inherited_arguments import module_name
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import arguments
 from amplint.model.syntax.queries import IMPORTS, is_false
 from amplint.model.torch_facts.signatures import OLD_ORDER
 from amplint.registry.rule import Rule
@@ -146,9 +147,8 @@ def _fix(module: Module, value: ir.Attribute, name: str) -> tuple[Fix | None, st
 
 def _as_keywords(module: Module, call: ir.Call, device: str, torch: str) -> list[Edit] | None:
     """The arguments of a vendor's autocast for torch's."""
-    given = call.positional
-    off = is_false(call.keyword("enabled") or next(iter(given), None))  # no use for a dtype
-    dtype = call.keyword("dtype") is not None or len(given) > 1 or off
+    given, named = call.positional, arguments(call, "torch.cuda.amp.autocast")
+    dtype = "dtype" in named or is_false(named.get("enabled"))  # which has no use for one
     if call.unpacks("*") or len(given) > len(OLD_ORDER) or (device == "npu" and given):
         return None
     if (device == "xpu" and not dtype and call.unpacks("**")) or any(isinstance(each, ir.Walrus) for each in given):

@@ -109,10 +109,7 @@ _ENGINES = ("deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin")
 _PERIOD = "gradient_accumulation_steps"
 # What an Accelerator calls torch's clips, and the arguments that it takes.
 _OWN = {
-    "torch.nn.utils.clip_grad_norm_": ("clip_grad_norm_", ("parameters", "max_norm", "norm_type")),
-    "torch.nn.utils.clip_grad_norm": ("clip_grad_norm_", ("parameters", "max_norm", "norm_type")),
-    "torch.nn.utils.clip_grad_value_": ("clip_grad_value_", ("parameters", "clip_value")),
-    "torch.nn.utils.clip_grad_value": ("clip_grad_value_", ("parameters", "clip_value")),
+    f"torch.nn.utils.{name}{end}": f"{name}_" for name in ("clip_grad_norm", "clip_grad_value") for end in ("", "_")
 }
 _TUNED = 1_000
 # The releases from which on the norm is returned, and micro steps can be told.
@@ -176,7 +173,7 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
     if severity is None:
         return None
     name, own = module.text(accelerator), _OWN.get(module.names.only(clip.call.func) or "")
-    instead = f"{name}.{own[0]}" if own else f"{name}.unscale_gradients()"
+    instead = f"{name}.{own}" if own else f"{name}.unscale_gradients()"
     offered, withheld = _fix(module, step, clip, backward)
     return rule.finding(
         module.span(clip.call),
@@ -190,22 +187,12 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
 
 def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | None, str | None]:
     accelerator, call = _receiver(backward.call), clip.call
-    own = _OWN.get(module.names.only(call.func) or "")
-    if own is None:
+    method = _OWN.get(module.names.only(call.func) or "")
+    if method is None:
         return None, "unscale_gradients() has to come before it, on the last micro step only"
-    method, takes = own
-    lacking = [arg.keyword for arg in call.args if arg.keyword is not None and arg.keyword not in takes]
-    if lacking:
-        return None, f"the clip of an Accelerator takes no `{lacking[0]}`"
-    if call.unpacks() or len(call.positional) > len(takes):
-        return None, "the clip of an Accelerator may take fewer arguments"
-    if not _readable(module, accelerator, clip.call, backward.call):
-        return None, "the Accelerator has another name there, or none"
-    uses = step.behind(clip)
-    if uses is None or uses.kind != "step" or tests_of(uses, clip):
-        return None, "what follows it in this step can't be told: it has to come once before each step"
-    if step.steps_behind(clip) > 1:
-        return None, "the first of several steps ends what one clip of an Accelerator unscales"
+    why_not = _why_not_its_own(module, step, clip, backward, SIGNATURES[f"accelerate.Accelerator.{method}"])
+    if why_not is not None:
+        return None, why_not
     text, start = f"{module.text(accelerator)}.{method}", module.span(call.func)
     edit, doubts = Edit(*start, text), []
     if method == "clip_grad_value_":
@@ -214,7 +201,7 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
         if older := _older(module, _GIVES_NORM):
             return None, f"its norm is used, which `{text}` returns since {older}"
         doubts.append("DeepSpeed gives it no tensor for the norm")
-    if _is_tuned(call):
+    if _is_tuned(call, f"accelerate.Accelerator.{method}"):
         doubts.append("a bound tuned to scaled gradients no longer clips")
     if not asks_for_sync(clip) and _may_accumulate(module, accelerator):
         statement = own_statement(call)
@@ -229,6 +216,24 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
     applicability = Applicability.UNSAFE if doubts else Applicability.SAFE
     note = f" ({'; '.join(doubts)})" if doubts else ""
     return Fix(applicability, f"Clip with `{text}`{note}", (edit,)), None
+
+
+def _why_not_its_own(module: Module, step: Step, clip: Met, backward: Met, takes: tuple[str, ...]) -> str | None:
+    """Why a clip can't be the Accelerator's own, whose parameters are `takes`."""
+    call = clip.call
+    lacking = [name for name in call.keywords if name not in takes]
+    if lacking:
+        return f"the clip of an Accelerator takes no `{lacking[0]}`"
+    if call.unpacks() or len(call.positional) > len(takes):
+        return "the clip of an Accelerator may take fewer arguments"
+    if not _readable(module, _receiver(backward.call), call, backward.call):
+        return "the Accelerator has another name there, or none"
+    uses = step.behind(clip)
+    if uses is None or uses.kind != "step" or tests_of(uses, clip):
+        return "what follows it in this step can't be told: it has to come once before each step"
+    if step.steps_behind(clip) > 1:
+        return "the first of several steps ends what one clip of an Accelerator unscales"
+    return None
 
 
 def _older(module: Module, release: str) -> str | None:
@@ -254,9 +259,8 @@ def _readable(module: Module, accelerator: ir.Value, here: ir.Call, there: ir.Ca
     )
 
 
-def _is_tuned(call: ir.Call) -> bool:
-    clips = (f"accelerate.Accelerator.{name}" for name in ("clip_grad_norm_", "clip_grad_value_"))
-    bound = next(filter(None, (argument(call, clip, SIGNATURES[clip][1]) for clip in clips)), None)
+def _is_tuned(call: ir.Call, clip: str) -> bool:
+    bound = argument(call, clip, SIGNATURES[clip][1])
     value = bound.value if isinstance(bound, ir.Constant) else None
     return isinstance(value, (int, float)) and value > _TUNED
 

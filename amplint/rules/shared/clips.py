@@ -220,20 +220,8 @@ def is_compensated(module: Module, reached: EventStates) -> bool:
     if any(_named_scale(each) or _computes_scale(module, each) for each in values):
         return True
     function = ir.function_of(call)
-    body = function.body if function is not None else module.program.body
-    statements = list(ir.walk_statements(body))
-    scales: set[str] = set()
-    while True:  # variables that hold the scale, or what was computed from it
-        found = {
-            target.name
-            for each in statements
-            if isinstance(each, ir.Assign) and each.value is not None and has_scale(each.value, scales)
-            for target in each.targets
-            if isinstance(target, ir.Name)
-        }
-        if found <= scales:
-            break
-        scales |= found
+    statements = list(ir.walk_statements(function.body if function is not None else module.program.body))
+    scales = _made_of_scale(statements)
     if any(has_scale(each, scales) for each in values):
         return True
     return any(
@@ -243,6 +231,22 @@ def is_compensated(module: Module, reached: EventStates) -> bool:
         for root in each.values()
         for value in (*ir.walk_values(root), each)
     )
+
+
+def _made_of_scale(statements: list[ir.Statement]) -> set[str]:
+    """The variables that hold the scale, or what was computed from it."""
+    scales: set[str] = set()
+    while True:
+        more = {
+            target.name
+            for each in statements
+            if isinstance(each, ir.Assign) and each.value is not None and has_scale(each.value, scales)
+            for target in each.targets
+            if isinstance(target, ir.Name)
+        }
+        if more <= scales:
+            return scales
+        scales |= more
 
 
 def _computes_scale(module: Module, value: ir.Value) -> bool:

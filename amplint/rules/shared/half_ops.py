@@ -9,9 +9,8 @@ from amplint.base.findings import Applicability, Edit, Fix
 from amplint.fixes.edits import insert
 from amplint.model.half.analysis import half
 from amplint.model.inference.tensor_types import Kind
-from amplint.model.names.reaching_definitions import reaching
+from amplint.model.inference.values import asked, values_of
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Assigned
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -63,21 +62,20 @@ _KEEPS = (
     "abs", "sqrt", "rsqrt", "exp", "log", "square", "neg", "detach", "clone", "float", "half", "to", "add", "sub",
     "mul", "clamp", "clamp_min", "clamp_max", "clip", "item",
 )  # fmt: skip
-_FOLLOWED = 6
 
 
-def is_one_number(module: Module, value: ir.Value, depth: int = _FOLLOWED) -> bool:
+def is_one_number(module: Module, value: ir.Value) -> bool:
     """Whether a tensor has no dimensions, going by the reductions that it is made by: its dtype doesn't promote."""
-    if depth == 0:
-        return False
-    if isinstance(value, ir.Name):
-        made = [each.value for each in reaching(module.names, value) if isinstance(each, Assigned)]
-        return any(is_one_number(module, each, depth - 1) for each in made)
+    leaves = (leaf for leaf in values_of(module, value).leaves if not leaf.is_open)
+    return any(asked(module, _is_made_one_number, leaf.value, False) for leaf in leaves)
+
+
+def _is_made_one_number(module: Module, value: ir.Value) -> bool:
     if isinstance(value, ir.Unary):
-        return is_one_number(module, value.operand, depth - 1)
+        return is_one_number(module, value.operand)
     if isinstance(value, ir.Binary):
         parts = [each for each in (value.left, value.right) if not isinstance(each, ir.Constant)]
-        return bool(parts) and all(is_one_number(module, each, depth - 1) for each in parts)
+        return bool(parts) and all(is_one_number(module, each) for each in parts)
     if not isinstance(value, ir.Call) or not isinstance(value.func, ir.Attribute):
         return False
     name, given = value.func.attr, [value.func.base, *value.positional]
@@ -86,7 +84,7 @@ def is_one_number(module: Module, value: ir.Value, depth: int = _FOLLOWED) -> bo
     if name in _REDUCES:
         at_most = 2 if name == "norm" else 1
         return len(given) <= at_most and not any(each.keyword in ("dim", "axis", "keepdim") for each in value.args)
-    return name in _KEEPS and bool(given) and is_one_number(module, given[0], depth - 1)
+    return name in _KEEPS and bool(given) and is_one_number(module, given[0])
 
 
 def divided_by(value: ir.Value) -> ir.Value | None:
