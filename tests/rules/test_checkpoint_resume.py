@@ -628,3 +628,32 @@ def test_an_optimizers_state_in_a_file_of_its_own_is_a_checkpoint_where_it_is_lo
 ) -> None:
     codes = [finding.code for finding in check(OPTIMIZER_ALONE.format(load=load), "steps.py")]
     assert [code for code in codes if code == "AMP413"] == wanted
+
+
+TWO_REGIONS = """\
+import torch
+
+def main(model, loader, path):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    if path:
+        state = torch.load(path)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.{train}):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    with torch.no_grad(), torch.autocast("cuda", dtype=torch.float16):
+        model(x)
+    torch.save({{"model": model.state_dict(), "optimizer": optimizer.state_dict()}}, path)
+"""
+
+
+@pytest.mark.parametrize(("train", "wanted"), [("float16", True), ("bfloat16", False)])
+def test_only_a_scaler_of_float16_losses_has_a_state_worth_saving(train: str, wanted: bool) -> None:
+    codes = {finding.code for finding in check(TWO_REGIONS.format(train=train), "train.py")}
+    assert ("AMP413" in codes) is wanted

@@ -522,3 +522,22 @@ def test_210_no_fix_switches_off_a_region_that_may_be_round_it(
         assert finding.fix is None
         assert said in (finding.withheld or "")
         assert "switches off" in (finding.withheld or "")
+
+
+def test_the_condition_of_an_unscaled_loss_names_what_decides_about_its_region() -> None:
+    text = """\
+import torch
+
+def main(model, loader, opt, args, most):
+    for number, x in enumerate(loader):
+        if most and number > most:
+            break
+        opt.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16 if args.half else torch.bfloat16):
+            loss = model(x).mean()
+        loss.backward()
+        opt.step()
+"""
+    (finding,) = (each for each in check(text, "train.py", SETTINGS) if each.code == "AMP207")
+    assert "where `args.half` is true" in finding.message
+    assert "most" not in finding.message

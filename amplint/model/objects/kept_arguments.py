@@ -163,7 +163,7 @@ class Kept:
         if len(cls.stored(attr)) != times:
             return True
         if attr not in self._changed:
-            self._changed[attr] = any(map(_is_set_from_outside, self._module.whole.near(attr).values))
+            self._changed[attr] = any(_is_set_from_outside(each, attr) for each in self._module.whole.near(attr).values)
         return self._changed[attr]
 
     def _is_generated(self, cls: ir.Class) -> bool:
@@ -185,10 +185,11 @@ def _fields(cls: ir.Class) -> list[str]:
     return [each.value for each in targets if isinstance(each, cst.Name)]
 
 
-def _is_set_from_outside(value: ir.Value) -> bool:
-    """Whether a value is an attribute that is assigned in another place than a method of its object."""
+def _is_set_from_outside(value: ir.Value, attr: str) -> bool:
+    """Whether a value is an attribute of some name that is assigned in another place than a method of its object."""
     return (
         isinstance(value, ir.Attribute)
+        and value.attr == attr
         and isinstance(value.parent, ir.Assign)
         and value in value.parent.targets
         and owner_class(value) is None

@@ -52,15 +52,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
-from amplint.model.inference.formulas import both, possible
+from amplint.model.inference.formulas import TRUE, World, both, possible
 from amplint.model.inference.value_sets import decided
+from amplint.model.objects.terms import Term
 from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import Trained, runs_in, trained
 from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import ifs_round
 from amplint.model.syntax.text_scan import code_of, has
 from amplint.model.torch_facts.deprecated_names import scaler_for
 from amplint.registry.rule import Rule
-from amplint.rules.shared.enabled_flags import can_be_float16, plain_steps, said
+from amplint.rules.shared.enabled_flags import can_be_float16, plain_steps, said, turning
 from amplint.rules.shared.rehearsal import is_rehearsal
 
 if TYPE_CHECKING:
@@ -126,7 +128,7 @@ def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
     world = possible(runs)
     if step is None or world is None:
         return None
-    under = said(module, world, runs)
+    under = said(module, world, runs, _deciding(module, world, entered))
     where = f"{module.line(entered.region.call)}{', ' if under else ''}{under}"
     return rule.finding(
         module.span(backward),
@@ -135,3 +137,12 @@ def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
         fix=Fix(Applicability.DISPLAY, f"Scale the loss, step with `{scaler_for(module.target)}`; or run in bfloat16"),
         severity=Severity.WARNING if is_rehearsal(module, backward) else None,
     )
+
+
+def _deciding(module: Module, world: World, entered: Open) -> set[Term]:
+    """The facts that decide about a region: not that its code is reached, by loops that go on and checks that pass."""
+    known = decided(module)
+    float16 = both(entered.when or TRUE, known.region_runs_in(entered.region, "float16"))
+    reached = known.inside(entered.at).facts()
+    around = frozenset[Term]().union(*(known.of(each.test).facts() for each in ifs_round(entered.at)))
+    return turning(world, float16) - (reached - around)

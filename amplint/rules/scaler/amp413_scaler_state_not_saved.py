@@ -78,7 +78,7 @@ from amplint.rules.shared.checkpoints import (
     states_unclear,
     why_no_slot,
 )
-from amplint.rules.shared.enabled_flags import scaled_by
+from amplint.rules.shared.enabled_flags import is_bfloat16, scaled_by
 from amplint.rules.shared.other_runs import entries as entries_read
 from amplint.rules.shared.resumes import (
     handed_over,
@@ -146,7 +146,7 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
         or _scale_is_saved(module, usage)
         or loop_of(usage.made.call) is not None
         or states_unclear(module, usage)
-        or _scales_float32(module, usage)
+        or _scales_no_float16(module, usage)
     ):
         return
     saved = _own_states(module, usage, "state_dict")
@@ -163,13 +163,15 @@ def _is_float32(module: Module) -> bool:
     return not regions(module) and not _HALF.search(text) and surely_lack(module.source.filename, _HALF)
 
 
-def _scales_float32(module: Module, usage: ScalerUsage) -> bool:
-    """Whether each loss that the scaler is seen to scale comes out of regions that are literally off."""
+def _scales_no_float16(module: Module, usage: ScalerUsage) -> bool:
+    """Whether each loss that the scaler is seen to scale comes out of regions that are literally off, or bfloat16."""
     scaled = scaled_by(module, usage.made.call)
     if not scaled or used_by_others(module, usage.scaler, "scale"):
         return False
     return all(
-        each.entered and not each.unseen and all(is_false(one.region.enabled) for one in each.entered)
+        each.entered
+        and not each.unseen
+        and all(is_false(one.region.enabled) or is_bfloat16(module, one.region) for one in each.entered)
         for each in scaled
     )
 

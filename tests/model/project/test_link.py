@@ -751,3 +751,53 @@ def test_constants_alone_are_taken_of_a_file_of_which_nothing_else_is_used(proje
     (other,) = module.whole.files[1:]
     assert [each for piece in other.pieces for each in re.findall("MODEL|unused", piece.text)] == []
     assert len(found.codes("main.py")) == 1
+
+
+GAN = """\
+import torch
+from stepper import Stepper
+
+class Trainer:
+    def __init__(self, gen, critic):
+        self.gen, self.critic = gen, critic
+        self.opt_gen = torch.optim.Adam(gen.parameters())
+        self.opt_critic = torch.optim.Adam(critic.parameters())
+        self.step_gen = Stepper(gen, self.opt_gen)
+        self.step_critic = Stepper(critic, self.opt_critic)
+
+    def run(self, batches):
+        for x in batches:
+            for p in self.critic.parameters():
+                p.requires_grad = False
+            self.opt_gen.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = self.critic(self.gen(x)).mean()
+            self.step_gen(loss)
+            for p in self.critic.parameters():
+                p.requires_grad = True
+            self.opt_critic.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = self.critic(self.gen(x).detach()).mean()
+            self.step_critic(loss)
+"""
+STEPPER = """\
+import torch
+
+class Stepper:
+    def __init__(self, model, optimizer):
+        self.model = model
+        self.optimizer = optimizer
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def __call__(self, loss):
+        self.scaler.scale(loss).backward()
+        self.scaler.unscale_(self.optimizer)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+"""
+
+
+def test_an_attribute_of_anything_else_that_is_set_does_not_change_what_an_object_keeps(project: Project) -> None:
+    checked = project({"gan.py": GAN, "stepper.py": STEPPER})
+    assert not checked.findings("gan.py")
