@@ -51,7 +51,8 @@ def link(module: Module) -> None:
     changed = {*own, *(place for other in names for place in module_index.changed(other))}
     programs = {}
     for other, of in names.items():
-        program = _take(module, other, of, {place.name for place in changed if place.path == other})
+        own_constants = {place.name for place in constants if place.path == other}
+        program = _take(module, other, of, own_constants, {place.name for place in changed if place.path == other})
         if program is not None:
             programs[other] = program
     taken: dict[Place, ir.Function | ir.Class | Assigned] = {
@@ -202,9 +203,9 @@ def _closure(own: str, places: list[Place]) -> list[Place]:
     return found
 
 
-def _take(module: Module, path: str, names: set[str], changed: set[str]) -> ir.Program | None:
-    """Lower some of a file's functions and classes into the module; None where they can't be read."""
-    of = module_index.taken(path, names - changed, changed)
+def _take(module: Module, path: str, names: set[str], constants: set[str], changed: set[str]) -> ir.Program | None:
+    """Lower some of a file's functions, classes and constants into the module; None where they can't be read."""
+    of = module_index.taken(path, names - changed, constants, changed)
     if of is None:
         return None
     try:

@@ -39,8 +39,7 @@ _IMPORTED = re.compile(
     rb"(?=((?:[ \t\f]|\\\r?\n?)*(?:\((?:[^()#]|#[^\r\n]*)*|(?:[^\\\r\n]|\\\r?\n?)*)))"
 )
 _WORDS = re.compile(rb"[\w\x80-\xff]+")
-_IMPORT = (ast.Import, ast.ImportFrom)
-_PARTS = (*_IMPORT, ast.Assign, ast.AnnAssign)
+_PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 # What a constant may be made of, and by what.
 _COMPOSED = (ast.Dict, ast.List, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript)
 _PLAIN_MAKERS = {"bool", "dict", "float", "int", "os", "str", "torch"}
@@ -100,6 +99,13 @@ class Bound(NamedTuple):
     meaning: tuple[str, str] | None
 
 
+class Constant(NamedTuple):
+    """A variable at the top of a file that is set to a plain value: the line, and the names that the value mentions."""
+
+    row: int
+    mentions: frozenset[str]
+
+
 class Outline:
     """One file of a project. Its tree is not kept: it takes fifty times the memory of the text."""
 
@@ -111,6 +117,7 @@ class Outline:
         self.lines = lines_of(source.text)
         self.body: list[Unit | Rest] = []
         self.bound: dict[str, list[Bound]] = {}  # the names of the file, and what binds them
+        self.constants: dict[str, Constant] = {}
         for node in tree.body:
             if isinstance(node, DEFINED):
                 unit = self.units[node.name] = Unit(node, self.lines)
@@ -135,6 +142,10 @@ class Outline:
         """Other statements than functions and classes; those of one line together."""
         is_part = isinstance(node, _PARTS) or _only_parts(node)
         rows = _rows(node)
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None and _is_plain(node.value):
+            mentions = frozenset(each.id for each in ast.walk(node.value) if isinstance(each, ast.Name))
+            targets = (each for each in _targets(node) if isinstance(each, ast.Name))
+            self.constants |= {each.id: Constant(node.lineno, mentions) for each in targets}
         binds = list(_bound(node, any(":=" in line for line in self.lines[rows[0] - 1 : rows[1]])))
         for name, what in binds:
             self._bind(name, Bound(what.lineno if isinstance(what, ast.stmt) else 0, False, _meaning(what, name)))
@@ -148,6 +159,15 @@ class Outline:
     def parsed(self, rest: Rest) -> list[ast.stmt]:
         """What Python makes of some lines."""
         return _parsed("\n".join(self.lines[rest.first - 1 : rest.last]), rest.first)
+
+    def rows_of(self, constants: set[str]) -> set[int]:
+        """The lines of some constants, and of what those are made of: other constants, imports."""
+        rows, todo = set[int](), list(constants)
+        for name in todo:  # grows
+            found = self.constants.get(name)
+            rows.update([found.row] if found is not None else (bound.row for bound in self.bound.get(name, ())))
+            todo += [each for each in found.mentions if each not in todo] if found is not None else ()
+        return rows
 
     def is_sure(self, name: str) -> bool:
         """Whether a name can stand for one thing only: the last of its functions and classes, or one import."""
@@ -295,26 +315,13 @@ def constant(filename: str, module: str, name: str) -> Place | None:
     """The variable that `from module import name` means: of the project, set to one plain value alone."""
     path = module_file(filename, module)
     at = home(path, name) if path is not None else None
-    return Place(at, name) if at is not None and at != filename and name in _constants(at) else None
-
-
-@remembered
-def _constants(path: str) -> frozenset[str]:
-    """The variables at the top of a file that only one statement sets, to something plain."""
-    of = outline(path)
-    if of is None:
-        return frozenset()
-    plain = (each for rest in of.body if isinstance(rest, Rest) and rest.is_part for each in of.parsed(rest))
-    names = {
-        target.id for each in plain if _is_plain(each) for target in _targets(each) if isinstance(target, ast.Name)
-    }
-    return frozenset(name for name in names if len(of.bound.get(name, ())) == 1 and not of.stars)
+    if at is None or at == filename or (of := outline(at)) is None or of.stars:
+        return None
+    return Place(at, name) if name in of.constants and len(of.bound[name]) == 1 else None
 
 
 def _is_plain(node: ast.AST) -> bool:
-    """Whether something is made of literals and names, and by torch at most; or a statement sets variables to such."""
-    if isinstance(node, (ast.Assign, ast.AnnAssign)):
-        return node.value is not None and _is_plain(node.value)
+    """Whether a value is made of literals and names, and by torch at most."""
     if isinstance(node, ast.Call):
         root: ast.expr = node.func
         while isinstance(root, ast.Attribute):
@@ -476,21 +483,21 @@ def matters(place: Place) -> bool:
     return False
 
 
-def taken(path: str, names: set[str], changed: set[str]) -> tuple[str, ast.Module] | None:
+def taken(path: str, names: set[str], constants: set[str], changed: set[str]) -> tuple[str, ast.Module] | None:
     """A file's text, and of what stands in it some functions and classes, the imports and the variables.
 
-    Without functions and classes the constants alone. Variables that something else sets, as `changed` does from other
-    files, are set to what can't be known, behind it.
+    Without functions and classes some constants alone, and what they are made of. Variables that something else sets,
+    as `changed` does from other files, are set to what can't be known, behind it.
     """
     of = outline(path)
     if of is None:
         return None
+    rows = of.rows_of(constants) if not names else set()
     kept: list[ast.stmt] = []
     for each in of.body:
         if isinstance(each, Rest):
-            parts = of.parsed(each) if each.is_part else []
-            plain = all(isinstance(part, _IMPORT) or _is_plain(part) for part in parts)
-            kept += parts if parts and (names or plain) else [Gap()]
+            wanted = each.is_part and (bool(names) or any(each.first <= row <= each.last for row in rows))
+            kept += of.parsed(each) if wanted else [Gap()]
             changed = changed | each.binds
         elif each.name in names and each is of.units[each.name]:
             kept += each.parsed()

@@ -744,7 +744,8 @@ def test_what_may_be_no_constant_of_another_file(project: Project, config: str, 
 
 
 def test_constants_alone_are_taken_of_a_file_of_which_nothing_else_is_used(project: Project) -> None:
-    config = DTYPE.format("MODEL = make_model()\nSCALER = torch.amp.GradScaler()\n\n\ndef unused():\n    pass\n\n\n")
+    unused = "MODEL = make_model()\nSCALER = torch.amp.GradScaler()\nMODELS = 3\n\n\ndef unused():\n    pass\n\n\n"
+    config = DTYPE.format(unused) + "\n\ndef unused_too():\n    pass\n\n\nMODELS_TOO = 4\n"
     main = USES_CONSTANT.format(imports="from config import DTYPE", read="DTYPE")
     found = project({"config.py": config, "main.py": main})
     module = read(Source(str(found.root / "main.py"), main), nothing_declared())
