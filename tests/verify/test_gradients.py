@@ -67,6 +67,47 @@ def test_what_has_the_scale_can_be_added_to_scaled_gradients(added: str) -> None
     assert ran(EACH + added + "\n" + MADE).judged.state == RIGHT
 
 
+# Weights are moved along their gradients by a part of their own size, and moved back behind a second backward.
+PERTURBED = """
+old = {}
+for name, p in model.named_parameters():
+    if p.grad is not None:
+        old[name] = p.data.clone()
+        PERTURBATION
+optimizer.zero_grad()
+with torch.autocast("cuda", dtype=torch.float16):
+    loss = nn.functional.mse_loss(model(x), y)
+scaler.scale(loss).backward()
+for name, p in model.named_parameters():
+    p.data = old[name]
+"""
+
+
+@pytest.mark.parametrize(
+    "perturbation",
+    [
+        "norm = torch.norm(p.grad)\n        p.data.add_(0.01 * p.grad / (norm + 1e-6) * (torch.norm(p.data) + 1e-6))",
+        "factor = 0.01 / (p.grad.norm() + 1e-12)\n        p.data.add_(p.grad * factor)",
+        "norm = p.grad.norm()\n        if norm != 0:\n            p.data.add_(p.grad / norm, alpha=0.01)",
+    ],
+)
+def test_scaled_gradients_can_be_divided_by_their_norm(perturbation: str) -> None:
+    step = PERTURBED.replace("PERTURBATION", perturbation)
+    assert ran(step + MADE).judged.state == RIGHT
+
+
+@pytest.mark.parametrize("key", ["name", "p"])
+def test_gradients_can_be_divided_by_their_norm_and_multiplied_by_a_number_out_of_sight(key: str) -> None:
+    step = PERTURBED.replace(
+        "PERTURBATION", "factor = weight_decay / p.grad.norm()\n        p.data.add_(p.grad * factor)"
+    )
+    assert ran(step.replace("[name]", f"[{key}]") + MADE).judged.state == RIGHT
+
+
+def test_a_step_along_scaled_gradients_is_too_large() -> None:
+    assert ran(PERTURBED.replace("PERTURBATION", "p.data.add_(p.grad, alpha=0.01)") + MADE).judged.state == WRONG
+
+
 def test_random_data_are_no_numbers_of_the_bench() -> None:
     body = "noise = torch.randn(1 << 40)\nmore = torch.normal(0.0, 1.0, size=(1 << 30, 1 << 30))\n"
     assert ran(body + MADE).judged.state == RIGHT

@@ -19,8 +19,7 @@ pytest.importorskip("torch")
 from amplint.config.settings import Settings
 from amplint.registry import all_rules
 from amplint.verify.fixtures.proof import SHOWS
-from amplint.verify.interpreter.assumptions import Facts
-from amplint.verify.interpreter.condition_values import FEW, MOST, Choices, explore
+from amplint.verify.interpreter.assumptions import FEW, MOST, Choices, Facts, explore
 from amplint.verify.interpreter.standins import Unknown
 from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG, Fault, Judged
 from amplint.verify.steps.output import as_json, as_tables

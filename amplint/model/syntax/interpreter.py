@@ -124,6 +124,10 @@ class Interpreter(Generic[S]):
         """Enter a context, `run` what is in it, and leave it."""
         raise NotImplementedError
 
+    def attempt(self, statement: ir.Try, states: list[S]) -> Paths[S]:
+        """How the suite of a `try` is left."""
+        return self.block(statement.body, states)
+
     def interrupted(self, statement: ir.Try, states: list[S]) -> list[S]:
         """The states that exceptions out of sight may leave the suite of a `try` with, which some states enter."""
         raise NotImplementedError
@@ -205,7 +209,7 @@ class Interpreter(Generic[S]):
     def _try(self, statement: ir.Try, states: list[S]) -> Paths[S]:
         interrupted = self.interrupted(statement, states)
         paths: Paths[S] = Paths()
-        body = self.block(statement.body, states)
+        body = self.attempt(statement, states)
         paths.leave(body)
         starting, paths.raises = self.caught(statement, interrupted, body.raises)
         self._into(paths, statement.orelse, body.normal)

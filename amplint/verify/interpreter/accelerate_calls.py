@@ -15,10 +15,8 @@ from typing import Any
 import torch
 
 from amplint.model.syntax import ir
-from amplint.verify.interpreter.amp_events import AmpEvents
+from amplint.verify.interpreter.amp_calls import AmpEvents, GradientCalls, OptimizerCalls
 from amplint.verify.interpreter.evaluate import Evaluator
-from amplint.verify.interpreter.gradient_calls import GradientCalls
-from amplint.verify.interpreter.optimizer_calls import OptimizerCalls
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunState
 from amplint.verify.interpreter.standins import MISSING, CannotFollow, Frame, Site, Unknown
@@ -53,27 +51,18 @@ class Accelerator:
         return getattr(self, _ATTRIBUTES[name]) if name in _ATTRIBUTES else Unknown(f"accelerator.{name}")
 
 
+@dataclass(eq=False)
 class Accelerators:
     """Makes and calls Accelerators, and steps the optimizers that they have prepared."""
 
-    def __init__(
-        self,
-        *,
-        state: RunState,
-        evaluator: Evaluator,
-        roles: Roles,
-        events: AmpEvents,
-        optimizers: OptimizerCalls,
-        gradients: GradientCalls,
-    ) -> None:
-        self._state = state
-        self._evaluator = evaluator
-        self._roles = roles
-        self._events = events
-        self._optimizers = optimizers
-        self._gradients = gradients
-        self._accelerator: Accelerator | None = None
-        self._owners: dict[int, Accelerator] = {}  # of prepared optimizers, by their ids
+    _state: RunState
+    _evaluator: Evaluator
+    _roles: Roles
+    _events: AmpEvents
+    _optimizers: OptimizerCalls
+    _gradients: GradientCalls
+    _accelerator: Accelerator | None = None
+    _owners: dict[int, Accelerator] = field(default_factory=dict)  # of prepared optimizers, by their ids
 
     def made(self, given: dict[str, Any] | None = None) -> Accelerator:
         """A new Accelerator by its constructor's arguments; without them the last one, or one from out of sight."""

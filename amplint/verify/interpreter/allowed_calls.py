@@ -15,7 +15,11 @@ from packaging.version import Version
 from torch.amp.grad_scaler import OptState
 from torch.nn import functional
 
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import NOTHING, UNKNOWN
+from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
 from amplint.verify.interpreter.standins import Dotted
+from amplint.verify.program.program import Code
 
 _DTYPES = ("float16", "half", "bfloat16", "float32", "float", "float64", "double", "int64", "long", "int32", "bool")
 # Functions of tensors that neither keep nor change anything, and make nothing larger than what they are given.
@@ -50,6 +54,7 @@ CONTEXTS: dict[str, Callable[..., Any]] = {
     "torch.autograd.set_detect_anomaly": contextlib.nullcontext,
     "contextlib.nullcontext": contextlib.nullcontext,
 }
+REGIONS = {AUTOCAST, *OLD_AUTOCAST}
 # Wrappers of models that leave the model what it is.
 SAME = {
     "torch.nn.parallel.DistributedDataParallel",
@@ -131,3 +136,26 @@ def context(made: Dotted, args: list[Any]) -> Any:
     if made.name in ("torch.set_grad_enabled", "torch.autograd.set_detect_anomaly", "contextlib.nullcontext"):
         return contextlib.nullcontext(args[0] if args and made.name == "contextlib.nullcontext" else None)
     return CONTEXTS[made.name]()
+
+
+def library(code: Code, value: ir.Value) -> Any:
+    """The object of a library that a name or attribute stands for; None: it stands for none."""
+    return code.known(_library, value)
+
+
+def _library(code: Code, value: ir.Value) -> Any:
+    base: ir.Value = value
+    while isinstance(base, ir.Attribute) and code.files.of(code, base) is None:
+        base = base.base
+    if code.files.of(code, base) is not None:
+        return None  # it is of another file of the program, or of what that has made
+    found = code.module.names.of(value)
+    if UNKNOWN in found and isinstance(value, ir.Name):
+        return None  # or it is something else: its bindings' conditions say
+    names = sorted(found - {UNKNOWN, NOTHING})
+    names = [each for each in names if each[0] not in ".!"]
+    if not names:
+        return None
+    name = next((each for each in names if each.startswith("torch.amp.")), names[0])
+    known = constant(name)
+    return Dotted(name) if known is None else known

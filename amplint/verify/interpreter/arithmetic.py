@@ -2,19 +2,70 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from amplint.model.syntax import ir
-from amplint.model.syntax.operators import COMPARES
-from amplint.verify.interpreter.operators import COMPARE, SWAPPED, arithmetic
+from amplint.model.syntax.operators import COMPARES, COMPUTES
+from amplint.verify.interpreter.assumptions import Facts
+from amplint.verify.interpreter.evaluate import Truth
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunState
 from amplint.verify.interpreter.standins import MISSING, Dotted, Key, Unknown, value_of
-from amplint.verify.interpreter.truth import Truth
+from amplint.verify.interpreter.world import Stage
+
+_LARGEST = 1 << 40  # an integer's absolute value, an item's count
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    **COMPUTES,
+    "Divide": operator.truediv,
+    "FloorDivide": operator.floordiv,
+    "Power": operator.pow,
+    "MatrixMultiply": operator.matmul,
+    "BitAnd": operator.and_,
+    "BitOr": operator.or_,
+    "BitXor": operator.xor,
+}
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    **COMPARES,
+    "Is": operator.is_,
+    "IsNot": operator.is_not,
+    "In": lambda one, other: one in other,
+    "NotIn": lambda one, other: one not in other,
+}
+
+# What holds of the right side where a comparison holds of the left one.
+SWAPPED = {
+    "LessThan": "GreaterThan",
+    "GreaterThan": "LessThan",
+    "LessThanEqual": "GreaterThanEqual",
+    "GreaterThanEqual": "LessThanEqual",
+    "Equal": "Equal",
+    "NotEqual": "NotEqual",
+}
+
+
+def arithmetic(op: str, left: Any, right: Any) -> Any:
+    """What Python makes of two values that are in sight; None: nothing, or more than is good for anybody."""
+    numbers = (int, float, bool, torch.Tensor)
+    both = isinstance(left, numbers) and isinstance(right, numbers)
+    lists = op == "Add" and type(left) is type(right) and isinstance(left, (list, tuple))
+    if not (both or lists) or op not in BINARY:
+        return None
+    if op == "Power" and not (abs(float(right)) <= 8 if isinstance(right, (int, float)) else False):
+        return None
+    try:
+        found = BINARY[op](left, right)
+    except (ArithmeticError, RuntimeError, TypeError, ValueError):
+        return None
+    if isinstance(found, int) and abs(found) > _LARGEST:
+        return float("inf")
+    return None if isinstance(found, (list, tuple)) and len(found) > 1000 else found
+
 
 _LONGEST_PERIOD = 32  # micro steps of a step that are run as they are
 _SHORT_PERIOD = 8  # the same of a counter that is out of sight
@@ -25,15 +76,15 @@ _Test = Callable[[bool], bool]
 _SAMENESS = ("Equal", "NotEqual", "Is", "IsNot")
 
 
+@dataclass(eq=False)
 class Arithmetic:
     """Computes and compares; what hangs on values out of sight is out of sight, with a test where it can be asked."""
 
-    def __init__(self, state: RunState, truth: Truth, roles: Roles) -> None:
-        self._state = state
-        self._facts = state.facts
-        self._stage = state.stage
-        self._truth = truth
-        self._roles = roles
+    _state: RunState
+    _facts: Facts
+    _stage: Stage
+    _truth: Truth
+    _roles: Roles
 
     def unary(self, op: str, operand: Any, text: str) -> Any:
         """`op operand`."""
@@ -153,6 +204,8 @@ def _half_seen(op: str, left: Any, right: Any, text: str) -> Any:
     if isinstance(left, torch.Tensor) and isinstance(right, Unknown):
         return left * 1.0 if op != "Modulo" else Unknown(text)
     if isinstance(right, torch.Tensor) and isinstance(left, Unknown):
+        if op == "Divide":  # a number out of sight is 1
+            return 1.0 / right
         return -right if op == "Subtract" else right * 1.0
     return MISSING
 

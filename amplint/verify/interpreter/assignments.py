@@ -1,8 +1,9 @@
-"""Assigning values to names, attributes and items."""
+"""What targets are bound to: assigned values, and the items that loops and comprehensions go through."""
 
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,15 +11,81 @@ import torch
 from amplint.model.syntax import ir
 from amplint.verify.interpreter.accelerate_calls import Accelerators
 from amplint.verify.interpreter.evaluate import Evaluator
+from amplint.verify.interpreter.roles import Roles
+from amplint.verify.interpreter.run_state import RunState
 from amplint.verify.interpreter.standins import CannotFollow, Counted, Frame, Instance, Unknown, key_of
+from amplint.verify.program.program import TOOLS, Code
+
+INNER = 2  # iterations of a loop inside one over batches, and items of a container out of sight
+_MOST = 64
 
 
+@dataclass(eq=False)
+class LoopItems:
+    """Says what a value has for a loop; what is out of sight has so many items as a loop is run iterations."""
+
+    _roles: Roles
+    _state: RunState
+
+    def of(self, value: Any, frame: Frame, where: ir.Value) -> Counted:
+        """What a loop goes through."""
+        if isinstance(value, Counted):
+            return value
+        if isinstance(value, (list, tuple, dict)):
+            return Counted([*value][:_MOST], whole=True)
+        if not isinstance(value, Unknown):
+            return Counted([Unknown(f"{frame.code.text(where)}[...]") for _ in range(self._state.iterations)])
+        if frame.code.known(_reads_gradients, where):
+            return Counted([*self._roles.as_parameters(value)], whole=True)
+        name = _target_name(where) or f"{value.text}[...]"
+        tools = bool(TOOLS.search(value.text))
+        owner = ir.statement_of(where)
+        if isinstance(owner, ir.For) and not tools and frame.code.trains(owner):
+            return Counted([value.item(at, name, batch=True) for at in range(self._state.iterations)])
+        count = INNER if tools else 1 if value.tensor is not None else self._state.iterations
+        return Counted([value.item(at, name) for at in range(count)], whole=tools)
+
+
+def _target_name(where: ir.Value) -> str | None:
+    """The variable of the loop that goes through a value."""
+    parent = where.parent
+    owner = ir.statement_of(where)
+    if parent is None and isinstance(owner, ir.For) and isinstance(owner.target, ir.Name):
+        return owner.target.name
+    return None
+
+
+def _reads_gradients(_: Code, where: ir.Value) -> bool:
+    """Whether the items of a loop or comprehension are used as parameters are."""
+    owner: ir.Node | None = where
+    while isinstance(owner, ir.Value) and not isinstance(owner, ir.Comprehension):
+        owner = owner.parent
+    statement = ir.statement_of(where)
+    if isinstance(owner, ir.Comprehension):
+        targets = [clause.target for clause in owner.clauses]
+        roots = [*owner.elements, *(test for clause in owner.clauses for test in clause.conditions)]
+        values = [each for root in roots for each in ir.walk_values(root)]
+    elif isinstance(statement, ir.For):
+        targets, values = [statement.target], [*ir.values_below(statement.body)]
+    else:
+        return False
+    names = {each.name for target in targets for each in ir.walk_values(target) if isinstance(each, ir.Name)}
+    return any(_gradient_of(each) in names for each in values)
+
+
+def _gradient_of(value: ir.Value) -> str | None:
+    """The variable of whose value a gradient is read."""
+    if isinstance(value, ir.Attribute) and value.attr == "grad" and isinstance(value.base, ir.Name):
+        return value.base.name
+    return None
+
+
+@dataclass(eq=False)
 class Assignments:
     """Assigns."""
 
-    def __init__(self, evaluator: Evaluator, accelerators: Accelerators) -> None:
-        self._evaluator = evaluator
-        self._accelerators = accelerators
+    _evaluator: Evaluator
+    _accelerators: Accelerators
 
     def bind(self, target: ir.Value, value: Any, frame: Frame) -> None:
         """Assign a value to a target; what a call out of sight has returned is named after its first variable."""

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from amplint.verify.interpreter.arithmetic import Arithmetic
+from amplint.verify.interpreter.assignments import LoopItems
+from amplint.verify.interpreter.evaluate import Truth
 from amplint.verify.interpreter.lookup import Lookup
-from amplint.verify.interpreter.loop_items import LoopItems
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunState
 from amplint.verify.interpreter.standins import ClassValue, Closure, Counted, Dotted, Instance, Partial, Site, Unknown
-from amplint.verify.interpreter.truth import Truth
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "torch.Tensor": torch.Tensor,

@@ -1,61 +1,335 @@
-"""Calling what an interpreted program calls: by what it is."""
+"""Calling what an interpreted program calls: functions and classes of its own, a library's, methods."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from amplint.model.calls.cuda_graphs import CAPTURES, Graphs
+from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import OF_SCALER
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import EXITS
+from amplint.model.torch_facts.names import SCALERS
+from amplint.model.usage.accelerators import ACCELERATORS
 from amplint.verify.interpreter.accelerate_calls import Accelerators
+from amplint.verify.interpreter.allowed_calls import (
+    CONTEXTS,
+    FUNCTIONS,
+    METHODS,
+    OF_PARAMETERS,
+    OPS,
+    REGIONS,
+    SAME,
+    SAME_METHODS,
+    context,
+    library,
+)
+from amplint.verify.interpreter.amp_calls import GradientCalls, OptimizerCalls, RegionCalls, ScalerCalls
+from amplint.verify.interpreter.assignments import INNER
+from amplint.verify.interpreter.builtin_calls import BUILTINS, Builtins
 from amplint.verify.interpreter.evaluate import Evaluator
-from amplint.verify.interpreter.instances import Instances
-from amplint.verify.interpreter.libraries import library
-from amplint.verify.interpreter.library_calls import LibraryCalls
-from amplint.verify.interpreter.method_calls import MethodCalls
-from amplint.verify.interpreter.program_calls import ProgramCalls
+from amplint.verify.interpreter.functions import Functions, Generators
+from amplint.verify.interpreter.lookup import Instances, Lookup, TableItems
+from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunState
 from amplint.verify.interpreter.standins import (
+    MISSING,
+    CannotFollow,
     ClassValue,
     Closure,
     Dotted,
     Frame,
     Impossible,
     Instance,
+    Manager,
     Method,
+    ModuleValue,
     NoneUsedError,
     Partial,
     Raised,
     Site,
     Unknown,
+    text_of,
 )
-from amplint.verify.interpreter.unseen_calls import UnseenCalls
-from amplint.verify.interpreter.value_queries import text_of
+from amplint.verify.interpreter.tensor_calls import RANDOM, NetCalls, TensorCalls
+from amplint.verify.interpreter.unseen_calls import SHAPES, UnseenCalls, is_given_tools
+from amplint.verify.interpreter.world import Stage
+
+_SHORT = 15  # statements of a function that is run though nothing in it matters to AMP
 
 
+@dataclass(eq=False)
+class ProgramCalls:
+    """Calls what the program defines: runs it, where that matters to AMP or is short."""
+
+    _evaluator: Evaluator
+    _functions: Functions
+    _generators: Generators
+    _instances: Instances
+    _unseen: UnseenCalls
+
+    def closure(self, called: Closure, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """What a call of a function of the program returns."""
+        function, code = called.function, called.frame.code
+        short = sum(1 for _ in ir.walk_statements(function.body)) <= _SHORT
+        names = {name for each in function.decorators for name in code.module.names.of(each)}
+        if "contextlib.contextmanager" in names:
+            return Manager(called, args, kwargs)
+        matters = code.function_matters(function)
+        if function.is_generator and short and not matters:
+            return self._generators.collect(called, args, kwargs)
+        if matters and not function.is_generator:
+            return self._functions.apply(called, args, kwargs)
+        if short and not function.is_generator:
+            try:
+                return self._functions.apply(called, args, kwargs)
+            except Raised as raised:  # as it hangs on what is out of sight, or is for subclasses to define
+                if raised.error is not None:
+                    raise
+        return self._unseen.value(site, [called.own, *args, *kwargs.values()], text_of(called.own), trains=matters)
+
+    def construct(self, cls: ClassValue, args: list[Any], kwargs: dict[str, Any], site: Site) -> Instance:
+        """The instance that a call of a class of the program makes."""
+        parent = site.call.parent
+        target = parent.targets[0] if isinstance(parent, ir.Assign) and parent.targets else None
+        instance = Instance(cls, site.code.text(target if target is not None else site.call))
+        found = self._instances.attribute(instance, "__init__")
+        instance.given = (
+            self._functions.parameters(found.function, [instance, *args], kwargs, found.frame)
+            if isinstance(found, Closure)
+            else {}
+        )
+        instance.attributes.pop("__init__", None)
+        return instance
+
+    def of_super(self, func: ir.Attribute, site: Site) -> Any:
+        """What a call of a method of `super()` returns."""
+        around = ir.function_of(func)
+        while around is not None and around.cls is None:
+            around = around.outer
+        args, kwargs = self._evaluator.arguments(site)
+        own_frame = site.frame.find(around.scope) if around is not None else None
+        own = own_frame.variables.get(around.params[0].name) if own_frame and around and around.params else None
+        if isinstance(own, Instance) and around is not None and around.cls is not None:
+            for base in [*self._instances.bases(ClassValue(around.cls, own.cls.frame))][1:]:
+                found = self._instances.of_class(base, func.attr, own)
+                if isinstance(found, Closure):
+                    return self.closure(found, args, kwargs, site)
+        return self._unseen.value(site, [own, *args, *kwargs.values()], None)
+
+
+REPLAYED = "a CUDA graph is captured and replayed"
+_CONTAINERS = ("torch.nn.ModuleDict", "torch.nn.ModuleList")
+
+
+@dataclass(eq=False)
+class LibraryCalls:
+    """Calls what libraries have, by its qualified name."""
+
+    _stage: Stage
+    _roles: Roles
+    _regions: RegionCalls
+    _scalers: ScalerCalls
+    _optimizers: OptimizerCalls
+    _gradients: GradientCalls
+    _tensors: TensorCalls
+    _accelerators: Accelerators
+    _builtins: Builtins
+    _unseen: UnseenCalls
+
+    def value(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """What a call returns."""
+        for call in (self._made, self._with_gradients, self._wrapped):
+            found = call(name, args, kwargs, site)
+            if found is not MISSING:
+                return found
+        if name == "torch.device" and args:
+            return self._device(args[0], site)
+        if name == "torch.cuda.is_available":
+            return torch.cuda.is_available()
+        if name in BUILTINS:
+            return self._builtins.call(name, args, kwargs, site)
+        if name in RANDOM:
+            return self._tensors.random(name.removeprefix("torch."), args, kwargs, site)
+        if name in FUNCTIONS:
+            return self._tensors.function(FUNCTIONS[name], args, kwargs, site)
+        return self._unseen.value(site, [*args, *kwargs.values()], None)
+
+    def _made(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """The region, scaler, optimizer or Accelerator that a call makes; else `MISSING`."""
+        if name in REGIONS:
+            return self._regions.made(name, args, kwargs, site)
+        if name == CAPTURES:
+            raise CannotFollow(f"{site.where}: {REPLAYED}")
+        if name in ACCELERATORS:
+            return self._accelerators.made(kwargs)
+        if name in SCALERS:
+            return self._scalers.made(name, args, kwargs, site)
+        home, _, last = name.rpartition(".")
+        if home == "torch.optim" and last[:1].isupper():
+            return self._optimizers.made(last, args, kwargs, site)
+        return MISSING
+
+    def _with_gradients(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """What a call that makes gradients, asks for them or clips them returns; else `MISSING`."""
+        if site.event is not None and site.event.kind == "clip":
+            return self._gradients.clip(name.rpartition(".")[2], args, kwargs, site)
+        if name == "torch.autograd.backward" and args:
+            roots = args[0] if isinstance(args[0], (list, tuple)) else [args[0]]
+            return self._gradients.backward([self._roles.as_loss(each, site) for each in roots], site)
+        if name == "torch.autograd.grad":
+            return self._gradients.grad(args, kwargs, site)
+        return MISSING
+
+    @staticmethod
+    def _wrapped(name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """A context, or what a call makes of something that stays what it is; else `MISSING`."""
+        if name in CONTEXTS:
+            return context(Dotted(name), args)
+        if name in EXITS:
+            raise Raised("SystemExit", site.where)
+        if name == "functools.partial" and args:
+            return Partial(args[0], tuple(args[1:]), kwargs)
+        if (name in SAME and args) or (name in _CONTAINERS and args and isinstance(args[0], (dict, list))):
+            return args[0]
+        return MISSING
+
+    def _device(self, given: Any, site: Site) -> Any:
+        """What `torch.device` returns."""
+        if not isinstance(given, (str, torch.device)):
+            found = Unknown(site.text)
+            found.role = torch.device(self._stage.device)
+            return found
+        try:
+            return torch.device(given)
+        except RuntimeError:
+            return Unknown(site.text)
+
+
+_VIEWS = ("items", "keys", "values")
+_OF_SCALER = ("get_scale", "is_enabled", "_check_inf_per_device")
+
+
+@dataclass(eq=False)
+class MethodCalls:
+    """Calls methods, by what they are of."""
+
+    _state: RunState
+    _evaluator: Evaluator
+    _lookup: Lookup
+    _instances: Instances
+    _roles: Roles
+    _tables: TableItems
+    _scalers: ScalerCalls
+    _gradients: GradientCalls
+    _tensors: TensorCalls
+    _accelerators: Accelerators
+    _nets: NetCalls
+    _unseen: UnseenCalls
+
+    def value(self, base: Any, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """What a call of a method returns."""
+        event = site.event
+        kind = event.kind if event is not None else ""
+        if isinstance(base, Unknown):
+            base = self._as_tool(base, name, kind, site)
+        if kind == "backward" and isinstance(base, (Unknown, torch.Tensor)) and not is_given_tools(site, args):
+            return self._gradients.backward([self._roles.as_loss(base, site)], site)
+        if isinstance(base, torch.amp.GradScaler):
+            return self._scalers.method(base, name, args, kwargs, site)
+        if isinstance(base, torch.optim.Optimizer):
+            return self._accelerators.of_optimizer(base, name, args, kwargs, site)
+        if isinstance(base, Instance):
+            if event is not None:
+                self._state.record.executed.add(site.call)  # what it does is in the method
+            return self._of_instance(base, name, args, kwargs, site)
+        if isinstance(base, (ClassValue, ModuleValue)):
+            called = self._lookup.attribute(base, name, site.call, site.frame)
+            return self._evaluator.call_value(called, args, kwargs, site)
+        if name == "get" and args:
+            taken = self._tables.taken(site.call, base, args[0], site.frame)
+            if taken is not MISSING:
+                return taken
+        return self._of_value(base, name, args, kwargs, site)
+
+    def _as_tool(self, base: Unknown, name: str, kind: str, site: Site) -> Any:
+        """The scaler or optimizer that a value out of sight is, where a method is called as one of these has."""
+        if isinstance(base.role, (torch.amp.GradScaler, torch.optim.Optimizer)):
+            return base.role
+        func = site.call.func
+        written = func.base if isinstance(func, ir.Attribute) else None
+        if kind in OF_SCALER:
+            return self._roles.as_scaler(base, site)
+        if kind == "optimizer_step":
+            return self._roles.as_optimizer(base, site)
+        if name in _OF_SCALER and written is not None and objects(site.code.module).is_scaler(written):
+            return self._roles.as_scaler(base, site)
+        if name == "zero_grad" and written is not None and objects(site.code.module).is_optimizer(written):
+            return self._roles.as_optimizer(base, site)
+        return base
+
+    def _of_value(self, base: Any, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """A method of a value out of sight, a tensor, or of one of Python's objects."""
+        if isinstance(base, Unknown):
+            return self._of_unknown(base, name, args, kwargs, site)
+        if any(isinstance(base, of) and name in methods for of, methods in METHODS):
+            return self._tensors.method(base, name, args, kwargs, site)
+        if isinstance(base, (dict, list)) and name in (*OF_PARAMETERS, "zero_grad", *SAME_METHODS):
+            return self._nets.of_container(base, name)
+        return self._unseen.value(site, [base, *args, *kwargs.values()], None)
+
+    def _of_instance(self, base: Instance, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """A method of an instance of the program's; of a model, one that it has from torch."""
+        if self._instances.is_module(base) and (name in OF_PARAMETERS or name in ("zero_grad", *SAME_METHODS)):
+            if not isinstance(self._instances.of_class(base.cls, name, base), Closure):
+                return self._nets.method(base, name)
+        runs = name == "forward" and self._instances.is_module(base)
+        called = base if runs else self._instances.attribute(base, name)
+        return self._evaluator.call_value(called, args, kwargs, site)
+
+    def _of_unknown(self, base: Unknown, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        if name in OF_PARAMETERS or name == "zero_grad":
+            return self._nets.method(base, name)
+        if name == "replay" and site.code.module.once(Graphs).is_replay(site.call):
+            raise CannotFollow(f"{site.where}: {REPLAYED}")
+        if name in _VIEWS and base.tensor is None and self._nets.holds_tools(base):
+            return [each if name == "items" else each[name == "values"] for each in base.entries(INNER)]
+        if base.tensor is not None and _is_of_tensor(name):
+            return self._tensors.method(base.tensor, name, args, kwargs, site)
+        if base.tensor is not None and name in SHAPES:
+            return Unknown(site.text, inputs=(base,), tensor=base.tensor)
+        if name in SAME_METHODS:
+            return self._nets.method(base, name)
+        return self._of_unseen(base, name, [*args, *kwargs.values()], site)
+
+    def _of_unseen(self, base: Unknown, name: str, given: list[Any], site: Site) -> Unknown:
+        """A method that can't be seen: a model's, or one that computes with the value itself."""
+        # Whose gradients are asked for has to be made of its inputs.
+        computed = name in SHAPES or (name in OPS and bool(self._state.stage.knowledge.leaves))
+        forward = not computed and self._state.stage.may_be_net(base.identity)
+        return self._unseen.value(site, given if forward else [base, *given], base.identity, forward=forward)
+
+
+def _is_of_tensor(name: str) -> bool:
+    """Whether a tensor has a method that a program may call."""
+    return any(name in methods for of, methods in METHODS if of is torch.Tensor)
+
+
+@dataclass(eq=False)
 class Calls:
     """Evaluates calls, each by the part that knows what is called."""
 
-    def __init__(
-        self,
-        *,
-        state: RunState,
-        evaluator: Evaluator,
-        instances: Instances,
-        accelerators: Accelerators,
-        programs: ProgramCalls,
-        methods: MethodCalls,
-        libraries: LibraryCalls,
-        unseen: UnseenCalls,
-    ) -> None:
-        self._state = state
-        self._evaluator = evaluator
-        self._instances = instances
-        self._accelerators = accelerators
-        self._programs = programs
-        self._methods = methods
-        self._libraries = libraries
-        self._unseen = unseen
+    _state: RunState
+    _evaluator: Evaluator
+    _instances: Instances
+    _accelerators: Accelerators
+    _programs: ProgramCalls
+    _methods: MethodCalls
+    _libraries: LibraryCalls
+    _unseen: UnseenCalls
 
     def call(self, call: ir.Call, frame: Frame) -> Any:
         """The value of a call."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,39 +11,25 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Scope
 from amplint.verify.interpreter.accelerate_calls import Accelerators
 from amplint.verify.interpreter.arithmetic import Arithmetic, compared_number, said
-from amplint.verify.interpreter.assignments import Assignments
-from amplint.verify.interpreter.evaluate import ByKind, Evaluator
-from amplint.verify.interpreter.lookup import Lookup
-from amplint.verify.interpreter.loop_items import LoopItems
+from amplint.verify.interpreter.assignments import Assignments, LoopItems
+from amplint.verify.interpreter.evaluate import ByKind, Evaluator, Truth
+from amplint.verify.interpreter.lookup import Lookup, TableItems
 from amplint.verify.interpreter.standins import MISSING, Closure, Frame, Unknown, key_of
-from amplint.verify.interpreter.table_items import TableItems
-from amplint.verify.interpreter.truth import Truth
 from amplint.verify.program.program import Code
 
 
+@dataclass(eq=False)
 class Expressions:
     """Evaluates expressions on numbers, containers, torch's objects and values out of sight."""
 
-    def __init__(
-        self,
-        *,
-        evaluator: Evaluator,
-        truth: Truth,
-        arithmetic: Arithmetic,
-        lookup: Lookup,
-        tables: TableItems,
-        items: LoopItems,
-        assignments: Assignments,
-        accelerators: Accelerators,
-    ) -> None:
-        self._evaluator = evaluator
-        self._truth = truth
-        self._arithmetic = arithmetic
-        self._lookup = lookup
-        self._tables = tables
-        self._items = items
-        self._assignments = assignments
-        self._accelerators = accelerators
+    _evaluator: Evaluator
+    _truth: Truth
+    _arithmetic: Arithmetic
+    _lookup: Lookup
+    _tables: TableItems
+    _items: LoopItems
+    _assignments: Assignments
+    _accelerators: Accelerators
 
     def by_kind(self) -> ByKind:
         """What evaluates each kind of expression."""

@@ -1,28 +1,28 @@
-"""Running functions of the program: their parameters, decorators and suites."""
+"""Running functions of the program: their parameters, decorators and suites, and what generators yield."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
 from amplint.model.syntax import ir
-from amplint.verify.interpreter.allowed_calls import CONTEXTS
+from amplint.model.syntax.interpreter import Paths
+from amplint.verify.interpreter.allowed_calls import CONTEXTS, REGIONS
 from amplint.verify.interpreter.evaluate import Evaluator
-from amplint.verify.interpreter.region_calls import REGIONS
 from amplint.verify.interpreter.run_state import RunState
-from amplint.verify.interpreter.standins import Closure, Frame, Raised, Unknown
-from amplint.verify.interpreter.suites import Suites
+from amplint.verify.interpreter.standins import Closure, Frame, Manager, Path, Raised, Unknown
 
 _DEPTH, _RECURSION = 40, 4  # of calls, and of those of one function
 
 
+@dataclass(eq=False)
 class Functions:
     """Runs functions of the program."""
 
-    def __init__(self, state: RunState, evaluator: Evaluator, suites: Suites) -> None:
-        self._state = state
-        self._evaluator = evaluator
-        self._suites = suites
+    _state: RunState
+    _evaluator: Evaluator
 
     def apply(self, closure: Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """What a function of the program returns; out of sight where the calls are nested too deep."""
@@ -44,7 +44,7 @@ class Functions:
             running.append(frame)
             self._state.record.applied.add(function.id)
             try:
-                return self._suites.returned(function, frame)
+                return self._evaluator.run(function.body, frame)
             finally:
                 running.pop()
 
@@ -105,3 +105,66 @@ def entered(left: ExitStack, made: Any, where: str) -> Any:
         return left.enter_context(made)
     except Exception as error:
         raise Raised(str(error), where, error, of_amp=True) from None
+
+
+_MOST_YIELDED = 1000
+
+
+@dataclass(eq=False)
+class Generators:
+    """Runs functions that yield."""
+
+    _evaluator: Evaluator
+    _functions: Functions
+    _yields: list[tuple[ir.Function, Callable[[Any], None]]] = field(
+        default_factory=list
+    )  # what a `yield` of a function does
+
+    def suspend(self, value: ir.Suspend, frame: Frame) -> Any:
+        """The value of `yield` and `await`; a manager's `yield` runs the suite of its `with`."""
+        found = self._evaluator.evaluate(value.value, frame) if value.value is not None else None
+        if value.kind == "await":
+            return found
+        if self._yields and self._yields[-1][0] is frame.function:
+            self._yields[-1][1](found)
+            return None
+        return Unknown(frame.code.text(value))
+
+    def managed(self, manager: Manager, go: Callable[[Any], Paths[Path]]) -> Paths[Path] | None:
+        """Run a `with` whose context is a generator of the program's: `go` runs its suite, at the `yield`.
+
+        How the suite is left; None where that isn't run, or its exception is caught around the `yield`.
+        """
+        left: list[Paths[Path]] = []
+
+        def run(entered: Any) -> None:
+            self._yields.pop()
+            try:
+                paths = go(entered)
+            finally:
+                self._yields.append((manager.closure.function, run))
+            for path in paths.raises:
+                if path.raised is not None:
+                    raise path.raised
+            left.append(paths)
+
+        self._run(manager.closure, manager.args, manager.kwargs, run)
+        return left[0] if left else None
+
+    def collect(self, closure: Closure, args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """What a generator yields, all at once."""
+        found: list[Any] = []
+
+        def take(value: Any) -> None:
+            if len(found) < _MOST_YIELDED:
+                found.append(value)
+
+        self._run(closure, args, kwargs, take)
+        return found
+
+    def _run(self, closure: Closure, args: list[Any], kwargs: dict[str, Any], take: Callable[[Any], None]) -> None:
+        self._yields.append((closure.function, take))
+        try:
+            self._functions.apply(closure, args, kwargs)
+        finally:
+            self._yields.pop()

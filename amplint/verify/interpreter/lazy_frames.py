@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from amplint.model.syntax import ir
+from amplint.verify.interpreter.allowed_calls import REGIONS
 from amplint.verify.interpreter.evaluate import Evaluator
-from amplint.verify.interpreter.region_calls import REGIONS
 from amplint.verify.interpreter.standins import ClassValue, Closure, Dotted, Frame, Instance, Site, Unknown
 from amplint.verify.interpreter.world import Knowledge
 from amplint.verify.program.callers import argument

@@ -1,34 +1,224 @@
-"""Looking names and attributes up: in frames, in code that isn't run, in objects and in libraries."""
+"""Looking names and attributes up: in frames, in code that isn't run, in objects, tables and libraries."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from amplint.model.calls.external_calls import local_class
+from amplint.model.flow.value_uses import ValueUses, mentions_gradients
+from amplint.model.module import Module
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Binding, Defined, Imported, Scope
 from amplint.verify.bench.instrument import gradient
-from amplint.verify.interpreter.allowed_calls import ATTRIBUTES, METHODS, constant
-from amplint.verify.interpreter.evaluate import Evaluator
-from amplint.verify.interpreter.instances import Instances
+from amplint.verify.interpreter.allowed_calls import ATTRIBUTES, METHODS, constant, library
+from amplint.verify.interpreter.assumptions import Choices
+from amplint.verify.interpreter.evaluate import Evaluator, Truth
+from amplint.verify.interpreter.functions import Functions
 from amplint.verify.interpreter.lazy_frames import LazyFrames
-from amplint.verify.interpreter.libraries import library
 from amplint.verify.interpreter.roles import Roles
+from amplint.verify.interpreter.run_state import RunRecord
 from amplint.verify.interpreter.standins import (
     MISSING,
     ClassValue,
+    Closure,
     Dotted,
     Frame,
     Instance,
     Method,
     ModuleValue,
+    Site,
     Unknown,
     defined,
 )
-from amplint.verify.interpreter.unrun_code import UnrunAssignments, is_filled_later
 from amplint.verify.program.files import Place
+from amplint.verify.program.function_tables import Entry
 from amplint.verify.program.program import Code
+
+
+@dataclass(eq=False)
+class UnrunAssignments:
+    """Evaluates what is assigned in code that isn't run, as far as its conditions hold."""
+
+    _record: RunRecord
+    _evaluator: Evaluator
+    _truth: Truth
+    _evaluating: set[tuple[int, int]] = field(
+        default_factory=set
+    )  # what is evaluated now: of a frame or instance, and the value
+
+    def value(self, value: ir.Value, frame: Frame, owner: Frame | Instance, *, matters: bool) -> Any:
+        """What an assignment in code that isn't run gives a variable or attribute of `owner`.
+
+        `MISSING` where it isn't reached, and while the same one is evaluated: what is made of the variable itself
+        (`model = wrapped(model)`) is made of what it was given before.
+        """
+        active = id(owner), value.id
+        if active in self._evaluating:
+            return MISSING
+        self._evaluating.add(active)
+        try:
+            if not self._is_reached(value, frame, matters=matters):
+                return MISSING
+            self._record.read(frame.code, value)
+            return self._evaluator.evaluate(value, frame)
+        finally:
+            self._evaluating.discard(active)
+
+    def _is_reached(self, value: ir.Value, frame: Frame, *, matters: bool) -> bool:
+        """Whether the conditions around an assignment hold, in code that isn't run."""
+        statement = ir.statement_of(value)
+        while isinstance(statement.block.owner, ir.Statement) and not isinstance(
+            statement.block.owner, (ir.Function, ir.Class)
+        ):
+            owner = statement.block.owner
+            if isinstance(owner, ir.If):
+                holds = self._truth.of(self._evaluator.evaluate(owner.test, frame), matters=matters)
+                if holds is not (statement.block is owner.then):
+                    return False
+            if isinstance(owner, ir.Try) and any(each.body is statement.block for each in owner.handlers):
+                return False
+            statement = owner
+        return True
+
+
+def is_filled_later(value: ir.Value, name: str, code: Code) -> bool:
+    """A display that says nothing: empty, or defaults that are updated, by code that isn't run."""
+    if isinstance(value, ir.Mapping) and name in code.updated:
+        return not code.value_matters(value)
+    return isinstance(value, (ir.Sequence, ir.Mapping)) and not value.items
+
+
+@dataclass(eq=False)
+class Instances:
+    """Looks attributes of instances and classes up."""
+
+    _record: RunRecord
+    _evaluator: Evaluator
+    _functions: Functions
+    _frames: LazyFrames
+    _assignments: UnrunAssignments
+
+    def attribute(self, instance: Instance, name: str) -> Any:
+        """An attribute of an instance: what was stored, a method, or what the class's methods would store."""
+        if name in instance.attributes:
+            return instance.attributes[name]
+        found = self.of_class(instance.cls, name, instance)
+        if found is None:
+            found = self._stored(instance, instance.cls, name)
+            if found is MISSING:
+                found = Unknown(f"{instance.text}.{name}")
+            elif isinstance(found, Unknown):
+                found.rename(f"{instance.text}.{name}")
+                found.fixed = True
+            instance.attributes[name] = found
+        return found
+
+    def of_class(self, cls: ClassValue, name: str, instance: Instance | None) -> Any:
+        """A method, property or variable of a class, or of one of its bases in this file."""
+        for each in self.bases(cls):
+            for statement in reversed(each.cls.body.statements):
+                if isinstance(statement, ir.Function) and statement.name == name:
+                    return self._method(statement, each, instance)
+                if isinstance(statement, ir.Assign) and statement.value is not None:
+                    if each.cls.stored(name):
+                        continue  # methods store something else in it
+                    if any(isinstance(t, ir.Name) and t.name == name for t in statement.targets):
+                        return self._of_body(name, statement.value, each, instance)
+        return None
+
+    def _method(self, function: ir.Function, cls: ClassValue, instance: Instance | None) -> Any:
+        """A method of a class as an attribute, or the value of a property."""
+        decorators = {name for each in function.decorators for name in cls.frame.code.module.names.of(each)}
+        closure = Closure(function, cls.frame, instance, bound=True)
+        if "builtins.staticmethod" in decorators or instance is None:
+            closure.bound = "builtins.classmethod" in decorators
+            closure.own = cls
+            return closure
+        if "builtins.property" in decorators:
+            return self._functions.apply(closure, [], {})
+        return closure
+
+    def _of_body(self, name: str, value: ir.Value, cls: ClassValue, instance: Instance | None) -> Any:
+        """A variable of a class, made once for all instances; what a dataclass makes, once for each."""
+        frame = Frame(cls.frame.code, cls.cls.scope, cls.frame, lazy=True)
+        factory = _factory(frame.code, value)
+        if factory is None or not isinstance(value, ir.Call):
+            return self._functions.once(value, frame, cls.frame)
+        if instance is None:
+            return None
+        self._record.read(frame.code, factory)
+        made = self._evaluator.call_value(self._evaluator.evaluate(factory, frame), [], {}, Site(value, frame))
+        instance.attributes[name] = made
+        return made
+
+    def _stored(self, instance: Instance, cls: ClassValue, name: str) -> Any:
+        """What the methods of a class store in an attribute, the constructor first; `MISSING`: nothing in sight."""
+        for each in self.bases(cls):
+            code = each.frame.code
+            values = _telling(each.cls.stored(name))[::-1]
+            matters = any(map(code.is_tool, values))
+            ordered = sorted(values, key=lambda value: _method_name(value) != "__init__")
+            for value in ordered:
+                function = ir.function_of(value)
+                if function is None or is_filled_later(value, name, code):
+                    continue
+                frame = self._frames.of_function(function, each.frame, instance)
+                stored = self._assignments.value(value, frame, instance, matters=matters)
+                if stored is not MISSING:
+                    return stored
+        return MISSING
+
+    def bases(self, cls: ClassValue, depth: int = 5) -> Iterator[ClassValue]:
+        """A class and what it inherits in the program, in the order in which names are looked up."""
+        yield cls
+        code = cls.frame.code
+        for base in cls.cls.bases if depth else ():
+            found = local_class(code.module, base.value)
+            if found is not None:
+                yield from self.bases(ClassValue(found, cls.frame), depth - 1)
+                continue
+            place = code.files.of(code, base.value)
+            if place is not None and isinstance(place.what, ir.Class):
+                yield from self.bases(ClassValue(place.what, self._frames.variables_of(place.code)), depth - 1)
+
+    def is_module(self, instance: Instance) -> bool:
+        """Whether an instance is a model, by what its class inherits."""
+        for each in self.bases(instance.cls):
+            names = {name for base in each.cls.bases for name in each.frame.code.module.names.of(base.value)}
+            if any(name.startswith("torch.nn.") or name.endswith(("Module", "LightningModule")) for name in names):
+                return True
+        return False
+
+
+def _factory(code: Code, value: ir.Value) -> ir.Value | None:
+    """What a field of a dataclass is made by for each instance."""
+    if isinstance(value, ir.Call) and "dataclasses.field" in code.module.names.of(value.func):
+        found = value.keyword("default_factory")
+        return found if isinstance(found, ir.Value) else None
+    return None
+
+
+def _telling(stored: Sequence[ir.Value | None]) -> list[ir.Value]:
+    """The values of an attribute that say what it is: None doesn't, nor a flag where methods set something else."""
+    values = [each for each in stored if each is not None and not _is_constant(each, None)]
+    flags = [each for each in values if any(_is_constant(each, flag) for flag in (True, False))]
+    if len(flags) == len(stored) and len({each.value for each in flags if isinstance(each, ir.Constant)}) == 1:
+        return values
+    return [each for each in values if each not in flags]
+
+
+def _is_constant(value: ir.Value, what: bool | None) -> bool:
+    return isinstance(value, ir.Constant) and value.value is what
+
+
+def _method_name(value: ir.Value) -> str:
+    function = ir.function_of(value)
+    return function.name if function is not None else ""
+
 
 # Methods of a gradient that leave its values, and what tells of its size.
 _SAME_SIZE = {"data", "detach", "float", "clone", "view", "flatten", "reshape", "cpu", "double"}
@@ -36,23 +226,18 @@ _SIZES = {"norm", "vector_norm", "abs", "max", "min", "mean", "sum", "pow", "squ
 _OF_SCALER = ("_per_optimizer_states", "_scale")
 
 
+@dataclass(eq=False)
 class Lookup:
     """Finds what a name or an attribute stands for."""
 
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        roles: Roles,
-        frames: LazyFrames,
-        assignments: UnrunAssignments,
-        instances: Instances,
-    ) -> None:
-        self._evaluator = evaluator
-        self._roles = roles
-        self._frames = frames
-        self._assignments = assignments
-        self._instances = instances
-        self._unbound: dict[tuple[int, str], Unknown] = {}  # names that nothing in sight has bound, by scope
+    _evaluator: Evaluator
+    _roles: Roles
+    _frames: LazyFrames
+    _assignments: UnrunAssignments
+    _instances: Instances
+    _unbound: dict[tuple[int, str], Unknown] = field(
+        default_factory=dict
+    )  # names that nothing in sight has bound, by scope
 
     def name(self, value: ir.Name, frame: Frame) -> Any:
         """The value of a variable."""
@@ -160,7 +345,7 @@ class Lookup:
 
 def _of_object(base: Any, name: str, value: ir.Value, code: Code) -> Any:
     """An attribute of one of torch's objects or of Python's, as far as a program may have it."""
-    if isinstance(base, torch.nn.Parameter) and name == "grad" and not _measures(value):
+    if isinstance(base, torch.nn.Parameter) and name == "grad" and not code.known(_measures, value):
         return gradient(base)
     for kind, attributes in ATTRIBUTES:
         if isinstance(base, kind) and name in attributes and hasattr(base, name):
@@ -170,13 +355,29 @@ def _of_object(base: Any, name: str, value: ir.Value, code: Code) -> Any:
     return Unknown(code.text(value), inputs=(base,))
 
 
+def _is_relative(module: Module, value: ir.Value) -> bool:
+    """Whether gradients are multiplied or divided by what is made of gradients."""
+    child: ir.Node = value
+    up = value.parent
+    while isinstance(up, ir.Binary) and up.op in ("Multiply", "Divide"):
+        if mentions_gradients(module, up.right if child is up.left else up.left):
+            return True
+        child, up = up, up.parent
+    return False
+
+
 def _is_enum(cls: ClassValue) -> bool:
     names = {name for base in cls.cls.bases for name in cls.frame.code.module.names.of(base.value)}
     return any(name.startswith("enum.") for name in names)
 
 
-def _measures(value: ir.Value) -> bool:
-    """Whether `p.grad` is read for its size: not to compare it with None, or to ask whether it is finite."""
+def _measures(code: Code, value: ir.Value) -> bool:
+    """Whether `p.grad` is read for its size: not to compare it with None, or to ask whether it is finite.
+
+    Nor to divide gradients by their own norm: that is the same at any scale, and else the steps show it.
+    """
+    if ValueUses(code.module, value).found == {"divisor"} or _is_relative(code.module, value):
+        return False
     up: ir.Node = value
     while isinstance(parent := up.parent, ir.Attribute):
         called = isinstance(parent.parent, ir.Call) and parent.parent.func is parent
@@ -186,3 +387,42 @@ def _measures(value: ir.Value) -> bool:
     if isinstance(parent, ir.Call):
         return ir.last_name(parent.func) in _SIZES
     return isinstance(parent, ir.Binary)
+
+
+@dataclass(eq=False)
+class TableItems:
+    """Chooses what is taken from a table by a key out of sight."""
+
+    _choices: Choices
+    _evaluator: Evaluator
+    _frames: LazyFrames
+
+    def taken(self, value: ir.Value, base: Any, index: Any, frame: Frame) -> Any:
+        """The function or region that is taken from a table: a choice, where the key is out of sight; else `MISSING`.
+
+        What has nothing to do with scaler, gradients or regions is left to others, and so is a key that is in sight.
+        """
+        held: dict[str, Any] = {}
+        if isinstance(base, (dict, list, tuple)):
+            items = base.items() if isinstance(base, dict) else enumerate(base)
+            if isinstance(index, (int, str)) and any(key == index for key, _ in items):
+                return MISSING
+            if not isinstance(index, (int, str)):
+                held = {repr(key): item for key, item in items}
+        if not held:
+            held = {each.key: self._of_entry(each) for each in frame.code.tables.entries(frame.code, value)}
+        if not any(map(_matters, held.values())):
+            return MISSING
+        return held[self._choices.ask(f"{frame.code.text(value)} is", (*held,), matters=True)]
+
+    def _of_entry(self, entry: Entry[Code]) -> Any:
+        frame = self._frames.variables_of(entry.code)
+        if not isinstance(entry.what, ir.Function):
+            return self._evaluator.evaluate(entry.what, frame)
+        return defined(entry.what, frame) if entry.what.outer is None else Unknown(entry.what.name)
+
+
+def _matters(held: Any) -> bool:
+    if isinstance(held, Closure):
+        return held.frame.code.function_matters(held.function)
+    return isinstance(held, (torch.autocast, torch.amp.GradScaler, torch.dtype))

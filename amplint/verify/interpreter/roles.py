@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,19 +11,18 @@ import torch
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
-from amplint.verify.interpreter.run_record import RunRecord
-from amplint.verify.interpreter.standins import CannotFollow, Frame, Instance, Site, Unknown
-from amplint.verify.interpreter.value_queries import lasting, parameters_in
+from amplint.verify.interpreter.run_state import RunRecord
+from amplint.verify.interpreter.standins import CannotFollow, Frame, Instance, Site, Unknown, lasting, parameters_in
 from amplint.verify.interpreter.world import Birth, Stage
 from amplint.verify.program.unfollowed import makes
 
 
+@dataclass(eq=False)
 class Roles:
     """Gives values out of sight the role that the program uses them in."""
 
-    def __init__(self, stage: Stage, record: RunRecord) -> None:
-        self._stage = stage
-        self._record = record
+    _stage: Stage
+    _record: RunRecord
 
     def tool(self, value: ir.Value, found: Any, frame: Frame) -> Any:
         """The scaler or optimizer that a value out of sight is, where the text uses it as one."""

@@ -1,13 +1,113 @@
-"""The world that the parts of an interpreter share."""
+"""One run of an interpreted program: how far it is, what it takes for granted, and what it has shown."""
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
+from amplint.model.syntax import ir
 from amplint.verify.interpreter.assumptions import Facts
-from amplint.verify.interpreter.run_record import RunRecord
-from amplint.verify.interpreter.standins import Frame
+from amplint.verify.interpreter.standins import Frame, Raised
 from amplint.verify.interpreter.world import Stage
+from amplint.verify.program.program import Code
+
+_Place = tuple[ir.Call, str]  # the call that makes a scaler, and what the object is called that it makes it for
+
+
+@dataclass(eq=False)
+class _Scaler:
+    """A scaler of a run, kept so that no other one gets its id."""
+
+    scaler: Any
+    place: _Place
+    call: int  # of the step by who runs it, from 0
+    scales: bool = False  # a loss, so that its scale is worth something
+    stepped: set[Any] = field(default_factory=set)  # what says which optimizers
+
+
+class Remade:
+    """Remembers the scalers of a run, and what they are used for."""
+
+    def __init__(self) -> None:
+        self.call = 0  # of the step by who runs it, as many times as that has no loop
+        self._scalers: dict[int, _Scaler] = {}
+
+    def made(self, scaler: Any, place: _Place) -> None:
+        """The program has made a scaler."""
+        self._scalers[id(scaler)] = _Scaler(scaler, place, self.call)
+
+    def scaled(self, scaler: Any) -> None:
+        """A scaler that is switched on has scaled a loss."""
+        if id(scaler) in self._scalers:
+            self._scalers[id(scaler)].scales = True
+
+    def stepped(self, scaler: Any, trained: Any) -> None:
+        """A scaler steps an optimizer; `trained` is the same for as long as one training lasts."""
+        if id(scaler) in self._scalers:
+            self._scalers[id(scaler)].stepped.add(trained)
+
+    def most(self, *, again: bool) -> int:
+        """How many more than one of the scalers of one line have scaled for one training.
+
+        `again`: the calls of the step, too, are of one training, as the program makes them.
+        """
+        found: Counter[tuple[Any, ...]] = Counter()
+        for each in self._scalers.values():
+            if each.scales:
+                call = 0 if again else each.call
+                found.update((each.place, call, trained) for trained in each.stepped or {None})
+        return max(found.values(), default=1) - 1
+
+
+@dataclass
+class RunRecord:
+    """Remembers what is run; `code` is the file that is verified."""
+
+    code: Code
+    executed: set[ir.Value] = field(default_factory=set)  # calls that are events
+    applied: set[int] = field(default_factory=set)  # functions that were run, by their ids
+    # How tests of ifs came out, by their ids; None: by a choice.
+    decided: dict[int, set[bool | None]] = field(default_factory=dict)
+    # What was run, by its line and text, and what it was replaced by.
+    notes: dict[tuple[int, str], str] = field(default_factory=dict)
+    touched: set[tuple[str, int]] = field(default_factory=set)  # functions with such lines, run or only read, and lines
+    unseen_effects: dict[str, str] = field(default_factory=dict)  # lines with calls that can do anything to training
+    heard: list[warnings.WarningMessage] = field(default_factory=list)  # what torch warns of, as it is caught
+    warned: dict[str, set[int]] = field(default_factory=dict)  # by warnings: the lines that have them
+    caught: list[str] = field(default_factory=list)  # exceptions of torch's that the program has caught, with lines
+    ended: Raised | None = None  # by an exception
+    scalers: Remade = field(default_factory=Remade)
+    busy: bool = False  # events have run in this iteration
+    _noted: set[tuple[ir.Node, str]] = field(default_factory=set)
+
+    def note(self, code: Code, node: ir.Node, what: str) -> None:
+        """Remember what was run, or what it was replaced by."""
+        self.busy = True
+        if (node, what) in self._noted:
+            return
+        self._noted.add((node, what))
+        if code is not self.code:
+            key = 0, f"{code.where(node)}: {code.text(node)}"
+        else:
+            self.touched.add((code.known(_home, node), code.row(node)))
+            if isinstance(node, ir.Value):
+                self.read(code, node)
+            key = code.row(node), code.text(node)
+        if what or key not in self.notes:
+            self.notes[key] = what
+
+    def read(self, code: Code, value: ir.Value) -> None:
+        """Remember that a run has taken something from code that isn't run, where that names a region or scaler."""
+        for each in code.naming(value) if code is self.code else ():
+            self.touched.add((code.known(_home, each), code.row(each)))
+
+
+def _home(code: Code, node: ir.Node) -> str:
+    """The function that a node stands in."""
+    return code.name(ir.function_of(node))
+
 
 BUDGET = 400_000  # expressions that a run may evaluate
 

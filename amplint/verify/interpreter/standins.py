@@ -1,17 +1,18 @@
-"""What a variable of an interpreted program can hold beside numbers, containers and torch's own objects."""
+"""What a variable of an interpreted program can hold beside numbers, containers and torch's own objects,
+and what is asked of it: the tensors in it, how the program writes it, where it comes from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
 
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
-    import torch
-
     from amplint.model.objects.event import Event
     from amplint.model.syntax.ir import Scope
     from amplint.verify.program.program import Code
@@ -111,11 +112,11 @@ class Key(str):
     __slots__ = ()
 
 
-def key_of(value: Any) -> str | int | float | None:
+def key_of(value: Any) -> Hashable:
     """What a mapping of the program has an item under; None where that can't be a key."""
     if isinstance(value, Unknown):
         return Key(value.identity)
-    return value if isinstance(value, (str, int, float)) else None
+    return value if isinstance(value, (str, int, float, torch.nn.Parameter)) else None
 
 
 def value_of(value: Any) -> Any:
@@ -261,32 +262,6 @@ class Site(NamedTuple):
         return self.code.event(self.call)
 
 
-# --- how a suite ends other than at its end
-
-
-class Jump(Enum):
-    """Where the rest of an iteration is left out: there is no other one, or another one."""
-
-    BREAK = "break"
-    CONTINUE = "continue"
-
-
-class Jumped(Exception):
-    """`break` or `continue`."""
-
-    def __init__(self, jump: Jump) -> None:
-        super().__init__(jump.value)
-        self.jump = jump
-
-
-class Returned(Exception):
-    """`return value`."""
-
-    def __init__(self, value: Any) -> None:
-        super().__init__()
-        self.value = value
-
-
 class Raised(Exception):
     """The program raises, or one of torch's own objects does: then `error` is what it raised.
 
@@ -300,6 +275,17 @@ class Raised(Exception):
         self.of_amp = of_amp
 
 
+class Path(NamedTuple):
+    """The one path of a run through the statements of a frame.
+
+    `value`: what `return` gives, or a `match` asks about; `raised`: the exception on its way.
+    """
+
+    frame: Frame
+    value: Any = None
+    raised: Raised | None = None
+
+
 class NoneUsedError(Exception):
     """None is called, or a method of it: the program raises so with AMP and without, if it ever gets there."""
 
@@ -310,3 +296,57 @@ class CannotFollow(Exception):
 
 class Impossible(CannotFollow):
     """A method of what was taken for None is called, which the program won't do: the next run knows better."""
+
+
+def origins(value: Any, depth: int = 5) -> Iterator[ir.Call]:
+    """The unseen calls that a value comes from."""
+    if isinstance(value, Unknown) and depth:
+        if value.origin is not None:
+            yield value.origin
+        for each in value.inputs:
+            yield from origins(each, depth - 1)
+
+
+def lasting(value: Unknown | Instance) -> Any:
+    """What is the same for as long as an object lives: itself where the run has made it, else how it is written."""
+    root: Any = value
+    while isinstance(root, Unknown) and root.origin is None and root.inputs:
+        root = root.inputs[0]
+    by_call = isinstance(root, Unknown) and root.origin is not None and not root.fixed
+    is_made = by_call or (isinstance(root, Instance) and root.given is not None)
+    return root if is_made else text_of(value)
+
+
+def text_of(value: Any) -> str | None:
+    """How the program writes a value that is out of sight, so that it is told from others."""
+    if isinstance(value, Unknown):
+        return value.identity
+    return value.text if isinstance(value, Instance) else None
+
+
+def tensors_in(values: Iterable[Any]) -> Iterable[torch.Tensor]:
+    """The tensors among values, in containers too."""
+    for each in values:
+        found = value_of(each)
+        if isinstance(found, torch.Tensor) and not isinstance(found, torch.nn.Parameter):
+            yield found
+        elif isinstance(found, (list, tuple)):
+            yield from tensors_in(found)
+        elif isinstance(found, dict):
+            yield from tensors_in(found.values())
+
+
+def parameters_in(values: Iterable[Any]) -> list[torch.nn.Parameter]:
+    """The parameters that an unseen call was given, on their own or in containers."""
+    found: list[torch.nn.Parameter] = []
+    for each in values:
+        if isinstance(each, torch.nn.Parameter):
+            found.append(each)
+        elif isinstance(each, (list, tuple, dict)):
+            found += parameters_in(each.values() if isinstance(each, dict) else each)
+    return found
+
+
+def is_simple(value: Any) -> bool:
+    """Whether torch can be given a value as it is."""
+    return value is None or isinstance(value, (bool, int, float, str, torch.dtype, torch.Tensor, torch.device))

@@ -1,7 +1,12 @@
-"""Running statements of the IR: assignments, conditions and loops."""
+"""Running statements of the IR on real tensors: one path, that of what the program does."""
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -9,16 +14,27 @@ import torch
 
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import EXITS
+from amplint.model.syntax.interpreter import Interpreter, Paths, Rounds
+from amplint.verify.fixtures.proof import said
 from amplint.verify.interpreter.arithmetic import Arithmetic
-from amplint.verify.interpreter.assignments import Assignments
-from amplint.verify.interpreter.evaluate import Evaluator
-from amplint.verify.interpreter.loop_items import INNER, LoopItems
+from amplint.verify.interpreter.assignments import INNER, Assignments, LoopItems
+from amplint.verify.interpreter.evaluate import Evaluator, Truth
+from amplint.verify.interpreter.functions import Functions, Generators, entered
+from amplint.verify.interpreter.lookup import Instances
 from amplint.verify.interpreter.run_state import RunState
-from amplint.verify.interpreter.standins import Frame, Jump, Jumped, Raised, Returned, Unknown, defined, value_of
-from amplint.verify.interpreter.suites import ByStatement, Suites
+from amplint.verify.interpreter.standins import (
+    Closure,
+    Frame,
+    Instance,
+    Manager,
+    Path,
+    Raised,
+    Unknown,
+    defined,
+    value_of,
+)
 from amplint.verify.interpreter.tensor_calls import TensorCalls
-from amplint.verify.interpreter.truth import Truth
-from amplint.verify.program.program import Code
+from amplint.verify.program.program import STEPS, Code
 
 _FEW = 4  # iterations of a loop without events
 _MOST_ADDED = 64  # items of a list
@@ -31,51 +47,69 @@ class Left(Enum):
     PROGRAM = "the program"
 
 
-class Statements:
-    """Runs statements, all but `with` and `try`."""
+@dataclass(eq=False)
+class Statements(Interpreter[Path]):
+    """Runs statements."""
 
-    def __init__(
-        self,
-        *,
-        state: RunState,
-        evaluator: Evaluator,
-        suites: Suites,
-        truth: Truth,
-        arithmetic: Arithmetic,
-        items: LoopItems,
-        assignments: Assignments,
-        tensors: TensorCalls,
-    ) -> None:
-        self._state = state
-        self._evaluator = evaluator
-        self._suites = suites
-        self._truth = truth
-        self._arithmetic = arithmetic
-        self._items = items
-        self._assignments = assignments
-        self._tensors = tensors
+    _state: RunState
+    _evaluator: Evaluator
+    _truth: Truth
+    _arithmetic: Arithmetic
+    _items: LoopItems
+    _assignments: Assignments
+    _tensors: TensorCalls
+    _instances: Instances
+    _functions: Functions
+    _generators: Generators
+
+    def __post_init__(self) -> None:
+        super().__init__()
         self._loops = 0  # counted ones around
-
-    def by_kind(self) -> ByStatement:
-        """What runs each kind of statement."""
-        return {
+        self._simple: dict[type[ir.Statement], Callable[[Any, Frame], Any]] = {
             ir.Expr: lambda statement, frame: self._evaluator.evaluate(statement.value, frame),
             ir.Assign: self._assign,
             ir.AugAssign: self._augmented,
-            ir.Delete: lambda statement, frame: None,
-            ir.Return: self._return,
             ir.Raise: self._raise,
             ir.Assert: self._assert,
-            ir.Jump: self._jump,
-            ir.Import: lambda statement, frame: None,
-            ir.Declare: lambda statement, frame: None,
-            ir.If: self._if,
-            ir.For: self._for,
-            ir.While: self._while,
-            ir.Match: self._match,
             ir.Function: self._define,
             ir.Class: self._define,
+            ir.FoldedFunction: self._define,
+            ir.FoldedClass: self._define,
         }
+
+    def run(self, block: ir.Block, frame: Frame) -> Any:
+        """Run a function's suite, or a module's; the value that it returns.
+
+        Raises:
+            Raised: the program raises.
+        """
+        paths = self.block(block, [Path(frame)])
+        for path in paths.raises:
+            if path.raised is not None:
+                raise path.raised
+        return paths.exits[0].value if paths.exits else None
+
+    def statement(self, statement: ir.Statement, states: list[Path]) -> Paths[Path]:
+        """How a statement is left: by an exception, too, that comes of its expressions."""
+        try:
+            return super().statement(statement, states)
+        except Raised as raised:
+            return Paths(raises=[states[0]._replace(raised=raised)])
+
+    # --- simple statements
+
+    def simple(self, statement: ir.Statement, states: list[Path]) -> list[Path]:
+        """The path behind a statement without suites, or a definition."""
+        run = self._simple.get(type(statement))
+        if run is not None:  # `import`, `global` and `del` do nothing
+            run(statement, states[0].frame)
+        return states
+
+    def returned(self, statement: ir.Return, states: list[Path]) -> list[Path]:
+        """The path that leaves the function, with its value."""
+        (path,) = states
+        value = self._evaluator.evaluate(statement.value, path.frame) if statement.value is not None else None
+        return [path._replace(value=value)]
 
     def _assign(self, statement: ir.Assign, frame: Frame) -> None:
         if statement.value is None:
@@ -99,9 +133,6 @@ class Statements:
             value = self._arithmetic.binary(statement.op, left, right, frame.code.text(statement.target))
         self._assignments.bind(statement.target, value, frame)
 
-    def _return(self, statement: ir.Return, frame: Frame) -> None:
-        raise Returned(self._evaluator.evaluate(statement.value, frame) if statement.value is not None else None)
-
     def _raise(self, statement: ir.Raise, frame: Frame) -> None:
         raise Raised(frame.code.text(statement), frame.code.where(statement))
 
@@ -110,14 +141,14 @@ class Statements:
         if not isinstance(value, Unknown) and not self._truth.of(value, matters=False):
             raise Raised(f"AssertionError({frame.code.text(statement.test)})", frame.code.where(statement))
 
-    def _jump(self, statement: ir.Jump, frame: Frame) -> None:
-        if statement.kind != "pass":
-            raise Jumped(Jump(statement.kind))
-
     def _define(self, statement: ir.Function | ir.Class, frame: Frame) -> None:
         frame.variables[statement.name] = defined(statement, frame)
 
-    def _if(self, statement: ir.If, frame: Frame) -> None:
+    # --- branches
+
+    def arms(self, statement: ir.If, states: list[Path]) -> tuple[list[Path], list[Path]]:
+        """The path, in the arm that it takes."""
+        frame = states[0].frame
         value = self._evaluator.evaluate(statement.test, frame)
         decided = self._truth.of(value, matters=False) if not isinstance(value, Unknown) else None
         self._state.record.decided.setdefault(statement.id, set()).add(decided)
@@ -127,10 +158,7 @@ class Statements:
             if isinstance(value, Unknown)
             else self._truth.of(value, matters=matters)
         )
-        if holds:
-            self._suites.run(statement.then, frame)
-        elif statement.orelse is not None:
-            self._suites.run(statement.orelse, frame)
+        return (states, []) if holds else ([], states)
 
     def _chosen(self, statement: ir.If, value: Unknown, frame: Frame, *, matters: bool) -> bool:
         """Whether a test out of sight holds; `matters`: there are events in what it decides on."""
@@ -146,71 +174,79 @@ class Statements:
             return between and self._truth.of(value, matters=True)
         return self._truth.of(value, matters=matters)
 
-    def _match(self, statement: ir.Match, frame: Frame) -> None:
-        subject = self._evaluator.evaluate(statement.subject, frame)
-        matters = any(frame.code.matters(case.body) for case in statement.cases)
-        for case in statement.cases:
-            holds = case.irrefutable
-            if not holds and case.equals is not None:
-                equal = self._arithmetic.compared(
-                    subject, "Equal", self._evaluator.evaluate(case.equals, frame), frame.code.text(case.equals)
-                )
-                holds = self._truth.of(equal, matters=matters)
-            elif not holds:
-                holds = self._truth.of(
-                    Unknown(f"{frame.code.text(statement.subject)} is case {frame.code.row(case.body.statements[0])}"),
-                    matters=matters,
-                )
-            if holds:
-                for name in case.binds:
-                    frame.variables[name] = subject
-                self._suites.run(case.body, frame)
-                return
+    def subject(self, statement: ir.Match, states: list[Path]) -> list[Path]:
+        """The path, with what a `match` asks about."""
+        (path,) = states
+        return [path._replace(value=self._evaluator.evaluate(statement.subject, path.frame))]
 
-    def _for(self, statement: ir.For, frame: Frame) -> None:
-        found = self._items.of(self._evaluator.evaluate(statement.iter, frame), frame, statement.iter)
+    def case(self, case: ir.Case, statement: ir.Match, states: list[Path]) -> tuple[list[Path], list[Path]]:
+        """The path, in the case or past it."""
+        if not states or not self._fits(case, statement, states[0]):
+            return [], states
+        frame = states[0].frame
+        for name in case.binds:
+            frame.variables[name] = states[0].value
+        if case.guard is not None:
+            matters = frame.code.matters(case.body)
+            if not self._truth.of(self._evaluator.evaluate(case.guard, frame), matters=matters):
+                return [], states
+        return states, []
+
+    def _fits(self, case: ir.Case, statement: ir.Match, path: Path) -> bool:
+        """Whether the pattern of a case is what is asked about."""
+        code = path.frame.code
+        if case.irrefutable:
+            return True
+        matters = any(code.matters(each.body) for each in statement.cases)
+        if case.equals is None:
+            asked = f"{code.text(statement.subject)} is case {code.row(case.body.statements[0])}"
+            return self._truth.of(Unknown(asked), matters=matters)
+        value = self._evaluator.evaluate(case.equals, path.frame)
+        equal = self._arithmetic.compared(path.value, "Equal", value, code.text(case.equals))
+        return self._truth.of(equal, matters=matters)
+
+    # --- loops
+
+    def rounds(self, loop: ir.For | ir.While, states: list[Path]) -> list[Rounds[Path]]:
+        """The iterations of a loop."""
+        (path,) = states
+        each = self._each_item(loop, path.frame) if isinstance(loop, ir.For) else self._each_test(loop, path.frame)
+        return [_Iterations(path, each)]
+
+    def _each_item(self, loop: ir.For, frame: Frame) -> Iterator[None]:
+        """Binds the items of a loop, one after the other."""
+        found = self._items.of(self._evaluator.evaluate(loop.iter, frame), frame, loop.iter)
         items = found.items
-        count = self._count(statement, frame)
+        count = self._count(loop, frame)
         if count is not None and not (found.whole and len(items) <= 8 and count != 1):
             items = items[:count]
-        broken = False
-        counted = count is not None and not _over_parameters(statement)
+        counted = count is not None and not _over_parameters(loop)
         around = counted and count != 1  # a loop over epochs is run once, and around nothing
         self._loops += around
         try:
             for at, item in enumerate(items):
                 if counted:
                     self._state.record.busy = False
-                if around and frame.code.trains(statement):
+                if around and frame.code.trains(loop):
                     self._state.tick = at
                     self._state.stage.iteration += 1
-                self._assignments.bind(statement.target, item, frame)
-                try:
-                    self._suites.run(statement.body, frame)
-                except Jumped as jumped:
-                    if jumped.jump is Jump.BREAK:
-                        broken = True
-                        break
+                self._assignments.bind(loop.target, item, frame)
+                yield
         finally:
             self._loops -= around
-        if not broken and statement.orelse is not None:
-            self._suites.run(statement.orelse, frame)
 
-    def _while(self, statement: ir.While, frame: Frame) -> None:
-        count = self._count(statement, frame) or 1
+    def _each_test(self, loop: ir.While, frame: Frame) -> Iterator[None]:
+        """Evaluates the test of a loop for as long as it holds."""
+        count = self._count(loop, frame) or 1
         self._loops += count > 1
         try:
             for _ in range(count):
-                value = self._evaluator.evaluate(statement.test, frame)
+                value = self._evaluator.evaluate(loop.test, frame)
                 if not isinstance(value, Unknown) and not self._truth.of(value, matters=False):
-                    break
+                    return
                 self._state.record.busy = False
                 self._state.stage.iteration += count > 1
-                try:
-                    self._suites.run(statement.body, frame)
-                except Jumped as jumped:
-                    if jumped.jump is Jump.BREAK:
-                        break
+                yield
         finally:
             self._loops -= count > 1
 
@@ -224,6 +260,86 @@ class Statements:
         if code.only_loops(statement):
             return 1
         return INNER if self._loops else self._state.iterations
+
+    # --- contexts and exceptions
+
+    def inside(
+        self, item: ir.Item, _statement: ir.With, states: list[Path], run: Callable[[list[Path]], Paths[Path]]
+    ) -> Paths[Path]:
+        """Enter a context, `run` what is in it, and leave it; one that can't be seen does nothing."""
+        frame = states[0].frame
+        value = self._evaluator.evaluate(item.context, frame)
+
+        def go(target: Any) -> Paths[Path]:
+            if item.target is not None:
+                self._assignments.bind(item.target, target, frame)
+            return run(states)
+
+        if isinstance(value, Manager):
+            return self._generators.managed(value, go) or Paths(normal=states)
+        if isinstance(value, Instance):
+            enter, leave = (self._instances.attribute(value, name) for name in ("__enter__", "__exit__"))
+            paths = go(self._functions.apply(enter, [], {}) if isinstance(enter, Closure) else value)
+            if isinstance(leave, Closure):
+                self._functions.apply(leave, [None, None, None], {})
+            return paths
+        if _is_context(value):
+            with ExitStack() as left:
+                return go(entered(left, value, frame.code.where(item.context)))
+        return go(value)
+
+    def attempt(self, statement: ir.Try, states: list[Path]) -> Paths[Path]:
+        """How the suite of a `try` is left; where a step can be made in its handler alone, that is a choice."""
+        (path,) = states
+        if _may_fail(statement, path.frame):
+            where = path.frame.code.where(statement)
+            handled = statement.handlers[0].type
+            kind = path.frame.code.text(handled) if handled is not None else "it"
+            if self._truth.of(Unknown(f"{where} raises {kind}"), matters=True):
+                return Paths(raises=[path._replace(raised=Raised(f"raise {kind}", where))])
+        return super().attempt(statement, states)
+
+    def interrupted(self, _statement: ir.Try, _states: list[Path]) -> list[Path]:
+        """No path: only what torch or the program raises is caught, and that has a path of its own."""
+        return []
+
+    def caught(
+        self, statement: ir.Try, _interrupted: list[Path], raised: list[Path]
+    ) -> tuple[list[list[Path]], list[Path]]:
+        """The path of an exception, in the first handler that catches it."""
+        starting: list[list[Path]] = [[] for _ in statement.handlers]
+        for path in raised:
+            for handler, its in zip(statement.handlers, starting, strict=True):
+                if path.raised is not None and _handles(handler, path.raised, path.frame):
+                    if path.raised.error is not None:
+                        self._state.record.caught.append(f"{path.raised.where}: {said(path.raised.error)}")
+                    if handler.name:
+                        path.frame.variables[handler.name] = Unknown(handler.name)
+                    its.append(path._replace(raised=None))
+                    return starting, []
+        return starting, raised
+
+
+class _Iterations(Rounds[Path]):
+    """The iterations of a loop that are really made; `each` makes the next one ready."""
+
+    def __init__(self, path: Path, each: Iterator[None]) -> None:
+        self._path = path
+        self._each = each
+        self._goes_on = True  # no iteration has left the loop
+
+    def start(self) -> list[Path]:
+        """The path, where there is another iteration."""
+        return [self._path] if self._goes_on and next(self._each, self) is None else []
+
+    def end(self, states: list[Path]) -> None:
+        """Take how an iteration has ended."""
+        self._goes_on = bool(states)
+
+    def behind(self) -> list[Path]:
+        """The path, where no iteration has left the loop."""
+        self._each.close()  # type: ignore[attr-defined]
+        return [self._path] if self._goes_on else []
 
 
 def _left(block: ir.Block, frame: Frame) -> Left | None:
@@ -254,3 +370,30 @@ def _over_parameters(statement: ir.Statement) -> bool:
         isinstance(each, ir.Attribute) and each.attr in ("parameters", "named_parameters", "param_groups")
         for each in ir.walk_values(statement.iter)
     )
+
+
+def _may_fail(statement: ir.Try, frame: Frame) -> bool:
+    """Whether it is left to what can't be seen if a step is made in the suite or in its one handler."""
+    if len(statement.handlers) != 1:
+        return False
+    below = frame.code.kinds_below(statement.handlers[0].body)
+    return bool(below & STEPS) and not frame.code.kinds_below(statement.body) & {*STEPS, "backward"}
+
+
+def _handles(handler: ir.Handler, raised: Raised, frame: Frame) -> bool:
+    if handler.type is None:
+        return True
+    types = handler.type.items if isinstance(handler.type, ir.Sequence) else (handler.type,)
+    names = {name for each in types for name in frame.code.module.names.of(each)}
+    if raised.error is None:
+        own = raised.args[0].partition("(")[0].rpartition(" ")[2]
+        return ("builtins.Exception" in names and own != "SystemExit") or any(
+            ir.last_name(each) == own for each in types
+        )
+    kinds = {f"builtins.{each.__name__}" for each in inspect.getmro(type(raised.error))}
+    return bool(kinds & names)
+
+
+def _is_context(value: Any) -> bool:
+    kinds = (torch.autocast, torch.no_grad, torch.enable_grad, torch.inference_mode, torch.set_grad_enabled)
+    return isinstance(value, (*kinds, contextlib.nullcontext, contextlib.ExitStack))

@@ -1,20 +1,32 @@
-"""What functions and methods of tensors, and methods of Python's containers, make of values in sight."""
+"""What functions and methods of tensors, models and Python's containers make of values in sight."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import ifs_round, loop_of, upwards
-from amplint.verify.interpreter.amp_events import AmpEvents
-from amplint.verify.interpreter.standins import CannotFollow, Site, Unknown, value_of
+from amplint.verify.interpreter.allowed_calls import SAME_METHODS
+from amplint.verify.interpreter.amp_calls import AmpEvents
+from amplint.verify.interpreter.standins import (
+    CannotFollow,
+    Instance,
+    Site,
+    Unknown,
+    is_simple,
+    lasting,
+    tensors_in,
+    text_of,
+    value_of,
+)
 from amplint.verify.interpreter.unseen_calls import UnseenCalls
-from amplint.verify.interpreter.value_queries import is_simple, tensors_in
 from amplint.verify.interpreter.world import Stage
+from amplint.verify.program.program import TOOLS
 
 _MOVES = ("to", "cpu", "cuda", "xpu", "npu")
 RANDOM = {f"torch.{name}" for name in ("randn_like", "rand_like", "randn", "rand", "normal")}
@@ -23,13 +35,13 @@ _MOST_RANDOM = 1 << 14  # numbers
 _LARGEST = 10_000  # items of a container
 
 
+@dataclass(eq=False)
 class TensorCalls:
     """Calls functions and methods that train nothing by themselves."""
 
-    def __init__(self, stage: Stage, events: AmpEvents, unseen: UnseenCalls) -> None:
-        self._stage = stage
-        self._events = events
-        self._unseen = unseen
+    _stage: Stage
+    _events: AmpEvents
+    _unseen: UnseenCalls
 
     def random(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """Random numbers in the shape of a tensor that is in sight; data of a program's own shape are not made."""
@@ -174,3 +186,44 @@ def _deviation(name: str, given: Sequence[Any]) -> float:
 def _placed_here(kwargs: dict[str, Any]) -> dict[str, Any]:
     """Arguments that torch can be given; everything is where the bench has it."""
     return {key: each for key, each in kwargs.items() if is_simple(each) and key not in ("device", "non_blocking")}
+
+
+@dataclass(eq=False)
+class NetCalls:
+    """Calls methods of models: of the bench's parts that stand for them."""
+
+    _stage: Stage
+
+    def method(self, base: Unknown | Instance, name: str) -> Any:
+        """A method of a model."""
+        net = text_of(base) or ""
+        if name in SAME_METHODS:
+            self._stage.convert(net, name)
+            return base
+        parameters = self._stage.parameters(net, lasting(base))
+        if name == "zero_grad":
+            for each in parameters:
+                each.grad = None
+            return None
+        if name == "named_parameters":
+            return [(f"weight{at}", each) for at, each in enumerate(parameters)]
+        return parameters
+
+    def of_container(self, base: dict[Any, Any] | list[Any], name: str) -> Any:
+        """A method of a ModuleDict or ModuleList."""
+        found = [
+            self.method(each, name)
+            for each in (base.values() if isinstance(base, dict) else base)
+            if isinstance(each, (Unknown, Instance))
+        ]
+        if name in SAME_METHODS or name == "zero_grad":
+            return base if name in SAME_METHODS else None
+        return [parameter for each in found for parameter in each]
+
+    def holds_tools(self, base: Unknown) -> bool:
+        """Whether a container out of sight is one of models, optimizers or scalers: by its name, or as some are asked.
+
+        Then it is a mapping, where a method of one is called.
+        """
+        made = base.origin is not None and ir.last_name(base.origin.func) == "ModuleDict"
+        return made or bool(TOOLS.search(base.text)) or self._stage.has_nets_in(base.identity)

@@ -1,19 +1,88 @@
-"""What calls return that can't be seen."""
+"""What calls return that can't be seen, and what training they may do."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from amplint.model.objects.amp_objects import given, objects
 from amplint.model.syntax import ir
-from amplint.verify.interpreter.allowed_calls import SAME_METHODS
-from amplint.verify.interpreter.libraries import library
-from amplint.verify.interpreter.run_record import RunRecord
-from amplint.verify.interpreter.standins import Site, Unknown
-from amplint.verify.interpreter.unseen_training import UnseenTraining
-from amplint.verify.interpreter.value_queries import tensors_in, text_of
+from amplint.verify.interpreter.allowed_calls import SAME_METHODS, library
+from amplint.verify.interpreter.run_state import RunRecord
+from amplint.verify.interpreter.standins import Dotted, Site, Unknown, origins, tensors_in, text_of
 from amplint.verify.interpreter.world import Birth, Stage
+from amplint.verify.program.program import STEPS
+from amplint.verify.program.unfollowed import HARMLESS, called, makes
+
+_TRAINS = re.compile(r"^(manual_)?backward|_backward$|unscale")
+_HOOK = re.compile(r"(on|before|after|pre|post)_")
+
+
+@dataclass(eq=False)
+class UnseenTraining:
+    """Remembers the calls that can do anything to what is trained.
+
+    Those of hooks for a backward are some of them where they say so, or where nobody else makes gradients.
+    """
+
+    _record: RunRecord
+    _hooks: dict[ir.Call, tuple[str, str]] = field(default_factory=dict)  # with line and text
+    _has_gradients: bool = False  # a backward in sight has run
+
+    def unseen(self, site: Site, inputs: list[Any]) -> None:
+        """A call out of sight is run."""
+        if self._may_train(site, inputs):
+            self.may_do_anything(site)
+
+    def may_do_anything(self, site: Site) -> None:
+        """What a call does to what is trained can't be seen."""
+        self._record.unseen_effects.setdefault(site.where, site.text)
+
+    def event(self, kind: str) -> None:
+        """An event in sight is run."""
+        if kind in ("unscale_", *STEPS) and not self._has_gradients:
+            self._record.unseen_effects |= dict(self._hooks.values())
+        if kind in ("backward", "zero_grad"):
+            self._has_gradients = kind == "backward"
+
+    def decides(self, value: Any) -> None:
+        """Something that matters is done as a value is true: what says that it has run a backward may have."""
+        for call in origins(value) if self._hooks else ():
+            if call in self._hooks:
+                where, text = self._hooks[call]
+                self._record.unseen_effects.setdefault(where, text)
+
+    def _may_train(self, site: Site, inputs: list[Any]) -> bool:
+        """Whether an unseen call can clip, step or scale: it says so, or is given a scaler or optimizer."""
+        name = ir.last_name(site.call.func)
+        if _TRAINS.search(name.removeprefix("on_")):
+            if not _HOOK.match(name):
+                return True
+            self._hooks[site.call] = site.where, site.text
+        known = library(site.code, site.call.func)
+        if isinstance(known, Dotted) and known.name.startswith(("torch.", "builtins.")):
+            return False
+        if site.code.files.is_plain(site.code, site.call.func):
+            return False
+        if HARMLESS.search(called(site.code, site.call)):
+            return False
+        if makes(site.call):  # of an optimizer a scheduler, most often
+            return site.code.unfollowed.is_given_scaler(site.code, site.call)
+        return is_given_tools(site, inputs)
+
+
+def is_given_tools(site: Site, values: Iterable[Any]) -> bool:
+    """Whether an optimizer is among the arguments of a call, or a scaler, by what it is or how it is used."""
+    kinds = (torch.amp.GradScaler, torch.optim.Optimizer)
+    if any(isinstance(each.role if isinstance(each, Unknown) else each, kinds) for each in values):
+        return True
+    known = objects(site.code.module)
+    return any(known.is_scaler(each) is not None for each in given(site.call))
+
 
 # Methods of an unseen object that say the same in another shape or place.
 SHAPES = SAME_METHODS | {
@@ -22,15 +91,15 @@ SHAPES = SAME_METHODS | {
 }  # fmt: skip
 
 
+@dataclass(eq=False)
 class UnseenCalls:
     """Makes of calls out of sight values out of sight, with a loss or output of the bench behind them where it is known
     that they have one.
     """
 
-    def __init__(self, stage: Stage, record: RunRecord, training: UnseenTraining) -> None:
-        self._stage = stage
-        self._record = record
-        self._training = training
+    _stage: Stage
+    _record: RunRecord
+    _training: UnseenTraining
 
     def value(
         self, site: Site, inputs: list[Any], net: str | None, *, forward: bool = False, trains: bool = True

@@ -19,8 +19,8 @@ from amplint.verify.bench.recorder import Recorder
 from amplint.verify.bench.simulated_devices import simulated
 from amplint.verify.fixtures.proof import Observed, said
 from amplint.verify.interpreter import lookup
-from amplint.verify.interpreter.amp_events import in_words
-from amplint.verify.interpreter.condition_values import Choices, explore
+from amplint.verify.interpreter.amp_calls import in_words
+from amplint.verify.interpreter.assumptions import Choices, explore
 from amplint.verify.interpreter.interpreter import Interpreter
 from amplint.verify.interpreter.standins import CannotFollow, Impossible, NoneUsedError
 from amplint.verify.interpreter.world import INIT_SCALE, Knowledge, Stage
