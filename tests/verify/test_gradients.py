@@ -108,6 +108,36 @@ def test_a_step_along_scaled_gradients_is_too_large() -> None:
     assert ran(PERTURBED.replace("PERTURBATION", "p.data.add_(p.grad, alpha=0.01)") + MADE).judged.state == WRONG
 
 
+# The features are computed once, and their gradients chunk by chunk.
+CACHED = """
+features = model(x)
+leaf = features.detach().requires_grad_()
+for part in leaf.chunk(4, dim=0):
+    scaler.scale(nn.functional.mse_loss(part, y)).backward()
+START
+"""
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "features.backward(leaf.grad)",
+        "features.backward(gradient=leaf.grad)",
+        "torch.autograd.backward(features, leaf.grad)",
+        "torch.autograd.backward([features], grad_tensors=[leaf.grad])",
+    ],
+)
+def test_a_backward_that_starts_from_the_gradients_of_another_is_not_checkable(start: str) -> None:
+    found = ran(CACHED.replace("START", start) + MADE)
+    assert found.judged.state == UNKNOWN
+    assert "the gradients that a backward starts from can't be seen" in found.judged.reason
+
+
+def test_a_backward_can_start_from_ones() -> None:
+    cached = "scaled = scaler.scale(nn.functional.mse_loss(model(x), y))\nscaled.backward(torch.ones_like(scaled))\n"
+    assert ran(cached + MADE).judged.state == RIGHT
+
+
 def test_random_data_are_no_numbers_of_the_bench() -> None:
     body = "noise = torch.randn(1 << 40)\nmore = torch.normal(0.0, 1.0, size=(1 << 30, 1 << 30))\n"
     assert ran(body + MADE).judged.state == RIGHT

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
+from amplint.model.flow.value_uses import mentions_gradients
 from amplint.model.objects.key_parts import is_part
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, SCALER
@@ -343,8 +344,14 @@ class GradientCalls:
         self._record.note(site.code, site.call, f"the bound is {_BOUND}")
         return _BOUND
 
-    def backward(self, roots: list[Any], site: Site) -> Any:
-        """The backward of losses."""
+    def backward(self, roots: list[Any], site: Site, start: ir.Value | None = None) -> Any:
+        """The backward of losses; `start` are the gradients that it starts from.
+
+        Raises:
+            CannotFollow: these come of another backward, with its scale or without.
+        """
+        if start is not None and mentions_gradients(site.code.module, start):
+            raise CannotFollow(f"{site.where}: the gradients that a backward starts from can't be seen")
         for each in roots:
             self._stage.used(each)
         # The graph is kept: two losses that come from one unseen call have one graph here, and two of their own there.

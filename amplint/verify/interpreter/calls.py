@@ -179,7 +179,8 @@ class LibraryCalls:
             return self._gradients.clip(name.rpartition(".")[2], args, kwargs, site)
         if name == "torch.autograd.backward" and args:
             roots = args[0] if isinstance(args[0], (list, tuple)) else [args[0]]
-            return self._gradients.backward([self._roles.as_loss(each, site) for each in roots], site)
+            start = next(iter(site.call.positional[1:]), site.call.keyword("grad_tensors"))
+            return self._gradients.backward([self._roles.as_loss(each, site) for each in roots], site, start)
         if name == "torch.autograd.grad":
             return self._gradients.grad(args, kwargs, site)
         return MISSING
@@ -237,7 +238,8 @@ class MethodCalls:
         if isinstance(base, Unknown):
             base = self._as_tool(base, name, kind, site)
         if kind == "backward" and isinstance(base, (Unknown, torch.Tensor)) and not is_given_tools(site, args):
-            return self._gradients.backward([self._roles.as_loss(base, site)], site)
+            start = next(iter(site.call.positional), site.call.keyword("gradient"))
+            return self._gradients.backward([self._roles.as_loss(base, site)], site, start)
         if isinstance(base, torch.amp.GradScaler):
             return self._scalers.method(base, name, args, kwargs, site)
         if isinstance(base, torch.optim.Optimizer):
