@@ -108,6 +108,19 @@ def test_a_step_along_scaled_gradients_is_too_large() -> None:
     assert ran(PERTURBED.replace("PERTURBATION", "p.data.add_(p.grad, alpha=0.01)") + MADE).judged.state == WRONG
 
 
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        "for i in range(out.shape[0] // 128):\n    part = out[i * 128:(i + 1) * 128]\n",
+        "for i in range(out.size(0) // 128):\n    part = out[i * 128:(i + 1) * 128]\n",
+        "rows, width = out.shape\nfor i in range(0, rows - 128, 128):\n    part = out[i:i + 128]\n",
+    ],
+)
+def test_a_batch_of_the_program_can_have_more_rows_than_one_of_the_bench(rounds: str) -> None:
+    chunks = "out = model(x) * 2.0\n" + rounds + "    scaler.scale(part.square().mean()).backward(retain_graph=True)\n"
+    assert ran(chunks + MADE).judged.state == RIGHT
+
+
 # The features are computed once, and their gradients chunk by chunk.
 CACHED = """
 features = model(x)

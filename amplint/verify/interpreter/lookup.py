@@ -33,6 +33,7 @@ from amplint.verify.interpreter.standins import (
     Site,
     Unknown,
     defined,
+    is_output,
 )
 from amplint.verify.program.files import Place
 from amplint.verify.program.function_tables import Entry
@@ -347,6 +348,8 @@ def _of_object(base: Any, name: str, value: ir.Value, code: Code) -> Any:
     """An attribute of one of torch's objects or of Python's, as far as a program may have it."""
     if isinstance(base, torch.nn.Parameter) and name == "grad" and not code.known(_measures, value):
         return gradient(base)
+    if name == "shape" and is_output(base):
+        return Unknown(code.text(value))
     for kind, attributes in ATTRIBUTES:
         if isinstance(base, kind) and name in attributes and hasattr(base, name):
             return getattr(base, name)

@@ -347,6 +347,11 @@ def parameters_in(values: Iterable[Any]) -> list[torch.nn.Parameter]:
     return found
 
 
+def is_output(value: Any) -> bool:
+    """Whether a value is a tensor that a model of the bench has computed: its sizes are none of the program's."""
+    return isinstance(value, torch.Tensor) and value.grad_fn is not None
+
+
 def is_simple(value: Any) -> bool:
     """Whether torch can be given a value as it is."""
     return value is None or isinstance(value, (bool, int, float, str, torch.dtype, torch.Tensor, torch.device))

@@ -18,6 +18,7 @@ from amplint.verify.interpreter.standins import (
     Instance,
     Site,
     Unknown,
+    is_output,
     is_simple,
     lasting,
     tensors_in,
@@ -30,6 +31,7 @@ from amplint.verify.program.program import TOOLS
 
 _MOVES = ("to", "cpu", "cuda", "xpu", "npu")
 RANDOM = {f"torch.{name}" for name in ("randn_like", "rand_like", "randn", "rand", "normal")}
+_SIZES = ("nelement", "numel", "size")
 _FILLS = ("normal_", "uniform_")
 _MOST_RANDOM = 1 << 14  # numbers
 _LARGEST = 10_000  # items of a container
@@ -91,6 +93,8 @@ class TensorCalls:
         return self._called(base, name, _in_sight(args), _placed_here(kwargs), site)
 
     def _of_tensor(self, base: torch.Tensor, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        if name in _SIZES and is_output(base):
+            return Unknown(site.text)
         named = _placed_here(kwargs)
         self._hear(base, name, args, named)
         if self._stays_trained(base, name, args or [*named.values()], site.call):
