@@ -99,41 +99,50 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
     # Where only some conditions lead to a backward, without one nothing is trained.
     paths = [each for each in seen if each.reference_backwards or each.reference_end] or seen
     faults = [(path, each) for path in paths for each in _faults(path)]
-    if any(path.stale and each.shows in _BY_OWNERSHIP for path, each in faults):
-        faults = [(path, each) for path, each in faults if not path.stale or each.shows not in _BY_OWNERSHIP]
-        if not faults:
-            reason = "a backward goes through parameters that a step has changed since the forward"
-            return Judged(UNKNOWN, reason=reason)
-    if guessed and any(each.shows in _BY_OWNERSHIP for _, each in faults):
-        faults = [(path, each) for path, each in faults if each.shows not in _BY_OWNERSHIP]
-        if not faults:
-            return Judged(UNKNOWN, reason=f"which optimizer has the parameters of {min(guessed)} can't be seen")
+    told, reason = _by_who_owns_what(faults, guessed)
+    if faults and not told:
+        return Judged(UNKNOWN, reason=reason)
     shown: dict[str, list[str]] = {each.label: [] for each in paths}
-    for path, each in faults:
+    for path, each in told:
         shown[path.label].append(each.what)
-    if faults:
-        wrong = {id(path): path.answers for path, _ in faults}
-        worst = _worst([each for _, each in faults])
+    if told:
+        wrong = {id(path): path.answers for path, _ in told}
+        worst = _worst([each for _, each in told])
         parts = {each.label: _parts(each, shown[each.label]) for each in paths}
         return Judged(WRONG, worst, paths=shown, answers=list(wrong.values()), warned=_warned(paths), parts=parts)
-    ended = next((each.reference_end for each in paths if each.reference_end), "")
-    if ended:
-        return Judged(UNKNOWN, reason=f"with AMP switched off the step fails as well: {ended}")
-    beyond = [each.label for each in paths if each.not_finite]
-    if beyond:
-        where = f" where {beyond[0]}" if beyond[0] else ""
-        return Judged(UNKNOWN, reason=f"no step has finite gradients{where}, with AMP switched off either")
-    idle = [each.label for each in paths if each.idle]
-    if idle:
-        where = f" where {idle[0]}" if idle[0] else ""
-        return Judged(UNKNOWN, reason=f"no gradient reaches an optimizer's step{where}, with AMP switched off either")
-    if unseen := [*filter(None, [failed]), *missing, *effects]:
-        return Judged(UNKNOWN, reason=unseen[0])
+    if reason := _why_nothing_is_compared(paths) or next(filter(None, [failed, *missing, *effects]), ""):
+        return Judged(UNKNOWN, reason=reason)
     compared = [each.observed for each in paths if each.observed.gradient.count]
     if not compared:
         return Judged(UNKNOWN, reason="no step could be compared with the reference")
     numbers = show("gradient", compared[0], compared[0]).text
     return Judged(RIGHT, numbers=numbers, paths=shown, parts={each.label: _parts(each, ()) for each in paths})
+
+
+def _by_who_owns_what(faults: list[tuple[Path, Fault]], guessed: set[str]) -> tuple[list[tuple[Path, Fault]], str]:
+    """The faults that don't hang on what the bench has guessed of models and optimizers, and why others are none."""
+    reason = ""
+    if any(path.stale and each.shows in _BY_OWNERSHIP for path, each in faults):
+        faults = [(path, each) for path, each in faults if not path.stale or each.shows not in _BY_OWNERSHIP]
+        reason = "a backward goes through parameters that a step has changed since the forward"
+    if guessed and any(each.shows in _BY_OWNERSHIP for _, each in faults):
+        faults = [(path, each) for path, each in faults if each.shows not in _BY_OWNERSHIP]
+        reason = f"which optimizer has the parameters of {min(guessed)} can't be seen"
+    return faults, reason
+
+
+def _why_nothing_is_compared(paths: list[Path]) -> str:
+    """What a path does without AMP either, so that it can't be compared; "": they all can."""
+    ended = next((each.reference_end for each in paths if each.reference_end), "")
+    if ended:
+        return f"with AMP switched off the step fails as well: {ended}"
+    for what, labels in (
+        ("no step has finite gradients", [each.label for each in paths if each.not_finite]),
+        ("no gradient reaches an optimizer's step", [each.label for each in paths if each.idle]),
+    ):
+        if labels:
+            return f"{what}{f' where {labels[0]}' if labels[0] else ''}, with AMP switched off either"
+    return ""
 
 
 def _parts(path: Path, wrong: Sequence[str]) -> dict[str, tuple[int, int]]:
