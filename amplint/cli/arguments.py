@@ -124,14 +124,7 @@ def overrides(options: argparse.Namespace, **more: Any) -> Overrides:
         raise SettingsError("--config doesn't go with --isolated")
     if options.config == "":
         raise SettingsError("--config: no file is named")
-    for key in ("select", "ignore", "extend-select", "fixable", "unfixable", "exclude", "extend-exclude"):
-        given = getattr(options, key.replace("-", "_"))
-        if given is not None:
-            said[key] = _listed(given)
-    for key, what in (("select", "rule"), ("fixable", "rule"), ("exclude", "pattern")):
-        if said.get(key) == []:
-            # An empty variable in a script, most likely: to pass every check would be the wrong answer.
-            raise SettingsError(f"--{key}: no {what} is named")
+    said |= _lists(options)
     if options.per_file_ignores is not None:
         said["per-file-ignores"] = _ignored(_listed(options.per_file_ignores))
     if options.target_torch is not None:
@@ -144,6 +137,20 @@ def overrides(options: argparse.Namespace, **more: Any) -> Overrides:
     paths = getattr(options, "paths", None) or [getattr(options, "path", os.curdir)]
     folders = tuple(each for each in paths if os.path.isdir(each))
     return Overrides(said, options.isolated, options.config, folders=folders)
+
+
+def _lists(options: argparse.Namespace) -> dict[str, list[str]]:
+    """The options that have several values, by their keys."""
+    said = {}
+    for key in ("select", "ignore", "extend-select", "fixable", "unfixable", "exclude", "extend-exclude"):
+        given = getattr(options, key.replace("-", "_"))
+        if given is not None:
+            said[key] = _listed(given)
+    for key, what in (("select", "rule"), ("fixable", "rule"), ("exclude", "pattern")):
+        if said.get(key) == []:
+            # An empty variable in a script, most likely: to pass every check would be the wrong answer.
+            raise SettingsError(f"--{key}: no {what} is named")
+    return said
 
 
 def _listed(given: list[str]) -> list[str]:

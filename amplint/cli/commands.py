@@ -58,12 +58,9 @@ def _rule(arguments: list[str]) -> int:
     if bool(options.rules) == options.all:
         parser.error("give the code of a rule, or --all")
     from amplint.guide.rule_pages import as_json, as_text  # noqa: PLC0415 - no other command needs it
-    from amplint.registry import FORMER_NAMES, all_rules, known  # noqa: PLC0415
+    from amplint.registry import all_rules, known  # noqa: PLC0415
 
-    named = {name: [code] for name, code in FORMER_NAMES.items()}
-    named |= {rule.name: [code] for code, rule in all_rules().items()}
-    wanted = [code for each in options.rules for code in named.get(each.lower()) or codes_of(_as_code(each))]
-    rules = [all_rules()[code] for code in (all_rules() if options.all else dict.fromkeys(wanted))]
+    rules = [all_rules()[code] for code in (all_rules() if options.all else _codes(options.rules))]
     as_list = options.all or len(rules) != 1
     failed = list(known().errors) if as_list else []
     for rule in tuple(rules):
@@ -73,6 +70,15 @@ def _rule(arguments: list[str]) -> int:
     if rules or as_list:
         sys.stdout.write(as_json(rules, as_list=as_list) if options.output_format == "json" else as_text(rules))
     return max((fail(each) for each in failed), default=CLEAN)
+
+
+def _codes(given: list[str]) -> list[str]:
+    """The codes of rules that are given by their names, present or former, their codes, or what these start with."""
+    from amplint.registry import FORMER_NAMES, all_rules  # noqa: PLC0415 - see above
+
+    named = {name: [code] for name, code in FORMER_NAMES.items()}
+    named |= {rule.name: [code] for code, rule in all_rules().items()}
+    return list(dict.fromkeys(code for word in given for code in named.get(word.lower()) or codes_of(_as_code(word))))
 
 
 def _as_code(given: str) -> str:

@@ -91,29 +91,35 @@ class Watch:
 
     def _again(self, change: Change) -> None:
         """Lint what a change may matter to; tell of what has changed, and of files in which something else is found."""
-        if any(_decides(path) or path == self._named for path in change.changed):
-            try:
-                self._resolver = self._hands.resolver()
-            except SettingsError as error:  # of the file that is named; else it is that of some files
-                print(f"amplint: error: {visible(str(error))}", file=sys.stderr)
-            self._found, self._walk_at = self._walk()
-            files = self._found.files
-        else:
-            files = self._touched(change.changed, {*map(absolute, (*change.gone, *change.new))})
+        files = self._concerned(change)
         before = {name: _essence(self._outcomes[name]) for name in files if name in self._outcomes}
         self._learn(files)
         self._lint(files)
-        told = [
+        news = [
             name
             for name in files
             if absolute(name) in change.changed or before.get(name, (None,)) != _essence(self._outcomes[name])
         ]
-        told = [name for name in told if os.path.exists(name)]  # else the next look finds it gone
-        self._hands.tell(self._linted(told), False)
-        here, total = (self._hands.count(self._linted(each)) for each in (told, self._found.files))
-        fixed = sum(self._outcomes[name].fixed for name in files)
+        news = [name for name in news if os.path.exists(name)]  # else the next look finds it gone
+        self._hands.tell(self._linted(news), False)
+        self._say(self._summary(news, sum(self._outcomes[name].fixed for name in files)))
+
+    def _concerned(self, change: Change) -> list[str]:
+        """The files that a change may matter to: all of them where it is one of settings."""
+        if not any(_decides(path) or path == self._named for path in change.changed):
+            return self._touched(change.changed, {*map(absolute, (*change.gone, *change.new))})
+        try:
+            self._resolver = self._hands.resolver()
+        except SettingsError as error:  # of the file that is named; else it is that of some files
+            print(f"amplint: error: {visible(str(error))}", file=sys.stderr)
+        self._found, self._walk_at = self._walk()
+        return self._found.files
+
+    def _summary(self, news: list[str], fixed: int) -> str:
+        """How many findings there are in files of which something is told, and in all."""
+        here, total = (self._hands.count(self._linted(files)) for files in (news, self._found.files))
         said = f"{f'{fixed} fixed, ' if fixed else ''}{here or 'no'} error{'' if here == 1 else 's'}"
-        self._say(f"{said} ({total} in all {_files(self._found.files)})" if total != here else said)
+        return f"{said} ({total} in all {_files(self._found.files)})" if total != here else said
 
     def _linted(self, names: Sequence[str]) -> Linted:
         return Linted(list(names), [self._outcomes[name] for name in names], [])

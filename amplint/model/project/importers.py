@@ -100,22 +100,31 @@ def _by_name(path: str) -> Iterator[str]:
 
 def importers(path: str) -> Iterator[str]:
     """The files of the same project that import a file, by its own name or through the package that passes it on."""
-    files = python_files(root_of(os.path.dirname(path)))
+    by_name = _by_imported_name(root_of(os.path.dirname(path)))
     seen = {path}
     todo = [path]
     while todo:
         wanted = todo.pop()
         folder, name = os.path.split(wanted)
         stem = os.path.basename(folder) if name == _INIT else name.removesuffix(".py")
-        for each in files if len(files) <= _MOST_FILES else ():
-            if each in seen or not any(module.rpartition(".")[2] == stem for module in _modules(each)):
-                continue
-            if wanted in imports(each):
-                seen.add(each)
-                if os.path.basename(each) == _INIT:
-                    todo.append(each)
+        for other in by_name.get(stem, ()):
+            if other not in seen and wanted in imports(other):
+                seen.add(other)
+                if os.path.basename(other) == _INIT:
+                    todo.append(other)
                 else:
-                    yield each
+                    yield other
+
+
+@remembered
+def _by_imported_name(root: str) -> dict[str, list[str]]:
+    """The files of a project by the last words of the modules that they may import; none where they are too many."""
+    files = python_files(root)
+    found: dict[str, list[str]] = {}
+    for path in files if len(files) <= _MOST_FILES else ():
+        for word in {module.rpartition(".")[2] for module in _modules(path)}:
+            found.setdefault(word, []).append(path)
+    return found
 
 
 @remembered
