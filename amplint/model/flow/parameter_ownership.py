@@ -38,6 +38,7 @@ class Ownership:
         self._roots = {root for roots in self._objects.owns.values() for root in roots}
         self._called: dict[int, list[ir.Value]] = {}  # function -> what its calls call
         self._last: tuple[State, CallContext, set[str]] | None = None
+        self._reached: dict[tuple[object, ...], AbstractValue] = {}
         self._follows = False  # whether variables are followed to what they are assigned
         self.is_single = not several and len(self._objects.constructed) <= 1
 
@@ -96,9 +97,16 @@ class Ownership:
         """The models that some tensors come from, taken together."""
         if not self._roots:
             return None
-        roots: set[str] = set()
-        whole = self._collect_all(values, state, roots)
-        return AbstractValue(ValueKind.MADE, roots=frozenset(roots), whole=whole)
+        # Paths that differ in other things come by the same values again and again.
+        key = (
+            *(value.id for value in values), self._objects.call_context, self._objects.names_known,
+            state.env, state.result, state.optimizers,
+        )  # fmt: skip
+        if key not in self._reached:
+            roots: set[str] = set()
+            whole = self._collect_all(values, state, roots)
+            self._reached[key] = AbstractValue(ValueKind.MADE, roots=frozenset(roots), whole=whole)
+        return self._reached[key]
 
     def _collect(self, value: ir.Value, state: State, roots: set[str]) -> bool:
         """Add the models a value comes from; whether those are all."""
@@ -232,7 +240,7 @@ class Ownership:
     def is_made_by(self, loss: ir.Value, model: str, state: State) -> bool:
         """Whether a loss surely comes from a model and from data alone, so that only that has gradients of it."""
         one = copy(self)
-        one._roots, one._last, one._follows = {model}, None, True
+        one._roots, one._last, one._reached, one._follows = {model}, None, {}, True
         reach = one.reach(loss, state)
         return reach is not None and reach.whole and reach.roots == {state.object_of(model)}
 

@@ -249,6 +249,11 @@ class State(NamedTuple):
         kept = {each for each in self.groups if each[0] != optimizer}
         return self.replace(groups=frozenset(kept | {(optimizer, gradients)}))
 
+    @property
+    def optimizers(self) -> str:
+        """The optimizers whose gradients are told apart, a line each."""
+        return _names_grouped(self.groups)
+
     def met(self, optimizer: str) -> State:
         """The optimizer's gradients told apart from the rest from here on."""
         if any(key == optimizer for key, _ in self.groups):

@@ -43,10 +43,17 @@ class Keys:
         self._kept_objects = Kept(module, self)
         # Items of containers, as a loop's variable asks for them -> what they are.
         self._named_items: dict[str, str] = {}
+        self._renamed = 0  # how often an item came to be another object
 
     def name_item(self, item: str, key: str) -> None:
         """Say what the item of a container is, by the key that it has with a number or literal."""
+        self._renamed += self._named_items.get(item) not in (None, key)
         self._named_items[item] = key
+
+    @property
+    def names_known(self) -> tuple[int, int, int]:
+        """What changes wherever more is learned of what keys stand for."""
+        return len(self._origins), len(self._named_items), self._renamed
 
     @contextmanager
     def within(self, call_context: CallContext) -> Iterator[None]:
