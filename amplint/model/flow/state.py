@@ -308,26 +308,14 @@ class State(NamedTuple):
         """Some variables bound anew, to what isn't known."""
         held, known = _names_held(self.env), _names_known(self.facts)
         calls = _depends_on_calls(self.facts)
-        keys = [key for key in keys if calls or key in held or key in known or self._speaks_of(key)]
+        keys = tuple(key for key in keys if calls or key in held or key in known or self._speaks_of(key))
         if not keys:
             return self
-        env = frozenset(each for each in self.env if not _is_about(*each, keys))
-        facts = self._facts_without(keys)
+        env, facts = _variables_without(self.env, keys), _facts_without(self.facts, keys)
         state = self if env == self.env and facts == self.facts else self.replace(env=env, facts=facts)
         for key in keys:
             state = state._nameless(key)
         return state
-
-    def _facts_without(self, keys: list[str]) -> frozenset[Fact]:
-        """What the path knows of conditions, but for those that some variables have a part in."""
-        # A method may read what is stored in its object.
-        owners = set(filter(None, map(owner_of, keys)))
-        return frozenset(
-            fact
-            for fact in self.facts
-            if not any(reads(fact.condition, key) for key in keys)
-            and not (has_calls(fact.condition) and any(calls_of(fact.condition, owner) for owner in owners))
-        )
 
     def _speaks_of(self, key: str) -> bool:
         return key in _names_grouped(self.groups) or key in _names_scaling(self.scalers)
@@ -520,6 +508,27 @@ def _names_scaling(scalers: frozenset[tuple[str, Machine]]) -> str:
     return "\n".join(each for scaler, machine in scalers for each in (scaler, *dict(machine.per_optimizer)))
 
 
-def _is_about(name: str, held: AbstractValue, keys: list[str]) -> bool:
+@lru_cache(maxsize=_PARTS)
+def _variables_without(
+    env: frozenset[tuple[str, AbstractValue]], keys: tuple[str, ...]
+) -> frozenset[tuple[str, AbstractValue]]:
+    """What variables hold, but for some, and for what has to do with those."""
+    return frozenset(each for each in env if not _is_about(*each, keys))
+
+
+@lru_cache(maxsize=_PARTS)
+def _facts_without(facts: frozenset[Fact], keys: tuple[str, ...]) -> frozenset[Fact]:
+    """What is known of conditions, but for those that some variables have a part in."""
+    # A method may read what is stored in its object.
+    owners = set(filter(None, map(owner_of, keys)))
+    return frozenset(
+        fact
+        for fact in facts
+        if not any(reads(fact.condition, key) for key in keys)
+        and not (has_calls(fact.condition) and any(calls_of(fact.condition, owner) for owner in owners))
+    )
+
+
+def _is_about(name: str, held: AbstractValue, keys: tuple[str, ...]) -> bool:
     """Whether a variable is one of some keys, an attribute of one, or holds something that has to do with one."""
     return any((key in name and (name == key or is_attribute(name, key))) or held.reads(key) for key in keys)
