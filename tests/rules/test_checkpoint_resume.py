@@ -657,3 +657,46 @@ def main(model, loader, path):
 def test_only_a_scaler_of_float16_losses_has_a_state_worth_saving(train: str, wanted: bool) -> None:
     codes = {finding.code for finding in check(TWO_REGIONS.format(train=train), "train.py")}
     assert ("AMP413" in codes) is wanted
+
+
+UNPACKED = """\
+import torch
+
+def epoch(model, loader, optimizer, scaler, number):
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+def main(model, loader, path):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if path:
+        state = torch.load(path)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+    scaler = torch.amp.GradScaler("cuda")
+    for number in range(3):
+        parts = {parts}
+        epoch({given})
+        torch.save({{"model": model.state_dict(), "optimizer": optimizer.state_dict()}}, path)
+"""
+PARTS = "(model, loader, optimizer, scaler)"
+
+
+@pytest.mark.parametrize(
+    ("parts", "given", "wanted"),
+    [
+        ("()", "model, loader, optimizer, scaler, number", True),
+        (PARTS, "*parts, number", True),
+        ("()", f"*{PARTS}, number=number", True),
+        ('{"optimizer": optimizer, "scaler": scaler}', "model, loader, number=number, **parts", True),
+        (f"list({PARTS})", "*parts, number", False),
+        (f"{PARTS}; keep(parts)", "*parts, number", False),
+    ],
+)
+def test_arguments_that_a_call_unpacks(parts: str, given: str, wanted: bool) -> None:
+    codes = {finding.code for finding in check(UNPACKED.format(parts=parts, given=given), "train.py")}
+    assert ("AMP413" in codes) is wanted

@@ -8,6 +8,7 @@ from amplint.model.calls.events import Events
 from amplint.model.calls.external_calls import bases_in_sight, local_callable, local_class, local_function, method
 from amplint.model.calls.relevant_variables import is_asked_attribute
 from amplint.model.names.reaching_definitions import returned
+from amplint.model.names.tables import arguments_of
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.call_context import Callee
@@ -319,13 +320,14 @@ class CallGraph:
     def arguments(self, call: ir.Call, callee: Callee) -> dict[str, ir.Value | None] | None:
         """What each parameter is given, its default where it is given nothing; None where that can't be told."""
         before = callee.made if callee.maker is None else None  # partial's
-        if call.unpacks() or (before is not None and before.unpacks()):
+        given = arguments_of(self._module, call)
+        if given is None or (before is not None and before.unpacks()):
             return None
         params = callee.function.params[1 if callee.bound else 0 :]
-        values = [*(before.positional[1:] if before is not None else ()), *call.positional]
+        values = [*(before.positional[1:] if before is not None else ()), *given[0]]
         if len(values) > sum(param.kind == "positional" for param in params):
             return None  # they go into `*args`
-        keywords = {**(before.keywords if before is not None else {}), **call.keywords}
+        keywords = {**(before.keywords if before is not None else {}), **given[1]}
         return with_defaults(params, given_to(params, values, keywords))
 
 

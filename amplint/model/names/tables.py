@@ -146,3 +146,45 @@ def items_of(module: Module, table: ir.Value) -> list[tuple[ir.Value | None, ir.
     if written is None:
         return None
     return [(ir.Constant(each.id, each.node, each, key), each) for key, each in written.items()]
+
+
+def arguments_of(module: Module, call: ir.Call) -> tuple[list[ir.Value], dict[str, ir.Value]] | None:
+    """The arguments of a call by position and by keyword, what it unpacks included; None where that isn't in sight.
+
+    In sight is what is written out, and a variable that is only ever bound to it: a tuple for `*`, and a dict that
+    nothing is added to for `**`.
+    """
+    positional, keywords = [*call.positional], call.keywords
+    unpacked = False
+    for arg in call.args:
+        if arg.star == "*":
+            unpacked = True
+            items = _unpacked(module, arg.value, ir.Sequence)
+            if items is None:
+                return None
+            positional += [value for _, value in items]
+        elif arg.star == "**":
+            items = _unpacked(module, arg.value, ir.Mapping)
+            named = [(key.value, value) for key, value in items or () if isinstance(key, ir.Constant)]
+            if items is None or len(named) < len(items):
+                return None
+            keywords.update((key, value) for key, value in named if isinstance(key, str))
+        elif unpacked and arg.keyword is None:
+            positional.append(arg.value)
+    return positional, keywords
+
+
+def _unpacked(module: Module, value: ir.Value, kind: type[ir.Value]) -> list[tuple[ir.Value | None, ir.Value]] | None:
+    """What stands in a display, or in a variable that is nothing else; None where that can't be told."""
+    if isinstance(value, ir.Name):
+        bound = module.names.bound_once(value)
+        if (
+            bound is None
+            or is_added_to(module, value)
+            or (isinstance(bound.value, ir.Sequence) and bound.value.kind != "tuple")
+        ):
+            return None
+        value = bound.value
+    if not isinstance(value, kind):
+        return None
+    return items_of(module, value)

@@ -334,7 +334,7 @@ def _given(module: Module, function: ir.Function, call: ir.Call, keys: set[str])
     """The keys for the caller of what a function knows under some keys: of its parameters, of the object it is of."""
     known, found = objects(module), set(keys)
     for param in function.params:
-        value = argument_of(function, call, param.name)
+        value = argument_of(module, function, call, param.name)
         if value is not None and (key := known.key(value)) is not None:
             own = known.variable(function.scope, param.name)
             found |= {key + each.removeprefix(own) for each in keys if _is_of(each, {own})}

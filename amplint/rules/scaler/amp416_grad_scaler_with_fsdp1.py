@@ -128,7 +128,7 @@ def _trains_with(module: Module, usage: ScalerUsage, model: str) -> bool:
         own = next((given[key] for key in sorted(usage.keys) if key in given), None)
         if function is None or own is None or model not in given:
             continue
-        scaler, net = parameter_of(function, call, own), parameter_of(function, call, given[model])
+        scaler, net = parameter_of(module, function, call, own), parameter_of(module, function, call, given[model])
         called = [each.func for each in module.whole.within(function).calls]
         scales = any(
             isinstance(each, ir.Attribute) and each.attr == "scale" and ir.last_name(each.base) == scaler

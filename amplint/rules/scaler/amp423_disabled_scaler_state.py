@@ -232,7 +232,7 @@ def _goes_on_with_the_flag(module: Module, usage: ScalerUsage, load: State, save
     if source is None:
         return False
     for off, on in _in_a_row(module, function, calls, flag):
-        before, after = argument_of(function, off, source), argument_of(function, on, source)
+        before, after = argument_of(module, function, off, source), argument_of(module, function, on, source)
         if _is_nothing(before) and after is not None and not _is_nothing(after):
             if _same_file(module, off, after):
                 return True
@@ -272,7 +272,7 @@ def _in_a_row(
     """The calls with the flag off, each with those behind it, in the same suite, that have it on."""
     for off in calls:
         for on in calls:
-            one, other = argument_of(function, off, flag), argument_of(function, on, flag)
+            one, other = argument_of(module, function, off, flag), argument_of(module, function, on, flag)
             together = ir.statement_of(off).block is ir.statement_of(on).block and off.id < on.id
             if together and is_false(one) and isinstance(other, ir.Constant) and other.value is True:
                 yield off, on

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.external_calls import bases_in_sight, function_named, local_function
 from amplint.model.inference.value_sets import decided
+from amplint.model.names.tables import arguments_of
 from amplint.model.objects.amp_objects import Made, objects
 from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.objects.key_parts import (
@@ -29,7 +30,7 @@ from amplint.model.syntax.scopes import NOTHING, UNKNOWN
 from amplint.model.torch_facts.names import SCALER
 from amplint.model.usage.mentions_of import near_kept
 from amplint.rules.shared.made_before import Order, made_before
-from amplint.rules.shared.scaler_keepers import keepers
+from amplint.rules.shared.scaler_keepers import keepers, reads
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -90,12 +91,28 @@ class ScalerUsage:
             return set()
         if isinstance(up, ir.Call) and up.func is not value:
             return self._given(value, up)
+        if isinstance(up, (ir.Sequence, ir.Mapping)):
+            calls = self._unpacked_in(up)
+            self.unseen = self.unseen or not calls
+            return set().union(*(self._given(value, call) for call in calls))
         if isinstance(up, ir.Assign):
             if value not in up.targets and any(self._known.key(each) not in self.keys for each in up.targets):
                 self.unseen = True
         elif not isinstance(up, (ir.Compare, ir.Bool, ir.Unary, ir.If, ir.While, ir.Assert, ir.Expr, ir.Delete)):
             self.unseen = self.unseen or not (isinstance(up, ir.Conditional) and up.test is value)
         return set()
+
+    def _unpacked_in(self, items: ir.Sequence | ir.Mapping) -> list[ir.Call]:
+        """The calls that unpack a tuple or dict; none where something else may happen to it."""
+        made = items.parent
+        if isinstance(made, ir.Call):
+            return [made] if _is_unpacked(made, items) else []
+        target = made.targets[0] if isinstance(made, ir.Assign) and len(made.targets) == 1 else None
+        if not isinstance(target, ir.Name):
+            return []
+        uses = reads(self._module, target.scope.home(target.name), target.name)
+        calls = [use.parent for use in uses if isinstance(use.parent, ir.Call) and _is_unpacked(use.parent, use)]
+        return calls if len(calls) == len(uses) else []
 
     def _given(self, value: ir.Value, call: ir.Call) -> set[str]:
         names = self._module.names.of(call.func)
@@ -104,7 +121,7 @@ class ScalerUsage:
         function = local_function(self._module, call.func)
         if isinstance(call.func, ir.Attribute) and names <= {UNKNOWN, NOTHING}:
             function = function_named(self._module, call.func.attr)
-        param = parameter_of(function, call, value) if function is not None else None
+        param = parameter_of(self._module, function, call, value) if function is not None else None
         if function is None or param is None:
             self.unseen = True
             return set()
@@ -136,20 +153,26 @@ def scaler_usages(module: Module) -> list[ScalerUsage]:
     ]
 
 
-def parameter_of(function: ir.Function, call: ir.Call, value: ir.Value) -> str | None:
+def _is_unpacked(call: ir.Call, value: ir.Value) -> bool:
+    return any(arg.value is value and arg.star for arg in call.args)
+
+
+def parameter_of(module: Module, function: ir.Function, call: ir.Call, value: ir.Value) -> str | None:
     """The name of the parameter that takes an argument of a call of the function; None where that can't be told."""
-    return next((name for name, each in _given_by(function, call).items() if each is value), None)
+    return next((name for name, each in _given_by(module, function, call).items() if each is value), None)
 
 
-def argument_of(function: ir.Function, call: ir.Call, param: str) -> ir.Value | None:
+def argument_of(module: Module, function: ir.Function, call: ir.Call, param: str) -> ir.Value | None:
     """What a call gives for a parameter of the function, its default where it gives nothing."""
-    return _given_by(function, call).get(param)
+    return _given_by(module, function, call).get(param)
 
 
-def _given_by(function: ir.Function, call: ir.Call) -> dict[str, ir.Value | None]:
+def _given_by(module: Module, function: ir.Function, call: ir.Call) -> dict[str, ir.Value | None]:
     bound = function.cls is not None and isinstance(call.func, ir.Attribute)
     params = function.params[1 if bound else 0 :]
-    return with_defaults(params, given_to(params, call.positional, call.keywords))
+    given = arguments_of(module, call)
+    positional, keywords = given if given is not None else (call.positional, call.keywords)
+    return with_defaults(params, given_to(params, positional, keywords))
 
 
 def is_off(module: Module, enabled: ir.Value) -> bool:
@@ -223,7 +246,7 @@ def linked(module: Module, usage: ScalerUsage, optimizer: str) -> bool:
     owner = root_of(usage.scaler)
     together = is_of_self(owner) and is_attribute(optimizer, owner)
     for call in near_kept(module, usage.keys).calls:
-        given = [known.key(arg.value) for arg in call.args]
+        given = [known.key(value) for value in _values_given(module, call)]
         if isinstance(call.func, ir.Attribute) and call.func.attr in ("step", "unscale_"):
             if known.key(call.func.base) in usage.keys and given:
                 if optimizer in given:
@@ -234,6 +257,12 @@ def linked(module: Module, usage: ScalerUsage, optimizer: str) -> bool:
             if function is not None and not _steps_another(module, usage, function, call, optimizer):
                 return True
     return together
+
+
+def _values_given(module: Module, call: ir.Call) -> list[ir.Value]:
+    """The arguments of a call, what it unpacks one by one where that is in sight."""
+    given = arguments_of(module, call)
+    return [*given[0], *given[1].values()] if given is not None else [arg.value for arg in call.args]
 
 
 def _steps_another(module: Module, usage: ScalerUsage, function: ir.Function, call: ir.Call, optimizer: str) -> bool:
@@ -247,7 +276,8 @@ def _steps_another(module: Module, usage: ScalerUsage, function: ir.Function, ca
         if (stepped := argument(each, f"{SCALER}.step", "optimizer")) is not None
         if known.key(each.func.base) in usage.keys and ir.function_of(each) is function
     }
-    taken = [parameter_of(function, call, arg.value) for arg in call.args if known.key(arg.value) == optimizer]
+    values = (value for value in _values_given(module, call) if known.key(value) == optimizer)
+    taken = [parameter_of(module, function, call, value) for value in values]
     own = {known.variable(function.scope, each) for each in taken if each is not None}
     return bool(own and stepped) and stepped <= params and not stepped & own
 
