@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from amplint.model.calls.external_calls import local_class, local_function, method
 from amplint.model.half.autocast_context import Autocast, is_listed
 from amplint.model.half.eval_values import Values
-from amplint.model.half.layers import is_model, makes_layer, plain_weights
+from amplint.model.half.layers import gives_float32, is_model, makes_layer, plain_weights
 from amplint.model.half.observations import Env, Given, Met, Observations
 from amplint.model.half.op_results import result_of
 from amplint.model.inference.constructions import constructions
@@ -129,7 +129,9 @@ class Calls:
         kind = self._values.kind(func, met.env) if known else UNKNOWN_KIND
         if kind.what == MODULE:
             found = self._layer(kind, met)
-            return self._likely_half(met) if found == UNKNOWN_KIND else found
+            if found == UNKNOWN_KIND and not gives_float32(self._module, func):
+                return self._likely_half(met)
+            return found
         if isinstance(met.node, ir.Call) and met.node.func is func and makes_layer(self._module, met.node):
             return Kind(MODULE, made=(met.node,))
         return self._of_model(func, met)

@@ -62,26 +62,37 @@ def _may_be_half(module: Module, arg: ir.Arg) -> bool:
 def is_model(module: Module, value: ir.Value) -> bool:
     """Whether a value is used or made as a model is, and nothing in the file may turn what it gives into float32."""
     key = objects(module).key(value)
-    if key is not None and key in module.once(_models):
-        return True
+    if key is not None and key in module.once(_asked_models):
+        return not gives_float32(module, value)
     made = constructions(module, value) if isinstance(value, (ir.Name, ir.Attribute)) else ()
     return bool(made) and all(any(map(_BUILDER.match, module.names.of(call.func))) for call in made)
 
 
-def _models(module: Module) -> frozenset[str]:
-    """The keys of what parameters are asked of, or is switched to training or evaluation.
+def gives_float32(module: Module, value: ir.Value) -> bool:
+    """Whether accelerate, Fabric or DeepSpeed may wrap a model, so that what it gives is float32.
 
-    accelerate, Fabric and DeepSpeed wrap a model so that what it gives is float32 (accelerate's
-    `convert_outputs_to_fp32`): those are not among them.
+    accelerate does so by `convert_outputs_to_fp32`.
     """
+    key = objects(module).key(value)
+    return key is not None and key in module.once(_wrapped_models)
+
+
+def _asked_models(module: Module) -> frozenset[str]:
+    """The keys of what parameters are asked of, or is switched to training or evaluation."""
     known = objects(module)
-    asked = {
+    asked = (
         known.key(call.func.base)
         for call in module.whole.called(*_OF_A_MODEL)
         if isinstance(call.func, ir.Attribute) and not call.positional
-    }
-    wrapped = {key for call in module.whole.called(*_WRAPS_OUTPUTS) for key in _taken_and_given(known, call)}
-    return frozenset(key for key in asked - wrapped if key is not None)
+    )
+    return frozenset(key for key in asked if key is not None)
+
+
+def _wrapped_models(module: Module) -> frozenset[str]:
+    """The keys of what is given to, or comes from, a call that wraps models."""
+    known = objects(module)
+    wrapped = (key for call in module.whole.called(*_WRAPS_OUTPUTS) for key in _taken_and_given(known, call))
+    return frozenset(key for key in wrapped if key is not None)
 
 
 def _taken_and_given(known: Objects, call: ir.Call) -> Iterator[str | None]:
