@@ -1,4 +1,4 @@
-"""Ending a region earlier: the tail of a `with` moves out by shifting its lines (AMP301, AMP302).
+"""Where a region ends and begins: the tail of a `with` moves out (AMP301, AMP302), what follows it moves in (AMP303).
 
 Lines are shifted only where they don't start inside a string; comments move with the statements below them. Where the
 moved tail is followed by statements that belong to the region, a second region is opened for them.

@@ -247,3 +247,8 @@ def test_arithmetic(line: str, region: str, count: int) -> None:
 )
 def test_303_a_loss_without_gradients_is_no_misuse(around: str, findings: int) -> None:
     assert len(found("AMP303", behind=f"{around}\n    F.cross_entropy(out, y)")) == findings
+
+
+@pytest.mark.parametrize(("line", "findings"), [("# no mixup here", 1), ('print("one_hot")', 1), ("mixup(x)", 0)])
+def test_303_only_code_speaks_of_targets_that_are_probabilities(line: str, findings: int) -> None:
+    assert len(found("AMP303", behind=f"{line}\nF.cross_entropy(out, y)")) == findings

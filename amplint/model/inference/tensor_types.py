@@ -13,7 +13,7 @@ _TENSORS = (HALF, FLOAT32, FLOAT64, INT, COMPLEX, TENSOR)
 
 
 class Kind(NamedTuple):
-    """What a value is, as far as it is known. Unknown is unknown: no rule says anything of it.
+    """What a value is, as far as it is known.
 
     `what`: a tensor of half precision, of float32, float64, whole numbers or truth values ("int"), complex numbers, or
     of a dtype that isn't known ("tensor"); a Python number; a tuple of `items`; a list all of whose items are

@@ -60,7 +60,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Finding, Severity
 from amplint.model.flow.violations import ViolationKind
 from amplint.registry.rule import Rule
-from amplint.rules.shared.clips import advice, clips_scaled, is_compensated, only_measures
+from amplint.rules.shared.clips import advice, clips_scaled, is_compensated
 from amplint.rules.shared.scaler_order import Misuse, misuses, where
 from amplint.rules.shared.unscale_fix import ClipFix
 
@@ -94,7 +94,7 @@ def check(module: Module) -> Iterator[Finding]:
         reached = each.reached
         if each.violation.kind is ViolationKind.CLIP_OF_SCALED_AGAIN and each.violation.cause in reported:
             continue
-        if each.violation.at in reported or is_compensated(module, reached) or only_measures(reached):
+        if each.violation.at in reported or is_compensated(module, reached):
             continue
         if clips_scaled(module, each):
             reported.add(each.violation.at)

@@ -240,7 +240,8 @@ def load(path, model, optimizer, scheduler, scaler):
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     scheduler.load_state_dict(state["scheduler"])
-    scaler.load_state_dict(state["scaler"])
+    if state["scaler"]:
+        scaler.load_state_dict(state["scaler"])
     return state["epoch"] + 1, state["best"]
 
 
