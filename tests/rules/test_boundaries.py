@@ -77,3 +77,36 @@ def test_a_flag_and_a_period() -> None:
         ("AMP411", "`args.accum > 1`"),
         ("AMP411", "`args.accum > 1` and `args.clip is None`"),
     }
+
+
+BOUNDARY = """\
+import torch
+
+def train(model, optimizer, loader, every, total, ready):
+    scaler = torch.amp.GradScaler("cuda")
+    number = 0
+    for x in loader:
+        number += 1
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(x) / every
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        if {test}:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "codes"),
+    [
+        ("number % every == 0", {"AMP405", "AMP411"}),
+        ("number % every == 0 or number == total", {"AMP405", "AMP411"}),
+        ("number == total or not number % every", {"AMP405", "AMP411"}),
+    ],
+)
+def test_the_last_batch_is_a_boundary_too(test: str, codes: set[str]) -> None:
+    found = {finding.code for finding in check(BOUNDARY.format(test=test), "train.py")}
+    assert found <= codes
+    assert ("AMP405" in found) is ("AMP405" in codes)

@@ -242,7 +242,8 @@ class Conditions:
     def counts(self, test: ir.Value, depth: int = 3) -> bool:
         """Whether a test is about a counter (`(i + 1) % k == 0`), so that it is no flag of AMP's."""
         if isinstance(test, ir.Bool):
-            return self.counts(test.left, depth) and self.counts(test.right, depth)
+            left, right = self.counts(test.left, depth), self.counts(test.right, depth)
+            return (left and right) or self._ends_counting(test.right if left else test.left, test, left or right)
         for value in self._predicates.parts(test):
             if isinstance(value, ir.Binary) and value.op == "Modulo":
                 return True
@@ -253,6 +254,15 @@ class Conditions:
                 if sources and all(self.counts(source, depth - 1) for source in sources):
                     return True
         return False
+
+    def _ends_counting(self, test: ir.Value, whole: ir.Bool, other_counts: bool) -> bool:
+        """Whether a part of a test compares the counter of the other part: `i % k == 0 or i == last`."""
+        if not other_counts or not isinstance(test, ir.Compare):
+            return False
+        other = whole.left if test is whole.right else whole.right
+        modulo = (each for each in self._predicates.parts(other) if isinstance(each, ir.Binary) and each.op == "Modulo")
+        counters = set[str]().union(*(map(_names, modulo)))
+        return bool(counters & set(_names(test)))
 
     def may_ask_for_amp(self, test: ir.Value) -> bool:
         """Whether a test may be about AMP's own flag, going by its names: not one about clipping or counting."""
