@@ -16,14 +16,13 @@ import pytest
 
 from amplint import check, fix
 from amplint.config import schema
-from amplint.config.defaults import DEFAULT_EXCLUDE, DEVICES
+from amplint.config.defaults import DEFAULT_EXCLUDE
 from amplint.config.keys import KEYS
 from amplint.config.selection import SettingsError, enabled_codes
 from amplint.config.settings import Overrides, Resolver, Settings
 from amplint.config.toml_lines import parse_toml
 from amplint.engine.file import check_bytes, fix_bytes
 from amplint.registry import all_rules
-from amplint.rules.arguments import amp204_invalid_device_type
 from tests.conftest import LEGACY, MODERN, UNSAFE, Ran, processor_time
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -413,9 +412,6 @@ class TestDevice:
         assert "(xpu, simulated)" in out
         assert "(cuda, simulated)" in amplint("verify", "--isolated", "a.py").out
         assert "(cpu)" in amplint("verify", "--device=cpu", "a.py").out
-
-    def test_autocast_knows_the_same(self) -> None:
-        assert {*DEVICES} == {*amp204_invalid_device_type._KNOWN}
 
 
 class TestSrc:

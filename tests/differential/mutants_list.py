@@ -19,14 +19,14 @@ FAULTS = (
     Fault("a loop's body is run once", "flow/eval_loops.py", "MAX_ROUNDS = 6", "MAX_ROUNDS = 1"),
     Fault(
         "what continues comes to no next iteration",
-        "flow/eval_statements.py",
+        "syntax/interpreter.py",
         "else Paths(continues=states)",
         "else Paths()",
     ),
     Fault(
         "what breaks out of a loop is lost",
-        "flow/eval_loops.py",
-        "paths.normal += inner.breaks\n        paths.exits += inner.exits",
+        "syntax/interpreter.py",
+        "paths.normal += inner.breaks\n                paths.exits += inner.exits",
         "paths.exits += inner.exits",
     ),
     Fault(
@@ -44,19 +44,19 @@ FAULTS = (
     Fault(
         "a loop over optimizers makes one turn",
         "flow/eval_loops.py",
-        "for names in rounds:",
-        "for names in rounds[:1]:",
+        "self._todo = iter(rounds)",
+        "self._todo = iter(rounds[:1])",
     ),
     Fault(
         "a region is not left where its with ends",
         "flow/eval_statements.py",
-        "left[:] = [state.replace(regions=state.regions[:depth]) for state in left]",
-        "left[:] = list(left)",
+        "return state.replace(regions=state.regions[:depth])",
+        "return state",
     ),
     Fault(
         "the last suite of a try is not run",
-        "flow/eval_statements.py",
-        "inner = self.block(statement.final, joined(left)) if left else Paths()",
+        "syntax/interpreter.py",
+        "inner = self.block(final, self.joined(left))",
         "inner = Paths(normal=left)",
     ),
     # --- expressions: calls, and how tests come out ---
@@ -251,8 +251,8 @@ FAULTS = (
     Fault(
         "arguments by name are overlooked",
         "syntax/arguments.py",
-        "for arg in args if arg.keyword is not None and arg.keyword in found",
-        "for arg in args if arg.keyword is None",
+        "for param in named if param.name in keywords",
+        "for param in named if not param.name",
     ),
     Fault(
         "an object that is called runs nothing",
