@@ -15,7 +15,8 @@ from tests.suppression.test_suppressions import EVERYTHING
 from tests.test_fixtures import VARIANTS
 
 # Those for which there is a fix; what is fixed of other rules in the rest is fixed in fixtures of theirs.
-FIXTURES = [each.bad for each in VARIANTS if each.bad.suffix and each.marker["fix"] != "hand"]
+# Every second one: what a fix makes of all of them, comments included, the snapshots hold.
+FIXTURES = [each.bad for each in VARIANTS if each.bad.suffix and each.marker["fix"] != "hand"][::2]
 
 TWICE = """\
 def f(scaler, optimizer, loss, flag):
