@@ -113,6 +113,7 @@ def make_settings(
     device: str | None = None,
     src: Iterable[str] | None = None,
     docs: bool | None = None,
+    suspicions: bool | None = None,
 ) -> Settings:
     """Settings by the keys of a configuration file, with the same meaning; no file is read. None: not said.
 
@@ -144,6 +145,7 @@ def settings_for(
     device: str | None = None,
     src: Iterable[str] | None = None,
     docs: bool | None = None,
+    suspicions: bool | None = None,
 ) -> Settings:
     """The settings of a file, which need not exist, from the nearest configuration file, as the command has them.
 

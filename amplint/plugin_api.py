@@ -2,7 +2,7 @@
 
 A rule of one's own imports these names from here, and nothing else of amplint but `amplint.testing` for its tests:
 
-- `Rule`, with its `check` and `finding`; `Finding`, `Fix`, `Edit`, `Severity` and `Applicability`;
+- `Rule`, with its `check` and `finding`; `Finding`, `Fix`, `Edit`, `Severity`, `Confidence` and `Applicability`;
 - `Module`, what a file means: `source`, `target`; `calls_of(*names)`, `references(*names)`; `whole` and `own`, with the
   `calls`, `statements`, `values` and `functions` of `near(*words)`; `names.of(value)`, the qualified names that a value
   can stand for; `is_own(node)`; `span(node)`, `text(node)`, `on_one_line(node)`, `line(node)`, `row(node)`, and
@@ -17,7 +17,7 @@ A rule of one's own imports these names from here, and nothing else of amplint b
 
 from __future__ import annotations
 
-from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import (
     add_first_argument,
     add_last_argument,
@@ -36,6 +36,7 @@ from amplint.registry.rule import Rule
 
 __all__ = [
     "Applicability",
+    "Confidence",
     "Edit",
     "Event",
     "Finding",

@@ -19,7 +19,8 @@ those whose findings are reported in place of the rule's own. `shows` names the 
 verify --run` finds the bad half wrong and the fixed half right: exception, warning, gradient, update, learning,
 autocast-state, dtype, skips or scale; or `none`, if it is not executed, for a reason that the section "Proof" of the
 rule's documentation gives with the words `shows=none`. `device=cuda` asks for CUDA, simulated where it is missing, and
-`device=cpu` for the CPU whatever `--device` says.
+`device=cpu` for the CPU whatever `--device` says. `confidence=likely` and `confidence=suspicion` say how sure the
+rule's findings are; without it they are certain or likely. Where they are suspicions, these are asked for.
 
 With pytest all of it is tested by a class:
 
@@ -46,6 +47,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from amplint.base.findings import Confidence
 from amplint.base.paths import look_again
 from amplint.config.settings import Settings
 from amplint.config.toml_lines import parse_toml
@@ -87,6 +89,12 @@ class Variant(NamedTuple):
         assert found is not None
         return dict(each.split("=") for each in found[1].split())
 
+    @property
+    def settings(self) -> Settings:
+        """The settings with which it is linted."""
+        asked = self.marker.get("confidence") == Confidence.SUSPICION.value
+        return settings_for(self.code, self.bad)._replace(suspicions=asked)
+
     def files(self) -> list[tuple[Path, Path]]:
         """Its files, before and after."""
         if not self.bad.is_dir():
@@ -100,11 +108,16 @@ class Variant(NamedTuple):
             AssertionError: it doesn't.
         """
         marker = self.marker
-        unknown = marker.keys() - {"fix", "shows", "device"}
+        unknown = marker.keys() - {"fix", "shows", "device", "confidence"}
         _require(not unknown, f"{self.bad}: the marker's {', '.join(sorted(unknown))} is unknown")
-        for key, values in (("fix", ("safe", "unsafe", "hand")), ("shows", SHOWS), ("device", (CPU, *DEVICES))):
+        for key, values in (
+            ("fix", ("safe", "unsafe", "hand")),
+            ("shows", SHOWS),
+            ("device", (CPU, *DEVICES)),
+            ("confidence", [each.value for each in Confidence]),
+        ):
             value = marker.get(key)
-            if value is None and key == "device":
+            if value is None and key in ("device", "confidence"):
                 continue
             _require(value in values, f"{self.bad}: {key}={value} is none of {', '.join(sorted(values))}")
         if marker["shows"] == "none":
@@ -118,9 +131,17 @@ class Variant(NamedTuple):
             AssertionError: it isn't.
         """
         expected = sum((expected_in(path) for path, _ in self.files()), _Found())
-        found = sum((_found_in_bad(path, self.code) for path, _ in self.files()), _Found())
+        found = sum((_found_in_bad(path, self.settings) for path, _ in self.files()), _Found())
         _same(found, expected)
         _require(any(code == self.code for *_, code in expected), f"{self.bad}: no line expects {self.code}")
+        if (said := self.marker.get("confidence")) is not None:
+            sure = {
+                each.confidence.value
+                for path, _ in self.files()
+                for each in _made(path, self.settings).before.findings
+                if each.code == self.code
+            }
+            _require(sure == {said}, f"{self.bad}: confidence={said}, and it is {', '.join(sorted(sure))}")
 
     def check_fixed(self) -> None:
         """The fixed half is what the fixer makes of the bad one, is clean of the rule, and has nothing left to fix.
@@ -130,7 +151,7 @@ class Variant(NamedTuple):
         """
         kind = self.marker["fix"]
         safe: list[bool] = []  # whether the safe fixes are enough, by file
-        settings = settings_for(self.code, self.bad)
+        settings = self.settings
         for bad, fixed in self.files():
             before, after = plain(bad.read_text("utf-8")).encode(), fixed.read_text("utf-8").encode()
             again = fixed_bytes(after, str(fixed), settings, True)
@@ -369,12 +390,16 @@ def _found(path: Path, code: str) -> _Found:
     return _counted(check_bytes(path.read_bytes(), str(path), settings_for(code, path)))
 
 
-def _found_in_bad(path: Path, code: str) -> _Found:
+def _made(path: Path, settings: Settings) -> FixResult:
+    """What is found in a bad half, and what the safe fixes make of it."""
+    return fixed_bytes(plain(path.read_text("utf-8")).encode(), str(path), settings, False)
+
+
+def _found_in_bad(path: Path, settings: Settings) -> _Found:
     """What is found in a bad half, by its own lines: the marker is one of them, and is not linted."""
-    text = path.read_text("utf-8")
-    made = fixed_bytes(plain(text).encode(), str(path), settings_for(code, path), False)
-    marked = int(_MARKER.match(text) is not None)
-    return Counter({(name, row + marked, each): n for (name, row, each), n in _counted(made.before).items()})
+    marked = int(_MARKER.match(path.read_text("utf-8")) is not None)
+    found = _counted(_made(path, settings).before)
+    return Counter({(name, row + marked, each): n for (name, row, each), n in found.items()})
 
 
 def _counted(result: Result) -> _Found:

@@ -18,9 +18,9 @@ from syrupy.extensions.amber import AmberSnapshotExtension
 from syrupy.location import PyTestLocation
 from syrupy.types import SnapshotIndex
 
-from amplint.base.findings import Finding
+from amplint.base.findings import Confidence, Finding
 from amplint.config.settings import Settings
-from amplint.testing import Variant, fixed_bytes, plain, settings_for
+from amplint.testing import Variant, fixed_bytes, plain
 
 _RULE = re.compile(r"\[([A-Z]{3}\d{3})-")
 
@@ -43,7 +43,7 @@ class FileOfTheRule(AmberSnapshotExtension):
 
 def rendered_variant(variant: Variant) -> str:
     """What is said of the bad half of a fixture, file by file, and what the safe and the unsafe fixes make of it."""
-    settings = settings_for(variant.code, variant.bad)
+    settings = variant.settings
     return "".join(
         f"== {variant.name}/{path.relative_to(variant.bad.parent).as_posix()}\n" + rendered_file(path, settings)
         for path, _ in variant.files()
@@ -64,11 +64,15 @@ def rendered_findings(text: str, findings: Iterable[Finding]) -> str:
     return "".join(_rendered(text, each) for each in findings)
 
 
+def _sure(finding: Finding) -> str:
+    return "" if finding.confidence is Confidence.CERTAIN else f" {finding.confidence.value}"
+
+
 def _rendered(text: str, finding: Finding) -> str:
     start, end = finding.location, finding.end_location
     place = f"{start.row}:{start.column}-{end.row}:{end.column}"
     lines = [
-        f"{place} {finding.code} {finding.name} {finding.severity.value}",
+        f"{place} {finding.code} {finding.name} {finding.severity.value}{_sure(finding)}",
         f"    at {text[finding.start : finding.end]!r}",
         f"    {finding.message}",
     ]

@@ -18,6 +18,18 @@ class Severity(str, Enum):
     NOTE = "note"
 
 
+class Confidence(str, Enum):
+    """How sure a finding is.
+
+    `CERTAIN`: a run shows it on each path that gets there. `LIKELY`: it holds in the evident case, and something out of
+    sight could excuse it. `SUSPICION`: a pattern, for who has a model that doesn't learn; shown only where asked for.
+    """
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    SUSPICION = "suspicion"
+
+
 class Applicability(str, Enum):
     """How far a fix can be trusted: applied by `--fix`, by `--unsafe-fixes` too, or only shown."""
 
@@ -77,6 +89,17 @@ class Finding(NamedTuple):
     location: Location = _NOWHERE
     end_location: Location = _NOWHERE
     cause: str = ""
+    confidence: Confidence = Confidence.CERTAIN
+
+    @property
+    def is_suspicion(self) -> bool:
+        """Whether it is shown only to who asks for suspicions, and never counts for the exit code."""
+        return self.confidence is Confidence.SUSPICION
+
+    @property
+    def said(self) -> str:
+        """The message, with how sure it is in front where that is less than certain."""
+        return self.message if self.confidence is Confidence.CERTAIN else f"{self.confidence.value}: {self.message}"
 
     def is_fixable(self, *, unsafe: bool) -> bool:
         """Whether `--fix` makes the fix, or with `unsafe` `--unsafe-fixes` would."""

@@ -99,6 +99,11 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
         "--unsafe-fixes", action=argparse.BooleanOptionalAction, help="take in fixes that may change behaviour"
     )
     settings.add_argument(
+        "--suspicions",
+        action=argparse.BooleanOptionalAction,
+        help="show what is only a pattern, too",
+    )
+    settings.add_argument(
         "--target-torch", metavar="VERSION", help="lowest release of torch to support: 2.4, or '>=2.0,<2.4'"
     )
     if device:
@@ -129,7 +134,7 @@ def overrides(options: argparse.Namespace, **more: Any) -> Overrides:
         said["per-file-ignores"] = _ignored(_listed(options.per_file_ignores))
     if options.target_torch is not None:
         said["target-torch"] = _target(options.target_torch)
-    for key in ("unsafe-fixes", "force-exclude", "device"):
+    for key in ("unsafe-fixes", "suspicions", "force-exclude", "device"):
         given = getattr(options, key.replace("-", "_"), None)
         if given is not None and key not in said:
             said[key] = given

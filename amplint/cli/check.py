@@ -305,7 +305,10 @@ def _fails(outcomes: Sequence[Outcome], options: argparse.Namespace) -> bool:
         return False
     if options.exit_non_zero_on_fix and any(outcome.fixed for outcome in outcomes):
         return True
-    return any(outcome.output if options.mode is Mode.DIFF else outcome.result for outcome in outcomes)
+    if options.mode is Mode.DIFF:
+        return any(outcome.output for outcome in outcomes)
+    left = (finding for outcome in outcomes if outcome.result for finding in outcome.result.findings)
+    return not all(finding.is_suspicion for finding in left)
 
 
 def _tell(report: Report, to: TextIO, options: argparse.Namespace) -> bool:

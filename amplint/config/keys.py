@@ -174,6 +174,7 @@ KEYS = {
         Key("fixable", _RULES, "Only findings of these rules are fixed.", ["ALL"]),
         Key("unfixable", _RULES, "Findings of these rules are reported, and not fixed.", []),
         Key("unsafe-fixes", _BOOLEAN, "Whether fixes are made that may change what a program does.", False),
+        Key("suspicions", _BOOLEAN, "Whether suspicions are shown too. They never count for the exit code.", False),
         Key("docs", _BOOLEAN, "Whether code in documents and docstrings is linted too.", False),
         Key("exclude", _PATTERNS, "What is left out where a directory is walked.", list(DEFAULT_EXCLUDE)),
         Key("extend-exclude", _PATTERNS, "What is left out as well.", []),

@@ -40,6 +40,7 @@ class Settings(NamedTuple):
     src: tuple[str, ...] | None = None  # absolute; None: the default, in the file's project
     output_format: str = "full"
     docs: bool = False
+    suspicions: bool = False
     start: Start = Start()
 
     def project(self, filename: str) -> Project:
@@ -260,6 +261,7 @@ class Resolver:
             src=None if src in (None, [*DEFAULT_SRC]) else tuple(absolute(os.path.join(folder, each)) for each in src),
             output_format=value("output-format") or "full",
             docs=bool(value("docs")),
+            suspicions=bool(value("suspicions")),
             start=self.overrides.start,
         )
         return _Known(settings, tuple(ignores_of(config, self.overrides)))

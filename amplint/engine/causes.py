@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Confidence, Finding, Severity
 from amplint.sources.source import lines
 
 if TYPE_CHECKING:
     from amplint.sources.source import Source
 
 _GRAVE = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
+_SURE = (Confidence.CERTAIN, Confidence.LIKELY, Confidence.SUSPICION)
 
 
 def one_per_cause(source: Source, findings: Iterable[Finding]) -> list[Finding]:
@@ -29,8 +30,9 @@ def one_per_cause(source: Source, findings: Iterable[Finding]) -> list[Finding]:
     ]
 
 
-def _order(finding: Finding) -> tuple[int, int]:
-    return _GRAVE.index(finding.severity), finding.start
+def _order(finding: Finding) -> tuple[bool, int, int, int]:
+    grave, sure = _GRAVE.index(finding.severity), _SURE.index(finding.confidence)
+    return finding.is_suspicion, grave, sure, finding.start
 
 
 def _with_others(source: Source, finding: Finding, group: list[Finding]) -> Finding:

@@ -153,6 +153,8 @@ def _check_program(source: Source, settings: Settings, inside: Iterable[Finding]
 
 def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> Result:
     chosen = [each for each in findings if each.code in settings.codes or each.code == INTERNAL_ERROR]
+    if not settings.suspicions:
+        chosen = [each for each in chosen if not each.is_suspicion]
     if settings.unfixable:
         chosen = _left(chosen, settings.unfixable)
     chosen.sort(key=lambda each: (each.start, each.end, each.code))

@@ -33,6 +33,7 @@ class Plugin:
     version = __version__
     _config: str | None = None
     _named: tuple[str, ...] = ()  # rules that are off by default
+    _suspicions = False
     _folders: tuple[str, ...] = ()  # that flake8 was given
 
     # flake8 passes what the parameters' names ask for; `tree` is what makes this a plugin for whole files.
@@ -54,11 +55,19 @@ class Plugin:
             normalize_paths=True,
             help="the configuration file of amplint, in the place of the nearest one of each file",
         )
+        manager.add_option(
+            "--amplint-suspicions",
+            action="store_true",
+            default=False,
+            parse_from_config=True,
+            help="show what is only a pattern, too",
+        )
 
     @classmethod
     def parse_options(cls, options: Any) -> None:
         """Take flake8's options, in each of its processes."""
         cls._config = options.amplint_config
+        cls._suspicions = options.amplint_suspicions
         # The three letters alone stand for the plugin. flake8's default ignores wouldn't do for what is off by default:
         # any `ignore` or `select` of the user's voids them.
         named = tuple(each for each in (*(options.select or ()), *(options.extend_select or ())) if len(each) > 3)
@@ -71,7 +80,7 @@ class Plugin:
         for message in known().errors:
             yield 1, 0, f"AMP000 {message}", type(self)
         try:
-            resolver = _resolver(self._config, self._named, self._folders)
+            resolver = _resolver(self._config, self._named, self._folders, self._suspicions)
             if resolver.refuses(absolute(self.filename)):
                 return
             settings = resolver.for_file(self.filename)
@@ -97,7 +106,7 @@ class Plugin:
             # flake8 has E999 and E902 for what AMP001 says.
             if source is not None and finding.code != "AMP001":
                 row, column = source.location(finding.start)
-                yield row, column - 1, f"{finding.code} {finding.message}", type(self)
+                yield row, column - 1, f"{finding.code} {finding.said}", type(self)
 
 
 @cache
@@ -108,5 +117,6 @@ def _freeze() -> None:
 
 
 @lru_cache(maxsize=1)
-def _resolver(config: str | None, named: tuple[str, ...], folders: tuple[str, ...]) -> Resolver:
-    return Resolver(Overrides(config=config, base=Selection(extend_select=named), folders=folders))
+def _resolver(config: str | None, named: tuple[str, ...], folders: tuple[str, ...], suspicions: bool) -> Resolver:
+    said = {"suspicions": True} if suspicions else {}
+    return Resolver(Overrides(said, config=config, base=Selection(extend_select=named), folders=folders))

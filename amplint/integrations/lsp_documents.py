@@ -76,11 +76,12 @@ class Document:
             tags.append(types.DiagnosticTag.Deprecated)
         return types.Diagnostic(
             self.range(finding.start, finding.end),
-            f"{finding.message}\n{advice}" if advice else finding.message,
-            severity=_SEVERITY[finding.severity],
+            f"{finding.said}\n{advice}" if advice else finding.said,
+            severity=types.DiagnosticSeverity.Hint if finding.is_suspicion else _SEVERITY[finding.severity],
             code=finding.code,
             source="amplint",
             tags=tags or None,
+            data={"confidence": finding.confidence.value},
         )
 
     def touching(self, span: types.Range) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from amplint.base.findings import Finding, Fix, Severity
+    from amplint.base.findings import Confidence, Finding, Fix, Severity
     from amplint.model import Module
 
     Check = Callable[[Module], Iterable[Finding]]
@@ -202,20 +202,29 @@ class Rule:
         withheld: str | None = None,
         severity: Severity | None = None,
         cause: str = "",
+        confidence: Confidence | None = None,
     ) -> Finding:
         """A finding of this rule at `span` (character offsets in the file's text).
 
-        What is said is one line, though code that it quotes may have several. Of findings with the same `cause`, of
-        whichever rules, one is reported.
+        The message becomes one line, though code that it quotes may have several. Of findings with the same `cause`,
+        of whichever rules, one is reported. A finding that is not certain is at most a warning, and the fix of a
+        suspicion is only shown.
         """
-        from amplint.base.findings import Finding  # noqa: PLC0415 - where nothing is found it isn't needed
+        from amplint.base.findings import Applicability, Confidence, Finding, Severity  # noqa: PLC0415 - rarely needed
 
+        confidence = confidence or Confidence.CERTAIN
         said = _one_line(message)
         if fix is not None:
             fix = fix._replace(message=_one_line(fix.message))
+            if confidence is Confidence.SUSPICION:
+                fix = fix._replace(applicability=Applicability.DISPLAY)
         withheld = withheld and _one_line(withheld)
         grave = severity or self.severity
-        return Finding(span[0], span[1], self.code, self.name, grave, said, fix, withheld, cause=cause)
+        if confidence is not Confidence.CERTAIN and grave is Severity.ERROR:
+            grave = Severity.WARNING
+        return Finding(
+            span[0], span[1], self.code, self.name, grave, said, fix, withheld, cause=cause, confidence=confidence
+        )
 
 
 def header_of(text: str) -> str:

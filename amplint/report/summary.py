@@ -16,13 +16,15 @@ def summary(report: Report) -> str:
 
 
 def _found(report: Report) -> str:
-    left = len(report.findings)
+    suspicions = sum(finding.is_suspicion for finding in report.findings)
+    left = len(report.findings) - suspicions
+    more = f" and {_count(suspicions, 'suspicion')}" if suspicions else ""
     if report.comments:
         text = silenced(report) + (f"Found {_count(left, 'error')}.\n" if left else "")
     elif report.fixed:
-        text = f"Found {_count(report.fixed + left, 'error')} ({report.fixed} fixed, {left} remaining).\n"
-    elif left:
-        text = f"Found {_count(left, 'error')}.\n"
+        text = f"Found {_count(report.fixed + left, 'error')}{more} ({report.fixed} fixed, {left} remaining).\n"
+    elif left or more:
+        text = f"Found {_count(left, 'error')}{more}.\n"
     else:
         return "" if report.errors or (report.held and report.held.written) else "All checks passed!\n"
     return text + _what_next(report)

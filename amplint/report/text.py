@@ -18,10 +18,10 @@ def shown_name(place: Place) -> str:
 
 
 def header(place: Place, colour: bool) -> str:
-    """`AMP401 [*] message`, the star where `--fix` with the flags given would fix it."""
+    """`AMP401 [*] message`, the star where `--fix` with the flags given would fix it; likely and suspicion are said."""
     finding = place.finding
     mark = f"[{paint('*', CYAN, colour)}] " if place.fixable else ""
-    return f"{paint(finding.code, SEVERITY_COLOUR[finding.severity], colour)} {mark}{visible(finding.message)}"
+    return f"{paint(finding.code, SEVERITY_COLOUR[finding.severity], colour)} {mark}{visible(finding.said)}"
 
 
 def advice(place: Place) -> Iterator[tuple[str, str]]:

@@ -161,7 +161,7 @@ def shape(value: object) -> object:
 
 def without_version(rows: list[dict[str, object]]) -> list[dict[str, object]]:
     """JSON without what ruff's doesn't have."""
-    return [{key: value for key, value in each.items() if key != "schema_version"} for each in rows]
+    return [{key: value for key, value in each.items() if key not in ("schema_version", "confidence")} for each in rows]
 
 
 def test_json_has_all_that_ruff_prints(project: Write, amplint: Run) -> None:
@@ -210,6 +210,7 @@ def test_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert other == {
         "cell": None,
         "code": "AMP401",
+        "confidence": "certain",
         "end_location": {"column": 7, "row": 2},
         "filename": f"{tmp_path}/dir/x.py",
         "fix": {

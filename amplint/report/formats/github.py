@@ -25,7 +25,7 @@ def render(report: Report, _colour: bool = False) -> str:
             "endColumn": end_column,
         }
         listed = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items())
-        shown = f"{place.filename}:{place.where}: {finding.code} {finding.message}"
+        shown = f"{place.filename}:{place.where}: {finding.code} {finding.said}"
         shown += "".join(f"\n  {label}: {text}" for label, text in advice(place))
         text += f"::{_LEVEL[finding.severity]} {listed}::{_data(shown)}\n"
     return text

@@ -16,7 +16,7 @@ def render(report: Report, _colour: bool = False) -> str:
     issues = [
         {
             "check_name": place.finding.code,
-            "description": f"{place.finding.code}: {place.finding.message}",
+            "description": f"{place.finding.code}: {place.finding.said}",
             "severity": _SEVERITY[place.finding.severity],
             "fingerprint": fingerprint,
             "location": {"path": path, "positions": _positions(*place.in_file)},

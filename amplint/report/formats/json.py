@@ -25,6 +25,7 @@ def as_dict(place: Place) -> dict[str, Any]:
     return {
         "cell": place.cell,
         "code": finding.code,
+        "confidence": finding.confidence.value,
         "end_location": _location(place.end),
         "filename": file_path(place.filename),
         "fix": fix

@@ -42,13 +42,13 @@ def _file(filename: str, places: list[Place]) -> list[str]:
 
 def _finding(place: Place, name: str) -> Iterator[str]:
     ((row, column), _), finding = place.in_file, place.finding
-    text = f"{place.in_cell.replace(':', ', ')}line {place.start[0]}, col {place.start[1]}, {finding.message}"
+    text = f"{place.in_cell.replace(':', ', ')}line {place.start[0]}, col {place.start[1]}, {finding.said}"
     yield from _case(
         # Of tests with one name some readers keep only the first.
         f"amplint.{finding.code}:{row}:{column}",
         name,
         f'<properties><property name="severity" value="{finding.severity.value}"/></properties>',
-        f"<failure message={_quoted(finding.message)}>{escape(visible(text))}</failure>",
+        f"<failure message={_quoted(finding.said)}>{escape(visible(text))}</failure>",
         more=f' file={_quoted(relative(place.filename))} line="{row}" column="{column}"',
     )
 

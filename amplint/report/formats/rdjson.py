@@ -28,7 +28,7 @@ def render(report: Report, _colour: bool = False) -> str:
 def _diagnostic(place: Place) -> dict[str, Any]:
     finding = place.finding
     found = {
-        "message": finding.message,
+        "message": finding.said,
         "location": {"path": file_path(place.filename), "range": _range(place, finding.start, finding.end)},
         "severity": _SEVERITY[finding.severity],
         "code": {"value": finding.code},

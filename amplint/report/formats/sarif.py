@@ -82,9 +82,10 @@ def _result(place: Place, fingerprint: str, codes: Sequence[str]) -> dict[str, A
         "ruleId": finding.code,
         "ruleIndex": codes.index(finding.code),
         "level": finding.severity.value,
-        "message": {"text": finding.message},
+        "message": {"text": finding.said},
         "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": _region(*place.in_file)}}],
         "partialFingerprints": {"amplint/v1": fingerprint},
+        "properties": {"confidence": finding.confidence.value},
     }
     return {**found, "fixes": [_fix(place, artifact)]} if place.suggested else found
 
