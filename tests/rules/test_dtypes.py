@@ -115,14 +115,29 @@ def test_float16_without_a_scaler(region: str, after: str, wanted: bool) -> None
             "class Data:\n    def __init__(self):\n        self.scaler = pre.MinMaxScaler()",
             True,
         ),
-        ("from mine import Scaler\nscaler = Scaler()", False),
-        ("from sklearn.preprocessing import StandardScaler\nfrom mine import loss_scaler", False),
-        ("import deepspeed", False),
+        ("from mine import Scaler\nscaler = Scaler()", True),
+        ("from sklearn.preprocessing import StandardScaler\nfrom mine import loss_scaler", True),
+        ("import deepspeed", True),
+        ("def other(scaler, loss):\n    scaler.scale(loss).backward()", True),
+        ("def run(model, loader, loss_scale):\n    train(model, loader, loss_scale)", False),
     ],
 )
 def test_only_code_that_may_scale_a_loss_silences_float16_without_a_scaler(words: str, wanted: bool) -> None:
     text = step("pass", "autocast()", PLAIN).replace(", GradScaler", "")
     assert ("AMP207" in found(f"{words}\n{text}")) is wanted
+
+
+@pytest.mark.parametrize(
+    ("used", "wanted"),
+    [
+        ("loss = mine.loss_scaler(loss)", False),
+        ("mine.accelerator.log(loss)", False),
+        ("mine.log(loss)", True),
+    ],
+)
+def test_what_the_function_of_a_backward_calls_may_scale_its_loss(used: str, wanted: bool) -> None:
+    text = step("import mine", "autocast()", f"{used}\n        {PLAIN}").replace(", GradScaler", "")
+    assert ("AMP207" in found(text)) is wanted
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 ## What it does
 Finds a plain `loss.backward()`, with a plain `optimizer.step()` behind it, whose loss comes out of a float16 region:
-by its dtype, or by the default of cuda, xpu and mps. The whole step has to be in sight, and no scaler anywhere in the
-file. It is a warning where nothing is trained: where all data is random and nothing is saved, as in a benchmark.
+by its dtype, or by the default of cuda, xpu and mps. The whole step has to be in sight, and no scaler in the function
+of the backward, in those that lead to it, or in those that it calls. It is a warning where nothing is trained: where
+all data is random and nothing is saved, as in a benchmark.
 
-It is silent for bfloat16, for dtypes that come from elsewhere, for regions that run frozen models only, where the file
-multiplies the loss itself (loss scales, `scale_loss`, gradients that are divided), and in files that use Accelerate,
-Lightning, DeepSpeed, apex and others that scale on their own.
+It is silent for bfloat16, for dtypes that come from elsewhere, for regions that run frozen models only, where one of
+these functions multiplies the loss itself (loss scales, `scale_loss`, gradients that are divided), and where one uses
+Accelerate, Lightning, DeepSpeed, apex or others that scale on their own.
 
 ## Why is this bad?
 float16 has no numbers below 6e-8, and gradients are often smaller. They become zero: of a loss of order 1e-4 3.7 % of
@@ -52,6 +53,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.call_sites import callers
 from amplint.model.inference.formulas import TRUE, World, both, possible
 from amplint.model.inference.value_sets import decided
 from amplint.model.objects.terms import Term
@@ -77,6 +80,7 @@ rule = Rule(
     about_absence=True,
 )
 
+_MANY = 16  # functions that lead to a backward
 # What scales a loss, or may, in small letters; and what each such text has: to look for these first is much quicker.
 _SCALED_BY = (
     "scal", "accelerat", "fabric", "lightning", "deepspeed", "apex", ".grad", "_foreach_", "manual_backward",
@@ -93,19 +97,40 @@ _SCALES = re.compile(
 def check(module: Module) -> Iterator[Finding]:
     """Each plain backward out of a float16 region that a plain step follows."""
     plain = [each for each in trained(module) if each.event.kind == "backward" and not each.scaled and not each.unseen]
-    for each in plain if plain and not _may_scale(module) else ():
+    for each in plain:
+        if _may_scale(module, each.event.call):
+            continue
         finding = next(filter(None, (_judge(module, each, entered) for entered in each.entered)), None)
         if finding is not None:
             yield finding
 
 
-def _may_scale(module: Module) -> bool:
-    """Whether something in the code may scale a loss. The scalers of sklearn scale data."""
-    code = code_of(module.source.text).lower()
+def _may_scale(module: Module, backward: ir.Node) -> bool:
+    """Whether something in the code that runs with a backward may scale its loss. The scalers of sklearn scale data."""
+    code = "\n".join(code_of(text) for text in _running_with(module, backward)).lower()
     if not has(code, _SCALES, _SCALED_BY):
         return False
     of_data = {name.lower() for call in module.whole.near("caler").calls for name in _of_sklearn(module, call)}
     return has(re.sub(r"\w*scaler\w*", lambda word: "" if word[0] in of_data else word[0], code), _SCALES, _SCALED_BY)
+
+
+def _running_with(module: Module, backward: ir.Node) -> Iterator[str]:
+    """The texts of the function that a backward stands in, of those that lead to it, and of those that it calls, of
+    methods that of their class; for a backward outside of functions that of the file.
+    """
+    if ir.function_of(backward) is None:
+        yield module.source.text
+        return
+    leading = [ir.function_of(backward)]
+    for function in leading:  # grows
+        if function is None:
+            continue
+        yield module.text(function.cls or function)
+        if len(leading) < _MANY:
+            leading += [home for call in callers(module, function) if (home := ir.function_of(call)) not in leading]
+    for number in module.once(CallGraph).reached(leading[0].body):  # type: ignore[union-attr]
+        if (called := module.function(number)) is not None and called not in leading:
+            yield module.text(called)
 
 
 def _of_sklearn(module: Module, call: ir.Call) -> Iterator[str]:
