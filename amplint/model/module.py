@@ -150,8 +150,11 @@ class Module:
         return next((each for each in functions if each.id == number), None)
 
     def references(self, *names: str) -> Iterator[ir.Value]:
-        """The file's names and attributes, read or bound, that can stand for one of the qualified `names`."""
-        return (each for each in self.meaning(*names) if self.is_own(each))
+        """The file's names and attributes, read or bound, that can stand for one of the qualified `names`.
+
+        Not those that the file takes from another one of the project, which imports them: they stand for that one's.
+        """
+        return (each for each in self.meaning(*names) if self.is_own(each) and not self.names.is_passed_on(each))
 
     def calls_of(self, *names: str) -> list[ir.Call]:
         """The calls, those in other files too, of what can be one of the qualified `names`; in the text's order."""

@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from amplint import check, fix
-from amplint.base.findings import Finding, Severity
+import amplint
+from amplint import fix, make_settings
+from amplint.base.findings import Confidence, Finding, Severity
+
+
+def check(text: str, filename: str = "<string>") -> list[Finding]:
+    """What is found, suspicions too."""
+    return amplint.check(text, filename, make_settings(suspicions=True))
+
 
 STEPS = """\
         for x, y in loader:
@@ -230,9 +237,10 @@ def test_the_checkpoint_that_is_loaded_again_is_marked_first(text: str) -> None:
     assert text.count("\n", 0, found.start) == text.rstrip("\n").count("\n")
 
 
-def test_what_nothing_loads_is_a_note() -> None:
+def test_what_nothing_loads_is_a_suspicion() -> None:
     found = only(function())
-    assert found.severity is Severity.NOTE
+    assert (found.severity, found.confidence) == (Severity.NOTE, Confidence.SUSPICION)
+    assert [each.code for each in amplint.check(function())] == []
     assert "nothing in sight resumes from it, and a run that did would start at the initial scale" in found.message
 
 

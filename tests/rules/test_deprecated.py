@@ -166,7 +166,7 @@ def test_a_comment_is_judged_alike_with_the_whole_tree_and_alone(tmp_path: Path)
     (tmp_path / "pyproject.toml").write_text("")
     old, new = tmp_path / "compat.py", tmp_path / "train.py"
     old.write_text("from torch.cuda.amp import autocast  # noqa: AMP101\n")
-    new.write_text("from compat import autocast  # noqa: AMP101\n\nautocast()\n")
+    new.write_text("from compat import autocast  # noqa: AMP101\n\nwith autocast():\n    pass\n")
     (tmp_path / "alone").mkdir()
     (tmp_path / "alone" / "compat.py").write_text(old.read_text())
     assert [check(each.read_text(), str(each)) for each in (old, tmp_path / "alone" / "compat.py")] == [[], []]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint import Applicability, Severity, check, fix
+from amplint import Applicability, Severity, check, fix, make_settings
 from amplint.config.settings import Settings
 from amplint.registry import all_rules
 
@@ -684,7 +684,7 @@ def test_203_a_file_that_is_imported_may_be_given_other_models(tmp_path: Path) -
 @pytest.mark.parametrize("moved", ["", ".cuda()"])
 def test_413_needs_gradients_of_a_region_that_does_something(moved: str) -> None:
     text = ON_CPU.replace('map_location="cpu"', "weights_only=True").replace("model = Net()", f"model = Net(){moved}")
-    assert ("AMP413" in codes(text)) == bool(moved)
+    assert ("AMP413" in codes(text, make_settings(suspicions=True))) == bool(moved)
 
 
 STEPS = """\

@@ -18,6 +18,7 @@ from amplint.model.project.module_index import Place
 from amplint.model.syntax import ir, text_scan
 from amplint.model.syntax.ir import Assigned, Imported, Scope
 from amplint.model.syntax.lazy_lowering import CannotRead, Folded
+from amplint.model.syntax.scopes import STAR_EXPORTS
 from amplint.sources.source import Source, lines_of
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _Imports = dict[str, set[tuple[str, str] | None]]  # names, and what imports make of them (`outline.imported`)
 _MOST_LINES = 4_000
+# What files of a project import for others: `from compat import autocast, GradScaler`.
+_PASSED_ON = ("GradScaler", "ShardedGradScaler", "autocast", "clip_grad_norm_", "clip_grad_value_")
 _CLASS = re.compile(r"class(?<!\wclass)[\s\\]")
 # Where one of these words stands, what is called there may matter.
 _NAMES = re.compile(r"autocast|[sS]caler\b|\bbackward\b|clip_grad|unscale|\bgrad\b|zero_grad|optim")
@@ -36,6 +39,7 @@ def link(module: Module) -> None:
     path = os.path.abspath(module.source.filename)
     if not os.path.isfile(path):
         return
+    module.folded.on_import(lambda scope: _bind_passed_on(path, scope))
     tree = module.folded.tree or ast.parse(module.source.text)
     imports = _imports(tree)
     concerned = list(_concerned(tree.body, module.source.text))
@@ -226,8 +230,21 @@ def _bind_constant(path: str, binding: Imported, place: Place, what: Assigned) -
             binding.members[place.name] = what
 
 
+def _bind_passed_on(path: str, scope: Scope) -> None:
+    """Say of a scope's imports of AMP's names that another file of the project only passes them on."""
+    for bindings in scope.bindings.values():
+        for binding in bindings:
+            if isinstance(binding, Imported) and binding.alias.name in _PASSED_ON and binding.statement.module:
+                binding.passed_on = module_index.passed_on(path, binding.statement.module, binding.alias.name)
+    for star in scope.stars:
+        for name in _PASSED_ON if star.module and star.module not in STAR_EXPORTS else ():
+            if name not in scope.bindings and (names := module_index.passed_on(path, star.module, name)):
+                scope.passed_on[name] = scope.passed_on.get(name, frozenset()) | names
+
+
 def _bind(path: str, scope: Scope, taken: dict[Place, ir.Function | ir.Class | Assigned]) -> None:
     """Say of a scope's imports what they stand for."""
+    _bind_passed_on(path, scope)
     paths = {place.path for place in taken}
     for binding in (each for bindings in scope.bindings.values() for each in bindings if isinstance(each, Imported)):
         for place, what in taken.items():

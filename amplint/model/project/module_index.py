@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from amplint.base.paths import contents, remembered, version
 from amplint.model.project.resolve_import import module_file
+from amplint.model.syntax.scopes import UNKNOWN, canonical
 from amplint.model.syntax.text_scan import MAY_BE_HANDED, Gap, handed_to, has, has_global, last_word, mentions
 from amplint.sources.load import load
 from amplint.sources.parsing import python_tree, too_deep
@@ -318,6 +319,41 @@ def constant(filename: str, module: str, name: str) -> Place | None:
     if at is None or at == filename or (of := outline(at)) is None or of.stars:
         return None
     return Place(at, name) if name in of.constants and len(of.bound[name]) == 1 else None
+
+
+def passed_on(filename: str, module: str, name: str) -> frozenset[str]:
+    """The qualified names that `from module import name` can mean where a file of the project imports and passes it on.
+
+    With `UNKNOWN` among them where it may be something else, too. Empty where nothing is passed on.
+    """
+    path = module_file(filename, module)
+    names = _passed_on(path, name) if path is not None else frozenset()
+    return names if names - {UNKNOWN} else frozenset()
+
+
+@remembered
+def _passed_on(path: str, name: str, depth: int = _DEPTH) -> frozenset[str]:
+    of = outline(path) if depth else None
+    if of is None:
+        return frozenset((UNKNOWN,))
+    names: set[str] = set()
+    for bound in of.bound.get(name, ()):
+        names |= _meant(path, bound.meaning, depth)
+    if not names and "__all__" not in of.bound:
+        for _, module in of.stars:
+            names |= _meant(path, (module, name), depth)
+    return frozenset(names)
+
+
+def _meant(path: str, meaning: tuple[str, str] | None, depth: int) -> frozenset[str]:
+    """The qualified names that an import in a file can mean."""
+    if meaning is None or not meaning[1]:
+        return frozenset((UNKNOWN,))
+    module, name = meaning
+    target = module_file(path, module)
+    if target is not None:
+        return _passed_on(target, name, depth - 1)
+    return frozenset((UNKNOWN if module.startswith(".") else canonical(f"{module}.{name}"),))
 
 
 def _is_plain(node: ast.AST) -> bool:

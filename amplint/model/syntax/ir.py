@@ -812,7 +812,8 @@ class Imported:
     """Bound by an import to the qualified name.
 
     Of another file of the project: `what` is the function, class or constant that it is, `members` are those of a
-    module that are asked for (`amplint.model.project.link`).
+    module that are asked for (`amplint.model.project.link`). `passed_on`: the qualified names that the other file
+    itself imports under that name.
     """
 
     name: str
@@ -820,6 +821,7 @@ class Imported:
     alias: Alias
     what: Function | Class | Assigned | None = None
     members: dict[str, Function | Class | Assigned] = field(default_factory=dict)
+    passed_on: frozenset[str] = frozenset()
 
 
 @dataclass(eq=False, slots=True)
@@ -866,6 +868,7 @@ class Scope:
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
     outside: dict[str, str] = field(default_factory=dict)  # name -> "global" or "nonlocal"
     stars: list[Import] = field(default_factory=list)
+    passed_on: dict[str, frozenset[str]] = field(default_factory=dict)  # by star imports of the project's files
 
     @property
     def module(self) -> Scope:

@@ -102,6 +102,17 @@ class Names:
         only = bindings[0] if len(bindings) == 1 else None
         return only if isinstance(only, Assigned) else None
 
+    def is_passed_on(self, value: ir.Value) -> bool:
+        """Whether a name stands for what another file of the project imports and passes on."""
+        while isinstance(value, ir.Attribute):
+            value = value.base
+        if not isinstance(value, ir.Name):
+            return False
+        bindings = self.bindings(value)
+        if not bindings:
+            return value.name in value.scope.module.passed_on
+        return any(isinstance(each, Imported) and each.passed_on for each in bindings)
+
     def definition(self, value: ir.Value) -> ir.Function | ir.Class | None:
         """The function or class that a name, or a module's attribute, surely stands for; those of other files too."""
         if isinstance(value, ir.Name):
@@ -150,7 +161,7 @@ class Names:
 
     def _of_binding(self, binding: Binding, name: str) -> frozenset[str]:
         if isinstance(binding, Imported):
-            return frozenset((canonical(binding.name),))
+            return binding.passed_on or frozenset((canonical(binding.name),))
         if isinstance(binding, Assigned):
             return self.of(binding.value)
         if isinstance(binding, Defined):
@@ -163,6 +174,7 @@ class Names:
             for star in module.stars
             if name in STAR_EXPORTS.get(star.module or "", ())
         }
+        found |= module.passed_on.get(name, frozenset())
         if any(star.module not in STAR_EXPORTS for star in module.stars):
             found.add(UNKNOWN)
         if not found:

@@ -51,7 +51,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.model.calls.call_sites import passed
 from amplint.model.calls.external_calls import bases_in_sight
 from amplint.model.inference.formulas import FALSE, TRUE, Formula, World, both, likely, negated, possible
@@ -166,13 +166,14 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
     given = [each for each in map(receiver, (each.event for each in others)) if _is_given_none(module, each, world)]
     if given and all(_has_scaler(module, each, entered.region) for each in given):
         return None
-    severity = Severity.NOTE if given and not any(_callers_give(module, each) for each in given) else None
+    is_only_possible = bool(given) and not any(_callers_give(module, each) for each in given)
     return rule.finding(
         module.span(entered.region.call),
         f"{said(module, world, arm, about)} this region is on, in float16, and the backward of "
         f"{module.line(found.event.call)} is not scaled, so that small gradients become zero; {_BOTH}",
         withheld="which of the two is meant can't be told",
-        severity=severity or _severity(module, found),
+        severity=_severity(module, found),
+        confidence=Confidence.SUSPICION if is_only_possible else None,
     )
 
 

@@ -5,7 +5,7 @@ Finds `optimizer.state_dict()` in what is saved beside a model, or where it is l
 that steps this optimizer can be reached, and its own state is saved nowhere; and `optimizer.load_state_dict(...)` where
 the scaler's state is saved, but never loaded.
 
-It is a note where nothing resumes from the checkpoint: no file of the programs that this one is a part of, by imports,
+It is a suspicion where nothing resumes from the checkpoint: no file of the programs that this one is a part of, by imports,
 loads an optimizer's state, or only that of other optimizers, under keys that this checkpoint lacks. Silent there for
 the file of the best model or the final one.
 
@@ -36,7 +36,7 @@ torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "s
 Unsafe: it adds the entry after the optimizer's, and the load after the optimizer's, where both are plain. Older
 checkpoints, and those of a scaler that was switched off, load as before. No fix where the checkpoint is loaded before
 the scaler is made, or where the scaler is made anew after that. No fix where nothing in sight loads the optimizer's
-state: what is saved and never loaded would be of no use, and the finding is a note.
+state: what is saved and never loaded would be of no use, and the finding is a suspicion.
 
 ## Proof
 The fixtures resume from a checkpoint and compare the scale at the end: grown from the saved one after, from the start
@@ -53,7 +53,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.fixes.conditions import unit
 from amplint.fixes.edits import indentation, insert, line_end
 from amplint.fixes.statements import line_behind, own_statement
@@ -268,6 +268,7 @@ def _not_saved(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
         fix=offered,
         withheld=withheld,
         severity=None if resumed else Severity.NOTE,
+        confidence=None if resumed else Confidence.SUSPICION,
     )
 
 

@@ -118,7 +118,7 @@ class Checked:
         """What is found in one of the files: line, code, message."""
         path = self.root / name
         look_again()
-        result = check_bytes(path.read_bytes(), str(path), Settings(enabled_codes([]), isolated=True))
+        result = check_bytes(path.read_bytes(), str(path), Settings(enabled_codes([]), isolated=True, suspicions=True))
         assert result.source is not None or not result.findings
         return [(result.source.row(each.start), each.code, each.message) for each in result.findings if result.source]
 
@@ -171,6 +171,37 @@ def test_a_name_that_a_package_passes_on_is_followed(project: Project) -> None:
     files = {"lib/__init__.py": "from .inner.helpers import clip", "lib/inner/__init__.py": "", "main.py": main}
     found = project({**files, "lib/inner/helpers.py": HELPER})
     assert found.codes("main.py") == [(row_of(main, " clip("), "AMP401")]
+
+
+PASSED_ON = {
+    "plainly": "from torch.cuda.amp import GradScaler, autocast\n",
+    "the new names": "from torch.amp import GradScaler, autocast\n",
+    "by a star": "from torch.cuda.amp import *\n",
+    "where it is there": "try:\n    from torch.cuda.amp import GradScaler, autocast\n"
+    "except ImportError:\n    class GradScaler:\n        pass\n\n    autocast = None\n",
+    "through another file": "from lib.inner import GradScaler, autocast\n",
+}
+
+
+@pytest.mark.parametrize("how", PASSED_ON)
+@pytest.mark.parametrize("imports", ["from lib.compat import GradScaler, autocast", "from lib.compat import *"])
+def test_a_class_of_torch_that_a_file_passes_on_is_that_class(project: Project, how: str, imports: str) -> None:
+    loop = LOOP.format(imports=imports, before="torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)")
+    main = loop.replace('torch.amp.GradScaler("cuda")', "GradScaler()")
+    assert main != loop
+    inner = "from torch.cuda.amp import GradScaler, autocast\n"
+    files = {"lib/__init__.py": "", "lib/inner.py": inner, "lib/compat.py": PASSED_ON[how], "main.py": main}
+    codes = project(files).codes("main.py")
+    assert (row_of(main, "clip_grad_norm_("), "AMP401") in codes
+    # What is deprecated stands where it is imported from torch.
+    assert not any(code.startswith("AMP1") for _, code in codes)
+
+
+def test_a_class_of_the_project_by_the_name_of_torchs_is_not_that_class(project: Project) -> None:
+    loop = LOOP.format(imports="from lib.compat import GradScaler", before="clip_grad_norm_(model.parameters(), 1.0)")
+    main = loop.replace('torch.amp.GradScaler("cuda")', "GradScaler()")
+    compat = "class GradScaler:\n    def unscale_(self, optimizer):\n        pass\n"
+    assert project({"lib/__init__.py": "", "lib/compat.py": compat, "main.py": main}).codes("main.py") == []
 
 
 def test_in_a_src_layout_too(project: Project) -> None:
@@ -611,7 +642,7 @@ class Trainer:
     found = project({"checkpoint.py": checkpoint, "main.py": main})
     assert found.codes("main.py") == [(main.count("\n"), "AMP413")]
     # Selected alone, too: the rule's words stand in the other file.
-    path, alone = found.root / "main.py", Settings(frozenset({"AMP413"}), isolated=True)
+    path, alone = found.root / "main.py", Settings(frozenset({"AMP413"}), isolated=True, suspicions=True)
     assert [each.code for each in check_bytes(path.read_bytes(), str(path), alone).findings] == ["AMP413"]
 
 
