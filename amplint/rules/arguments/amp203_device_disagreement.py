@@ -96,8 +96,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
-    found = [(each, _device(module, each)) for each in every if not each.opaque]
-    known = [(region, device) for region, device in found if device in {"cpu", *ACCELERATORS}]
+    known = _of_one_device(module, every)
     if not known:
         return  # the evidence takes longer
     shown = evidence(module)
@@ -119,6 +118,12 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
             fix=fix,
             withheld=withheld,
         )
+
+
+def _of_one_device(module: Module, every: list[Region]) -> list[tuple[Region, str]]:
+    """The regions that are for the CPU alone or for one accelerator, each with that."""
+    found = [(each, _device(module, each)) for each in every if not each.opaque]
+    return [(region, device) for region, device in found if device is not None and device in {"cpu", *ACCELERATORS}]
 
 
 def _place_on(module: Module, shown: Evidence, device: str, region: Region) -> ir.Value | None:

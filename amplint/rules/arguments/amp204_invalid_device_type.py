@@ -93,11 +93,9 @@ def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
         message = f'`device_type={module.text(value)}` raises ValueError; pass a string such as "cuda"'
         return rule.finding(module.span(value), message)
     for each in found:
-        if each.kind == "str" and each.name is not None:
-            if ":" in each.name:
-                return _indexed(module, call, value, each)
-            if _is_misnamed(each.name):
-                return _misnamed(module, value, each)
+        finding = _of_name(module, call, value, each)
+        if finding is not None:
+            return finding
     if _is_str_of_tensor_device(module, value):
         assert isinstance(value, ir.Call)
         what = f"`{module.text(value)}` carries the index of the tensor's device"
@@ -111,6 +109,15 @@ def _object(module: Module, value: ir.Value, *, surely: bool) -> Finding:
     what = f"`{module.text(value)}` is a torch.device{'' if surely else ' by default'}"
     message = f"{what}, for which autocast raises ValueError; pass its `.type`"
     return rule.finding(module.span(value), message, fix=fix)
+
+
+def _of_name(module: Module, call: ir.Call, value: ir.Value, device: Device) -> Finding | None:
+    """The finding of a string that autocast does not take."""
+    if device.kind != "str" or device.name is None:
+        return None
+    if ":" in device.name:
+        return _indexed(module, call, value, device)
+    return _misnamed(module, value, device) if _is_misnamed(device.name) else None
 
 
 def _is_misnamed(name: str) -> bool:
