@@ -95,37 +95,41 @@ rule = Rule(
 def check(module: Module) -> Iterator[Finding]:
     """Constructions of the new scaler that leave the device open."""
     for call in module.calls_of(SCALER):
-        if module.names.only(call.func) != SCALER or call.unpacks():
+        if not _leaves_device_open(module, call) or device_is_asked(module, call):
             continue
-        if (
-            call.positional
-            or call.keyword("device")
-            or call.keyword("device_type")
-            or is_false(call.keyword("enabled"))
-        ):
-            continue  # device_type is AMP107's
-        if device_is_asked(module, call) or _is_for_cuda(module) or _scales_on_cuda(module, call):
-            continue
-        if needs_cuda(module, call):
+        if _is_for_cuda(module) or _scales_on_cuda(module, call) or needs_cuda(module, call):
             continue
         other = _float16_elsewhere(module)
-        message = "`GradScaler` without a device is for cuda: without CUDA it switches itself off"
-        device = _only_device(module)
-        if device is not None:
-            where = module.line(regions(module)[0].call)
-            message = f"autocast is for {device} ({where}), and `GradScaler` without a device for cuda"
-            message += ": without CUDA it switches itself off"
-        if other is not None:
-            where = "" if device is not None else " on another device"
-            message += f", and the region on {module.line(other)} can run in float16{where}"
         fix, withheld = _fix(module, call)
         yield rule.finding(
             module.span(call),
-            f"{message}: name the device",
+            _message(module, other),
             fix=fix,
             withheld=withheld,
             severity=Severity.ERROR if other is not None else None,
         )
+
+
+def _leaves_device_open(module: Module, call: ir.Call) -> bool:
+    """Whether a construction of the new scaler, one that can be on, is given no device."""
+    if module.names.only(call.func) != SCALER or call.unpacks() or call.positional:
+        return False
+    given = call.keyword("device") or call.keyword("device_type")  # the latter is AMP107's
+    return given is None and not is_false(call.keyword("enabled"))
+
+
+def _message(module: Module, other: ir.Node | None) -> str:
+    """What is wrong; `other`: a region that can run in float16 elsewhere than on cuda."""
+    device = _only_device(module)
+    message = "`GradScaler` without a device is for cuda"
+    if device is not None:
+        where = module.line(regions(module)[0].call)
+        message = f"autocast is for {device} ({where}), and `GradScaler` without a device for cuda"
+    message += ": without CUDA it switches itself off"
+    if other is not None:
+        where = "" if device is not None else " on another device"
+        message += f", and the region on {module.line(other)} can run in float16{where}"
+    return f"{message}: name the device"
 
 
 def _only_device(module: Module) -> str | None:

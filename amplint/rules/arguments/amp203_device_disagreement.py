@@ -96,8 +96,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
-    found = [(each, _device(module, each)) for each in every if not each.opaque]
-    known = [(region, device) for region, device in found if device in {"cpu", *ACCELERATORS}]
+    known = _of_one_device(module, every)
     if not known:
         return  # the evidence takes longer
     shown = evidence(module)
@@ -108,10 +107,8 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
         return
     (other,) = types
     for region, device in known:
-        if device == other or (device == "cpu" and _may_be_on_cpu(module, shown)):
-            continue
-        place = next((each for each in shown.places[other] if _leads_to(module, each, region.call)), None)
-        if place is None or (device == "cpu" and _conditions(place)):
+        place = _place_on(module, shown, other, region) if device != other else None
+        if place is None or (device == "cpu" and (_may_be_on_cpu(module, shown) or _conditions(place))):
             continue
         fix, withheld = _fix(module, region.device_type, f'"{other}"')
         yield rule.finding(
@@ -121,6 +118,17 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
             fix=fix,
             withheld=withheld,
         )
+
+
+def _of_one_device(module: Module, every: list[Region]) -> list[tuple[Region, str]]:
+    """The regions that are for the CPU alone or for one accelerator, each with that."""
+    found = [(each, _device(module, each)) for each in every if not each.opaque]
+    return [(region, device) for region, device in found if device is not None and device in {"cpu", *ACCELERATORS}]
+
+
+def _place_on(module: Module, shown: Evidence, device: str, region: Region) -> ir.Value | None:
+    """The first place where something is put on a device that can be what runs in a region."""
+    return next((each for each in shown.places.get(device, ()) if _leads_to(module, each, region.call)), None)
 
 
 def _on_cpu(module: Module, found: list[Region]) -> Iterator[Finding]:
@@ -201,30 +209,33 @@ def _scalers(module: Module, every: list[Region]) -> Iterator[Finding]:
 def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Region]) -> Finding | None:
     """The finding for a scaler for cuda, and the regions of what it scales."""
     found = {str(each.type) for region in of for each in region_devices(module, region)}
-    only = next(iter(found)) if len(found) == 1 and found <= ACCELERATORS - {"cuda"} else None
-    on_cuda = evidence(module).places.get("cuda", []) if only is not None else []
-    if any(_leads_to(module, place, region.call) for place in on_cuda for region in of):
+    only = len(found) == 1 and found <= ACCELERATORS - {"cuda"}
+    if only and any(_place_on(module, evidence(module), "cuda", region) is not None for region in of):
         return None
-    others = {only} if only is not None else _float16_elsewhere(module, of)
+    others = found if only else _float16_elsewhere(module, of)
     if not others:
         return None
-    half = only is None or any(
-        each.name == "float16" for region in of for each in decided(module).region_dtypes(region)
-    )
+    half = not only or _may_run_in_float16(module, of)
     effect = "so that gradients underflow" if half else "which float16 would need"
     there = " or ".join(sorted(others))
-    verb = "is" if len(found) == 1 else "can be"
-    choice = choose(module, call) if verb == "can be" else None
-    device = choice.text if choice is not None else f'"{there}"' if verb == "is" else None
+    if len(found) != 1:
+        choice = choose(module, call)
+        verb, target, device = "can be", "the device of the region", choice.text if choice is not None else None
+    else:
+        verb, target, device = "is", there, f'"{there}"'
     fix, withheld = _fix(module, literal, device)
     return rule.finding(
         module.span(call),
         f"autocast {verb} for {there} ({module.line(of[0].call)}), the scaler for cuda: without CUDA it "
-        f"switches itself off, {effect}; make it for {there if verb == 'is' else 'the device of the region'}",
+        f"switches itself off, {effect}; make it for {target}",
         fix=fix,
         withheld=withheld,
         severity=Severity.ERROR if half else None,
     )
+
+
+def _may_run_in_float16(module: Module, of: list[Region]) -> bool:
+    return any(each.name == "float16" for region in of for each in decided(module).region_dtypes(region))
 
 
 def _regions_of(module: Module, made: ir.Call) -> list[Region]:

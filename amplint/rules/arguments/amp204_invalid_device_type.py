@@ -88,27 +88,41 @@ def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
     found = devices(module, value)
     shown = [each for each in found if not each.leaf.is_open] or found
     if all(each.kind == "object" for each in shown):
-        surely = all(each.kind == "object" for each in found)
-        applicability = Applicability.SAFE if surely else Applicability.UNSAFE
-        fix = Fix(applicability, "Pass the device's type", (_edit(module, value, f"{_operand(module, value)}.type"),))
-        what = f"`{module.text(value)}` is a torch.device{'' if surely else ' by default'}"
-        message = f"{what}, for which autocast raises ValueError; pass its `.type`"
-        return rule.finding(module.span(value), message, fix=fix)
+        return _object(module, value, surely=all(each.kind == "object" for each in found))
     if isinstance(value, ir.Constant) and not isinstance(value.value, (str, bool)):
         message = f'`device_type={module.text(value)}` raises ValueError; pass a string such as "cuda"'
         return rule.finding(module.span(value), message)
     for each in found:
-        if each.kind != "str" or each.name is None:
-            continue
-        if ":" in each.name:
-            return _indexed(module, call, value, each)
-        if each.name not in DEVICES and (each.name.lower() in DEVICES or each.name.lower() == "gpu" or not each.name):
-            return _misnamed(module, value, each)
+        finding = _of_name(module, call, value, each)
+        if finding is not None:
+            return finding
     if _is_str_of_tensor_device(module, value):
         assert isinstance(value, ir.Call)
         what = f"`{module.text(value)}` carries the index of the tensor's device"
         return _with_index(module, call, value, what, f"{module.text(value.positional[0])}.type")
     return None
+
+
+def _object(module: Module, value: ir.Value, *, surely: bool) -> Finding:
+    applicability = Applicability.SAFE if surely else Applicability.UNSAFE
+    fix = Fix(applicability, "Pass the device's type", (_edit(module, value, f"{_operand(module, value)}.type"),))
+    what = f"`{module.text(value)}` is a torch.device{'' if surely else ' by default'}"
+    message = f"{what}, for which autocast raises ValueError; pass its `.type`"
+    return rule.finding(module.span(value), message, fix=fix)
+
+
+def _of_name(module: Module, call: ir.Call, value: ir.Value, device: Device) -> Finding | None:
+    """The finding of a string that autocast does not take."""
+    if device.kind != "str" or device.name is None:
+        return None
+    if ":" in device.name:
+        return _indexed(module, call, value, device)
+    return _misnamed(module, value, device) if _is_misnamed(device.name) else None
+
+
+def _is_misnamed(name: str) -> bool:
+    """Whether a name is of no device type, and nearly one's."""
+    return name not in DEVICES and (name.lower() in DEVICES or name.lower() == "gpu" or not name)
 
 
 def _misnamed(module: Module, value: ir.Value, device: Device) -> Finding:

@@ -67,6 +67,10 @@ rule = Rule(
 )
 
 _ONLY_HALF = ("cpu", "xpu", "mps", "hpu")
+_OLD_CPU = (
+    "before torch 2.2 autocast on the CPU takes bfloat16 only: with float16 it warns and is off, so that the code runs "
+    "in float32; pass torch.bfloat16"
+)
 _ISLAND = Fix(Applicability.DISPLAY, "Write `enabled=False` where no half precision is wanted")
 
 
@@ -93,42 +97,51 @@ def _is_of_tensor(module: Module, region: Region) -> bool:
 
 
 def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) -> Finding | None:
-    text = module.text(given)
     shown = [each for each in found if not each.leaf.is_open] or found
     if all(each.kind == "str" for each in shown):
         by_default = "" if all(each.kind == "str" for each in found) else " by default"
-        message = f"`{text}` is a string{by_default}: autocast raises TypeError on entering; pass a torch.dtype"
-        return rule.finding(module.span(given), message)
+        message = f"`{module.text(given)}` is a string{by_default}: autocast raises TypeError on entering; "
+        return rule.finding(module.span(given), f"{message}pass a torch.dtype")
+    return _refused(module, region, given, found)
+
+
+def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]) -> Finding | None:
+    """The finding of a dtype that a device of the region doesn't take."""
     types = list(dict.fromkeys(each.type for each in region_devices(module, region)))
-    names = [each.name for each in found]
-    surely = None not in names and all(name not in HALF for name in names)
-    named = _refusing(module, region, types, surely=surely and all(each.kind == "dtype" for each in found))
+    named = _refusing(module, region, types, found)
     if not named:
         return None
-    if named == types == ["cpu"] and set(names) == {"float16"} and not module.target.guarantees("2.2"):
-        message = (
-            "before torch 2.2 autocast on the CPU takes bfloat16 only: with float16 it warns and is off, so that the "
-            "code runs in float32; pass torch.bfloat16"
-        )
-        return rule.finding(module.span(given), message)
+    if named == types == ["cpu"] and _is_refused_float16(module, found):
+        return rule.finding(module.span(given), _OLD_CPU)
     full = next((each for each in found if each.kind == "dtype" and each.name not in HALF), None)
-    name = full.name if full is not None else None
     under = _when(module, region, given, full, everywhere=named == types) if full is not None else None
-    if under is None:
+    if full is None or under is None:
         return None
-    what = f"`{text}` is torch.{name}" if text != f"torch.{name}" else f"`{text}`"
+    never_half = {each.name for each in found}.isdisjoint((None, *HALF))
     return rule.finding(
         module.span(given),
-        f"{under}{what}, which autocast for {' and '.join(named)} does not take: there it warns and is off, so that "
-        "the code runs in the dtypes of its inputs; pass a half type, or `enabled=False`",
+        f"{under}{_written(module, given, full)}, which autocast for {' and '.join(named)} does not take: there it "
+        "warns and is off, so that the code runs in the dtypes of its inputs; pass a half type, or `enabled=False`",
         fix=_ISLAND,
         # Where float32 was asked for, it is what the code gets, with a warning.
-        severity=None if surely and named == types else Severity.WARNING,
+        severity=None if never_half and named == types else Severity.WARNING,
     )
 
 
-def _refusing(module: Module, region: Region, types: list[str | None], *, surely: bool) -> list[str]:
-    """The devices of a region that take half types alone; `surely`: it is given another dtype for certain."""
+def _is_refused_float16(module: Module, found: list[Dtype]) -> bool:
+    """Whether a region is in float16 and may run under a torch that takes that on cuda only."""
+    return {each.name for each in found} == {"float16"} and not module.target.guarantees("2.2")
+
+
+def _written(module: Module, given: ir.Value, dtype: Dtype) -> str:
+    """A dtype as it is written, and which one that is where the text does not say so."""
+    text, name = module.text(given), f"torch.{dtype.name}"
+    return f"`{text}`" if text == name else f"`{text}` is {name}"
+
+
+def _refusing(module: Module, region: Region, types: list[str | None], found: list[Dtype]) -> list[str]:
+    """The devices of a region that take half types alone, by their types or, for one of a tensor, in one phrase."""
+    surely = all(each.kind == "dtype" and each.name not in (None, *HALF) for each in found)
     if surely and _is_of_tensor(module, region):
         return ["any device but cuda"]  # it runs wherever its tensors are
     return [each for each in types if each in _ONLY_HALF] if None not in types else []

@@ -56,7 +56,6 @@ from amplint.model.inference.formulas import Formula, World, both, either, negat
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
-from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import Trained, runs_in, trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
@@ -91,31 +90,37 @@ def check(module: Module) -> Iterator[Finding]:
     cast = None
     if scaled and all(is_false(region.enabled) for region in regions(module)):
         cast = _bfloat16_parameters(module)
+    losses = _by_scaler(module, scaled)
+    for call, of_scaler in losses.values() if losses is not None else ():
+        # Else there is a loss whose regions can't be told.
+        if all(not loss.unseen and (loss.entered or cast) for loss in of_scaler):
+            finding = _of_cast(module, call, cast) if cast is not None else _of_regions(module, call, of_scaler)
+            if finding is not None:
+                yield finding
+
+
+def _by_scaler(module: Module, scaled: list[Trained]) -> dict[int, tuple[ir.Call, list[Trained]]] | None:
+    """The constructions of scalers with the losses that they scale; None where a loss is scaled by any scaler."""
     losses: dict[int, tuple[ir.Call, list[Trained]]] = {}
-    unclear = set[int]()  # scalers with a loss whose regions can't be told
     for loss in scaled:
         made = constructions(module, receiver(loss.event))
         if not made:
-            return  # the scaler may be any
-        if loss.unseen or not (loss.entered or cast):
-            unclear.update(call.id for call in made)
+            return None
         for call in made:
             losses.setdefault(call.id, (call, []))[1].append(loss)
-    for call, of_scaler in losses.values():
-        if call.id in unclear:
-            continue
-        if cast is not None:
-            if _on_with(module, call, decided(module).around(cast.call)) is not None:
-                yield _finding(module, call, "False", f"the parameters are bfloat16 ({module.line(cast.call)})")
-            continue
-        entered = [each for loss in of_scaler for each in loss.entered]
-        finding = _of_regions(module, call, of_scaler, entered)
-        if finding is not None:
-            yield finding
+    return losses
 
 
-def _of_regions(module: Module, call: ir.Call, losses: list[Trained], entered: list[Open]) -> Finding | None:
+def _of_cast(module: Module, call: ir.Call, cast: Cast) -> Finding | None:
+    """The finding of a scaler of losses of a model that is cast to bfloat16."""
+    if _on_with(module, call, decided(module).around(cast.call)) is None:
+        return None
+    return _finding(module, call, "False", f"the parameters are bfloat16 ({module.line(cast.call)})")
+
+
+def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding | None:
     """The finding of a scaler all of whose losses come out of regions in sight."""
+    entered = [each for loss in losses for each in loss.entered]
     always = all(is_bfloat16(module, each.region) for each in entered)
     float16 = either(*(runs_in(module, each, "float16") for each in entered))
     if not always and _on_with(module, call, float16) is None:

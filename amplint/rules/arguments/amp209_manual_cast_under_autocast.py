@@ -126,22 +126,25 @@ def _is_read(module: Module, call: ir.Call) -> bool:
         return _is_taken(module, call) and not (isinstance(up, ir.Call) and _wants_half(module, up))
     if not all(isinstance(each, ir.Name) for each in up.targets):
         return False
-    names, function = {ir.last_name(each) for each in up.targets}, ir.function_of(call)
+    names = {ir.last_name(each) for each in up.targets}
     if any(_TARGET.search(each) for each in names) or "one_hot" in module.text(call):
         return False
-    nodes = module.whole.within(function)
-    if any(
-        _wants_half(module, each)
-        and any(ir.last_name(arg.value) in names for arg in each.args if isinstance(arg.value, ir.Name))
-        for each in nodes.calls
-        if ir.function_of(each) is function
-    ):
+    return _are_read(module, names, ir.function_of(call))
+
+
+def _are_read(module: Module, names: set[str], function: ir.Function | None) -> bool:
+    """Whether what takes one of some variables may be a product, and nothing needs them in half precision."""
+    here = [each for each in module.whole.within(function).values if ir.function_of(each) is function]
+    if any(isinstance(each, ir.Call) and _is_wanted(module, each, names) for each in here):
         return False
-    return any(
-        isinstance(each, ir.Name) and each.name in names and not each.bound and _is_taken(module, each)
-        for each in nodes.values
-        if ir.function_of(each) is function
-    )
+    reads = (each for each in here if isinstance(each, ir.Name) and each.name in names and not each.bound)
+    return any(_is_taken(module, each) for each in reads)
+
+
+def _is_wanted(module: Module, call: ir.Call, names: set[str]) -> bool:
+    """Whether a call needs one of some variables in half precision."""
+    given = (arg.value for arg in call.args if isinstance(arg.value, ir.Name))
+    return any(each.name in names for each in given) and _wants_half(module, call)
 
 
 def _is_taken(module: Module, value: ir.Value) -> bool:
@@ -149,20 +152,22 @@ def _is_taken(module: Module, value: ir.Value) -> bool:
     up = value.parent
     if isinstance(up, ir.Binary):
         return up.op == "MatrixMultiply"
-    if not isinstance(up, ir.Call) or up.func is value:
-        return False
-    if not any(each is value for each in up.positional):
-        return False
-    names = module.names.of(up.func) - {UNKNOWN, NOTHING}
-    made = objects(module).classes_of(objects(module).key(up.func)) or names
+    given = isinstance(up, ir.Call) and up.func is not value and any(each is value for each in up.positional)
+    return isinstance(up, ir.Call) and given and _may_multiply(module, up.func)
+
+
+def _may_multiply(module: Module, func: ir.Value) -> bool:
+    """Whether what is called may make a matrix product of its arguments."""
+    names = module.names.of(func) - {UNKNOWN, NOTHING}
+    made = objects(module).classes_of(objects(module).key(func)) or names
     layers = {name for name in made if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper()}
     if layers:
         return any(_LAYER.search(name) for name in layers)
     if any(name.startswith("torch.") for name in names):
         return any(_casts(spelled(name) or "") for name in names)
-    if isinstance(up.func, ir.Attribute) and up.func.attr in SPELLINGS:
-        return _casts(up.func.attr)
-    return not _NORM.search(ir.last_name(up.func))
+    if isinstance(func, ir.Attribute) and func.attr in SPELLINGS:
+        return _casts(func.attr)
+    return not _NORM.search(ir.last_name(func))
 
 
 def _casts(spelling: str) -> bool:

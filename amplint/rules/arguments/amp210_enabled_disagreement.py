@@ -151,30 +151,47 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
         return None
     arm = known.inside(found.event.call)
     others = [each for each in trained(module) if _is_other_arm(module, each, found, arm)]
-    if not others:
-        return None
-    runs = runs_in(module, entered, "float16")
-    region = both(runs, known.around(found.event.call))
-    if is_vague(region) or about_amp(module, runs, arm):
-        return None
-    if all(possible(arm, known.inside(each.call)) is None for each in plain_steps(module, found.event.call)):
-        return None
-    world = possible(region)
+    world = _wrong_world(module, found, entered, arm) if others else None
     if world is None:
         return None
-    about = turning(world, runs, *(known.inside(each.event.call) for each in others))
-    given = [each for each in map(receiver, (each.event for each in others)) if _is_given_none(module, each, world)]
+    given = _given_none(module, others, world)
     if given and all(_has_scaler(module, each, entered.region) for each in given):
         return None
+<<<<<<< HEAD
     is_only_possible = bool(given) and not any(_callers_give(module, each) for each in given)
+=======
+    unseen = bool(given) and not any(_callers_give(module, each) for each in given)
+    runs = runs_in(module, entered, "float16")
+    about = turning(world, runs, *(known.inside(each.event.call) for each in others))
+>>>>>>> cxrules
     return rule.finding(
         module.span(entered.region.call),
         f"{said(module, world, arm, about)} this region is on, in float16, and the backward of "
         f"{module.line(found.event.call)} is not scaled, so that small gradients become zero; {_BOTH}",
         withheld="which of the two is meant can't be told",
+<<<<<<< HEAD
         severity=_severity(module, found),
         confidence=Confidence.SUSPICION if is_only_possible else None,
+=======
+        severity=Severity.NOTE if unseen else _severity(module, found),
+>>>>>>> cxrules
     )
+
+
+def _wrong_world(module: Module, found: Trained, entered: Open, arm: Formula) -> World | None:
+    """A world in which a region is on, in float16, round a loss whose backward is plain; None: none is in sight."""
+    known, runs = decided(module), runs_in(module, entered, "float16")
+    region = both(runs, known.around(found.event.call))
+    if is_vague(region) or about_amp(module, runs, arm):
+        return None
+    if all(possible(arm, known.inside(each.call)) is None for each in plain_steps(module, found.event.call)):
+        return None
+    return possible(region)
+
+
+def _given_none(module: Module, losses: list[Trained], world: World) -> list[ir.Value]:
+    """The scalers of some losses that are parameters, and None in a world."""
+    return [each for each in (receiver(loss.event) for loss in losses) if _is_given_none(module, each, world)]
 
 
 def _is_given_none(module: Module, scaler: ir.Value, world: World) -> bool:

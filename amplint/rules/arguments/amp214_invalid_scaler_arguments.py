@@ -139,24 +139,28 @@ def _factors(module: Module, given: _Arguments) -> Finding | None:
     bad_backoff = any(each is not None and each >= 1 for each in backoffs)
     if not bad_growth and not bad_backoff:
         return None
-    fix = None
-    if bad_growth and bad_backoff and 1 not in (*growths, *backoffs) and len(growths) == len(backoffs) == 1:
-        first, second = given["growth_factor"], given["backoff_factor"]
-        edits = (
-            Edit(*module.layout.outer(first), written(module, second)),
-            Edit(*module.layout.outer(second), written(module, first)),
-        )
-        fix = Fix(Applicability.SAFE, "Exchange growth_factor and backoff_factor", edits)
-        advice = "the two have changed places"
-    elif bad_growth:
+    if bad_growth:
+        key, bound, numbers = "growth_factor", "more than 1", growths
         advice = "to keep the scale from growing, pass a `growth_interval` longer than the training"
     else:
+        key, bound, numbers = "backoff_factor", "less than 1", backoffs
         advice = "a scale that caused an overflow has to become smaller"
-    key, bound = ("growth_factor", "more than 1") if bad_growth else ("backoff_factor", "less than 1")
+    fix = None
+    if bad_growth and bad_backoff and 1 not in (*growths, *backoffs) and len(growths) == len(backoffs) == 1:
+        fix = _exchanged(module, given["growth_factor"], given["backoff_factor"])
+        advice = "the two have changed places"
     value = given[key]
-    can = "" if len(growths if bad_growth else backoffs) == 1 else "can be one that "
+    can = "" if len(numbers) == 1 else "can be one that "
     message = f"`{key}={module.text(value)}` {can}raises AssertionError, it has to be {bound}: {advice}"
     return rule.finding(module.span(value), message, fix=fix)
+
+
+def _exchanged(module: Module, growth: ir.Value, backoff: ir.Value) -> Fix:
+    edits = (
+        Edit(*module.layout.outer(growth), written(module, backoff)),
+        Edit(*module.layout.outer(backoff), written(module, growth)),
+    )
+    return Fix(Applicability.SAFE, "Exchange growth_factor and backoff_factor", edits)
 
 
 def _initial(module: Module, call: ir.Call, given: _Arguments) -> Finding | None:

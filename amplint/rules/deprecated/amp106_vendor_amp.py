@@ -95,13 +95,9 @@ def check(module: Module) -> Iterator[Finding]:
     """Imports of a vendor's names, and calls and decorators that get there from a module."""
     if not module.target.guarantees(_SINCE):
         return  # the vendor's is the only one there
-    for statement in module.own.near("autocast", "GradScaler", "custom_fwd", "custom_bwd").near(IMPORTS).statements:
-        if isinstance(statement, ir.Import) and statement.module is not None:
-            for alias in statement.aliases:
-                name = f"{statement.module}.{alias.name}"
-                if name in _VENDORS and not depends_on_release(module, statement):
-                    why = "import it from torch.amp, and pass the device where it is called"
-                    yield _finding(module.layout.span(alias), name, None, why)
+    for alias, name in _imported(module):
+        why = "import it from torch.amp, and pass the device where it is called"
+        yield _finding(module.layout.span(alias), name, None, why)
     for value in module.references(*_VENDORS):
         name_of = module.names.only(value)
         if name_of is None or not isinstance(value, ir.Attribute) or depends_on_release(module, value):
@@ -110,6 +106,16 @@ def check(module: Module) -> Iterator[Finding]:
         if decorates or (isinstance(value.parent, ir.Call) and value.parent.func is value):
             fix, withheld = _fix(module, value, name_of)
             yield _finding(module.span(value), name_of, fix, withheld)
+
+
+def _imported(module: Module) -> Iterator[tuple[ir.Alias, str]]:
+    """The vendors' names that the file imports by themselves, with what they stand for."""
+    for statement in module.own.near("autocast", "GradScaler", "custom_fwd", "custom_bwd").near(IMPORTS).statements:
+        if isinstance(statement, ir.Import) and statement.module is not None:
+            for alias in statement.aliases:
+                name = f"{statement.module}.{alias.name}"
+                if name in _VENDORS and not depends_on_release(module, statement):
+                    yield alias, name
 
 
 def _finding(span: tuple[int, int], name: str, fix: Fix | None, withheld: str | None) -> Finding:
@@ -149,19 +155,26 @@ def _as_keywords(module: Module, call: ir.Call, device: str, torch: str) -> list
     """The arguments of a vendor's autocast for torch's."""
     given, named = call.positional, arguments(call, "torch.cuda.amp.autocast")
     dtype = "dtype" in named or is_false(named.get("enabled"))  # which has no use for one
-    if call.unpacks("*") or len(given) > len(OLD_ORDER) or (device == "npu" and given):
+    open_dtype = device == "xpu" and not dtype
+    if (device == "npu" and given) or (open_dtype and call.unpacks("**")) or not _can_be_named(call):
         return None
-    if (device == "xpu" and not dtype and call.unpacks("**")) or any(isinstance(each, ir.Walrus) for each in given):
-        return None
-    edits = []
-    for name, value in zip(OLD_ORDER, given, strict=False):
-        front = f'"{device}", ' if value is given[0] else ""
-        edits.append(insert(module.layout.outer(value)[0], f"{front}{name}="))
-    pinned = f"dtype={torch}.bfloat16" if device == "xpu" and not dtype else ""
+    pinned = f"dtype={torch}.bfloat16" if open_dtype else ""
     if not call.args:
         return [add_first_argument(module, call, f'"{device}"' + (f", {pinned}" if pinned else ""))]
+    edits = [
+        insert(module.layout.outer(value)[0], f"{name}=" if index else f'"{device}", {name}=')
+        for index, (name, value) in enumerate(zip(OLD_ORDER, given, strict=False))
+    ]
     if not given:
         edits.append(add_first_argument(module, call, f'"{device}"'))
     if pinned:
         edits.append(add_last_argument(module, call, pinned))
     return edits
+
+
+def _can_be_named(call: ir.Call) -> bool:
+    """Whether the positional arguments of an old autocast can be written as keywords."""
+    given = call.positional
+    if call.unpacks("*") or len(given) > len(OLD_ORDER):
+        return False
+    return not any(isinstance(each, ir.Walrus) for each in given)

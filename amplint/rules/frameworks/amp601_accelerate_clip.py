@@ -193,8 +193,8 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
     why_not = _why_not_its_own(module, step, clip, backward, SIGNATURES[f"accelerate.Accelerator.{method}"])
     if why_not is not None:
         return None, why_not
-    text, start = f"{module.text(accelerator)}.{method}", module.span(call.func)
-    edit, doubts = Edit(*start, text), []
+    text = f"{module.text(accelerator)}.{method}"
+    edit, doubts = Edit(*module.span(call.func), text), []
     if method == "clip_grad_value_":
         doubts.append("it refuses FSDP and DeepSpeed")
     elif own_statement(call) is None:
@@ -204,18 +204,26 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
     if _is_tuned(call, f"accelerate.Accelerator.{method}"):
         doubts.append("a bound tuned to scaled gradients no longer clips")
     if not asks_for_sync(clip) and _may_accumulate(module, accelerator):
-        statement = own_statement(call)
-        test = f"{module.text(accelerator)}.{SYNCS}"
-        guard = guarded(module, statement, test) if statement is not None else None
-        if guard is None or guard.start != start[0]:
-            return None, f"it has to stand under `if {test}`, and its norm is used or it shares lines"
-        if older := _older(module, _TELLS_STEPS):
-            return None, f"it has to stand under `if {test}`, which is there since {older}"
-        edit = Edit(*start, guard.content + text)
+        under = _under_sync(module, accelerator, call, edit)
+        if isinstance(under, str):
+            return None, under
+        edit = under
         doubts.append("on micro steps it no longer clips")
     applicability = Applicability.UNSAFE if doubts else Applicability.SAFE
     note = f" ({'; '.join(doubts)})" if doubts else ""
     return Fix(applicability, f"Clip with `{text}`{note}", (edit,)), None
+
+
+def _under_sync(module: Module, accelerator: ir.Value, call: ir.Call, edit: Edit) -> Edit | str:
+    """An edit of the function of a call, with a test before it that leaves micro steps out; or why there is none."""
+    statement = own_statement(call)
+    test = f"{module.text(accelerator)}.{SYNCS}"
+    guard = guarded(module, statement, test) if statement is not None else None
+    if guard is None or guard.start != edit.start:
+        return f"it has to stand under `if {test}`, and its norm is used or it shares lines"
+    if older := _older(module, _TELLS_STEPS):
+        return f"it has to stand under `if {test}`, which is there since {older}"
+    return Edit(edit.start, edit.end, guard.content + edit.content)
 
 
 def _why_not_its_own(module: Module, step: Step, clip: Met, backward: Met, takes: tuple[str, ...]) -> str | None:

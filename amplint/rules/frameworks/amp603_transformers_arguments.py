@@ -167,24 +167,27 @@ def _evaluated_first(module: Module, call: ir.Call) -> Iterator[Finding]:
     if flag is None:
         return
     half = "float16" if flag.startswith("fp16") else "bfloat16"
-    for trainer in _trainers(module, call):
-        used = [
-            each
-            for each in near_kept(module, {trainer}).calls
-            if module.is_own(each) and _is_method(module, each, trainer)
-        ]
-        for train in used:
-            if ir.last_name(train.func) != "train":
-                continue
+    pairs = (pair for trainer in _trainers(module, call) for pair in _cast_and_trained(module, trainer))
+    pair = next(pairs, None)
+    if pair is not None:
+        first, train = pair
+        name, training = module.text(first.func), module.text(train.func)
+        yield rule.finding(
+            module.span(first),
+            f"with `{flag}` `{name}` casts the parameters of the model to {half}, and `{training}` "
+            f"on {module.line(train)} trains them so; train before it, or leave `{flag}` out",
+        )
+
+
+def _cast_and_trained(module: Module, trainer: str) -> Iterator[tuple[ir.Call, ir.Call]]:
+    """The calls by which a Trainer trains, each with the first evaluation before it."""
+    near = near_kept(module, {trainer}).calls
+    used = [each for each in near if module.is_own(each) and _is_method(module, each, trainer)]
+    for train in used:
+        if ir.last_name(train.func) == "train":
             first = next((each for each in used if each.id < train.id and _casts(each, train)), None)
             if first is not None:
-                name, training = module.text(first.func), module.text(train.func)
-                yield rule.finding(
-                    module.span(first),
-                    f"with `{flag}` `{name}` casts the parameters of the model to {half}, and `{training}` "
-                    f"on {module.line(train)} trains them so; train before it, or leave `{flag}` out",
-                )
-                return
+                yield first, train
 
 
 def _trainers(module: Module, call: ir.Call) -> Iterator[str]:

@@ -68,6 +68,7 @@ rule = Rule(
 
 _RAISES = ("masked_fill", "masked_fill_", "fill", "fill_", "full_like", "new_full", "index_fill", "index_fill_")
 _SILENT = ("setitem", "where")
+_FILLS = ("value", "fill_value", "other")
 
 
 class _Fill(NamedTuple):
@@ -105,12 +106,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _fill(seen: Seen) -> _Fill | None:
     """The tensor that an operation fills and the constant, where the one can't hold the other."""
-    given = [*seen.operands, *(each for key, each in seen.keywords.items() if key in ("value", "fill_value", "other"))]
-    if seen.spelling == "setitem":
-        target = ir.statement_of(seen.node)
-        if not isinstance(target, ir.Assign) or seen.node not in target.targets or target.value is None:
-            return None
-        given = [seen.operands[0], (target.value, seen.operands[1][1])]
+    given = _given(seen)
     tensors = [each for each in given if each[1].what == HALF]
     numbers = [(value, kind.value) for value, kind in given if kind.what == NUMBER and value is not None]
     if len(tensors) != 1 or seen.result.what != HALF or not numbers:
@@ -119,6 +115,16 @@ def _fill(seen: Seen) -> _Fill | None:
     if value is None or math.isinf(value) or not _is_too_large(value, seen.result):
         return None
     return _Fill(seen, tensors[0], constant, value)
+
+
+def _given(seen: Seen) -> list[Given]:
+    """What an operation is given; what an assignment to an item stores, with the tensor."""
+    if seen.spelling != "setitem":
+        return [*seen.operands, *(seen.keywords[key] for key in seen.keywords if key in _FILLS)]
+    target = ir.statement_of(seen.node)
+    if not isinstance(target, ir.Assign) or seen.node not in target.targets or target.value is None:
+        return []
+    return [seen.operands[0], (target.value, seen.operands[1][1])]
 
 
 def _is_too_large(value: float, kind: Kind) -> bool:
@@ -168,8 +174,16 @@ def _goes_into_softmax(module: Module, node: ir.Value) -> bool:
     if not isinstance(parent, ir.Assign) or len(parent.targets) != 1 or not isinstance(parent.targets[0], ir.Name):
         return False
     name = parent.targets[0].name
-    behind = parent.block.statements[parent.block.statements.index(parent) + 1 :]
-    reads = [
+    reads = _reads_behind(parent, name)
+    if not reads or not _is_softmax(module, reads[0]):
+        return False
+    return len(reads) == 1 or _binds(ir.statement_of(reads[0]), name)
+
+
+def _reads_behind(statement: ir.Statement, name: str) -> list[ir.Name]:
+    """The reads of a variable in the suite of a statement, behind it."""
+    behind = statement.block.statements[statement.block.statements.index(statement) + 1 :]
+    return [
         value
         for each in behind
         for inner in (each, *(s for block in each.blocks() for s in ir.walk_statements(block)))
@@ -177,12 +191,13 @@ def _goes_into_softmax(module: Module, node: ir.Value) -> bool:
         for value in ir.walk_values(root)
         if isinstance(value, ir.Name) and value.name == name and not value.bound
     ]
-    rebound = (
-        bool(reads)
-        and isinstance(stated := ir.statement_of(reads[0]), ir.Assign)
-        and any(isinstance(each, ir.Name) and each.name == name for each in stated.targets)
+
+
+def _binds(statement: ir.Statement, name: str) -> bool:
+    """Whether a statement assigns to a variable."""
+    return isinstance(statement, ir.Assign) and any(
+        isinstance(each, ir.Name) and each.name == name for each in statement.targets
     )
-    return bool(reads) and _is_softmax(module, reads[0]) and (rebound or len(reads) == 1)
 
 
 def _is_softmax(module: Module, value: ir.Value) -> bool:

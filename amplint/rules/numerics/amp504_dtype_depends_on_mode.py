@@ -130,23 +130,29 @@ def _mode(module: Module, value: ir.Value) -> bool | None:
 
 
 def _mode_of(module: Module, value: ir.Value) -> bool | None:
-    if isinstance(value, ir.Attribute):
-        cls = owner_class(value)
-        own = cls is not None and bool(cls.stored(value.attr))  # no module's mode, but a flag that the class sets
-        return True if value.attr == "training" and isinstance(value.base, ir.Name) and not own else None
-    if isinstance(value, ir.Call):
-        names = module.names.of(value.func)
-        if names == {"builtins.bool"} and value.positional:
-            return _mode(module, value.positional[0])
-        return True if names == {"torch.is_grad_enabled"} else None
-    if isinstance(value, ir.Unary):
-        inner = _mode(module, value.operand) if value.op == "Not" else None
-        return None if inner is None else not inner
-    if isinstance(value, ir.Bool) and value.op == "and":
-        return _mode(module, value.left) or _mode(module, value.right) or None
-    if isinstance(value, ir.Conditional) and isinstance(value.test, ir.Compare):  # `self.training if x is None else x`
-        return _mode(module, value.then if value.test.ops == ("Is",) else value.other)
+    match value:
+        case ir.Attribute():
+            return True if _is_modules_mode(value) else None
+        case ir.Call():
+            names = module.names.of(value.func)
+            if names == {"builtins.bool"} and value.positional:
+                return _mode(module, value.positional[0])
+            return True if names == {"torch.is_grad_enabled"} else None
+        case ir.Unary(op="Not"):
+            inner = _mode(module, value.operand)
+            return None if inner is None else not inner
+        case ir.Bool(op="and"):
+            return _mode(module, value.left) or _mode(module, value.right) or None
+        case ir.Conditional(test=ir.Compare(ops=ops)):  # `self.training if x is None else x`
+            return _mode(module, value.then if ops == ("Is",) else value.other)
     return None
+
+
+def _is_modules_mode(value: ir.Attribute) -> bool:
+    """`self.training`, `model.training`, where it is no flag that the class sets itself."""
+    cls = owner_class(value)
+    own = cls is not None and bool(cls.stored(value.attr))
+    return value.attr == "training" and isinstance(value.base, ir.Name) and not own
 
 
 def _near_mode(module: Module) -> Nodes:
@@ -188,21 +194,29 @@ def _cast(module: Module, value: ir.Value) -> ir.Value | None:
 
 def _casts(module: Module, block: ir.Block | None) -> ir.Value | None:
     """The first cast of a suite whose result takes the tensor's own place: `x = x.float()`, `x, y = to_fp32(x, y)`."""
-    known = objects(module)
     for statement in block.statements if block is not None else ():
         if not isinstance(statement, ir.Assign) or statement.value is None or len(statement.targets) != 1:
             continue
         target, value = statement.targets[0], statement.value
-        pairs = [(target, value)]
-        if isinstance(target, ir.Sequence) and isinstance(value, ir.Sequence):
-            pairs = list(zip(target.items, value.items, strict=False))
-        for to, made in pairs:
-            inner, key = _cast(module, made), known.render(to)
-            if inner is not None and key is not None and known.render(inner) == key and _is_number(inner):
-                return made
+        made = next((made for to, made in _pairs(target, value) if _casts_itself(module, to, made)), None)
+        if made is not None:
+            return made
         if isinstance(value, ir.Call) and _FLOAT32.search(ir.last_name(value.func)) and _same(module, target, value):
             return value
     return None
+
+
+def _pairs(target: ir.Value, value: ir.Value) -> list[tuple[ir.Value, ir.Value]]:
+    """What an assignment binds, with what: one by one where both are written so."""
+    if isinstance(target, ir.Sequence) and isinstance(value, ir.Sequence):
+        return list(zip(target.items, value.items, strict=False))
+    return [(target, value)]
+
+
+def _casts_itself(module: Module, target: ir.Value, value: ir.Value) -> bool:
+    """`x = x.float()`."""
+    inner, key = _cast(module, value), objects(module).render(target)
+    return inner is not None and key is not None and objects(module).render(inner) == key and _is_number(inner)
 
 
 def _same(module: Module, target: ir.Value, call: ir.Call) -> bool:
@@ -219,19 +233,29 @@ def _is_number(value: ir.Value) -> bool:
 
 def _chosen(module: Module) -> Iterator[Site]:
     """`x.float() if self.training else x`, `x.to(torch.float32 if self.training else x.dtype)`."""
-    known = objects(module)
     near = module.once(_near_mode)
     for value in (module.whole if _chooses_dtype(module, near) else near).values:
+        cast = None
         if isinstance(value, ir.Conditional):
-            mode = _mode(module, value.test)
-            arms = (value.then, value.other) if mode else (value.other, value.then)
-            inner = _cast(module, arms[0]) if mode is not None else None
-            if inner is not None and _is_number(inner) and known.render(inner) == known.render(arms[1]) is not None:
-                yield Site(value, f"only training casts `{module.text(inner)}` to float32")
+            cast = _cast_in_training(module, value)
         elif isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr in ("to", "type"):
             given = value.keyword("dtype") or next(iter(value.positional[:1]), None)
             if given is not None and _is_number(value.func.base) and _follows_mode(module, given):
-                yield Site(value, f"only training casts `{module.text(value.func.base)}` to float32")
+                cast = value.func.base
+        if cast is not None:
+            yield Site(value, f"only training casts `{module.text(cast)}` to float32")
+
+
+def _cast_in_training(module: Module, choice: ir.Conditional) -> ir.Value | None:
+    """The tensor that a conditional expression casts to float32 in training, and takes as it is in evaluation."""
+    mode, known = _mode(module, choice.test), objects(module)
+    if mode is None:
+        return None
+    trained, evaluated = (choice.then, choice.other) if mode else (choice.other, choice.then)
+    inner = _cast(module, trained)
+    if inner is None or not _is_number(inner):
+        return None
+    return inner if known.render(inner) == known.render(evaluated) is not None else None
 
 
 def _chooses_dtype(module: Module, near: Nodes) -> bool:
@@ -294,38 +318,46 @@ def _is_read_behind(module: Module, choice: ir.If, cast: ir.Value) -> bool:
 
 def _flags(module: Module, near: Nodes) -> Iterator[Site]:
     """Calls that are given the mode for a flag which decides about a cast."""
-    calls = module.once(CallGraph)
     for call in near.calls:
-        given = [arg for arg in call.args if not arg.star and _mode(module, arg.value) is True]
-        callee = calls.find(call) if given else None
-        params = calls.arguments(call, callee) if callee is not None else None
-        for arg in given:
-            named = arg.keyword is not None and bool(_FLOAT32.search(arg.keyword))
-            if callee is not None and params is not None:
-                names = [name for name, value in params.items() if value is arg.value]
-                decides = any(_decides(module, callee.function, name) for name in names)
-            else:
-                decides = named
-            if decides:
+        for arg in call.args:
+            if not arg.star and _mode(module, arg.value) is True and _decides_cast(module, call, arg):
                 flag = arg.keyword or module.text(arg.value)
-                yield Site(arg.value, f"`{flag}` is on in training only", named and _is_in_module(module, call))
+                named = _is_named(arg) and _is_in_module(module, call)
+                yield Site(arg.value, f"`{flag}` is on in training only", named)
+
+
+def _is_named(arg: ir.Arg) -> bool:
+    """Whether an argument's keyword says that it is a flag for a cast to float32."""
+    return _FLOAT32.search(arg.keyword or "") is not None
+
+
+def _decides_cast(module: Module, call: ir.Call, arg: ir.Arg) -> bool:
+    """Whether an argument decides about a cast in the function that is called; by its name, if that is out of sight."""
+    calls = module.once(CallGraph)
+    callee = calls.find(call)
+    params = calls.arguments(call, callee) if callee is not None else None
+    if callee is None or params is None:
+        return _is_named(arg)
+    return any(_decides(module, callee.function, name) for name, value in params.items() if value is arg.value)
 
 
 def _decides(module: Module, function: ir.Function, name: str) -> bool:
     """Whether a parameter decides about a cast, or is handed on by a name that says so."""
     for statement in ir.walk_statements(function.body):
-        if isinstance(statement, ir.If) and isinstance(statement.test, ir.Name) and statement.test.name == name:
+        if isinstance(statement, ir.If) and _is_variable(statement.test, name):
             if _casts(module, statement.then) is not None and _casts(module, statement.orelse) is None:
                 return True
     for value in ir.values_below(function.body):
-        if isinstance(value, ir.Conditional) and isinstance(value.test, ir.Name) and value.test.name == name:
+        if isinstance(value, ir.Conditional) and _is_variable(value.test, name):
             if _cast(module, value.then) is not None and _cast(module, value.other) is None:
                 return True
-        if isinstance(value, ir.Call):
-            for arg in value.args:
-                if isinstance(arg.value, ir.Name) and arg.value.name == name and _FLOAT32.search(arg.keyword or ""):
-                    return True
+        if isinstance(value, ir.Call) and any(_is_variable(arg.value, name) and _is_named(arg) for arg in value.args):
+            return True
     return False
+
+
+def _is_variable(value: ir.Value, name: str) -> bool:
+    return isinstance(value, ir.Name) and value.name == name
 
 
 def _is_in_module(module: Module, node: ir.Node) -> bool:

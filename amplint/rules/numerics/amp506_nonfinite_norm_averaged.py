@@ -91,7 +91,7 @@ class Averaged(NamedTuple):
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each norm that goes into a mean as it is."""
-    for at, number in _averaged(module) if overflows(module) else ():
+    for at, number in (*_collected(module), *_added(module)) if overflows(module) else ():
         norm = _norm_here(module, at, number)
         if norm is None or norm.id > number.id or _is_looked_at(module, norm, at):
             continue
@@ -113,7 +113,8 @@ def _norm_here(module: Module, at: ir.Node, number: ir.Value) -> ir.Call | None:
     return next((each for each in reversed(here) if gradients_in(module, each) is source), None)
 
 
-def _averaged(module: Module) -> Iterator[Averaged]:
+def _collected(module: Module) -> Iterator[Averaged]:
+    """The numbers that a meter or a list of which the mean is taken is given."""
     for call in module.whole.near("update", "append").calls:
         func = call.func
         if isinstance(func, ir.Attribute) and call.args:
@@ -121,6 +122,10 @@ def _averaged(module: Module) -> Iterator[Averaged]:
                 yield from (Averaged(call, arg.value) for arg in call.args if not arg.star)
             elif func.attr == "append" and _is_averaged(module, func.base):
                 yield Averaged(call, call.args[0].value)
+
+
+def _added(module: Module) -> Iterator[Averaged]:
+    """The numbers that an assignment adds to a sum or a moving average."""
     for statement in module.whole.near("+").statements:
         if isinstance(statement, ir.AugAssign) and statement.op == "Add":
             yield Averaged(statement, statement.value)

@@ -157,21 +157,27 @@ def _hidden(module: Module) -> Iterator[Hidden]:
 
 def _replaced(module: Module, call: ir.Call) -> ir.Value | None:
     """The tensor in which a call replaces what isn't finite."""
-    func, name = call.func, ir.last_name(call.func)
-    of_torch = any(each.startswith("torch.") for each in module.names.of(func))
-    given: list[ir.Value] = [] if of_torch or not isinstance(func, ir.Attribute) else [func.base]
-    given += call.positional
-    if not given or (not of_torch and not isinstance(func, ir.Attribute)):
+    of_torch = any(each.startswith("torch.") for each in module.names.of(call.func))
+    given = _operands(call, of_torch=of_torch)
+    if not given:
         return None
-    if name in ("nan_to_num", "nan_to_num_"):
-        return given[0]
-    if name in ("masked_fill", "masked_fill_") and len(given) > 1:
-        return given[0] if _asks(module, given[1], given[0]) else None
-    if name == "where" and of_torch and len(given) == 3:
-        return next((each for each in given[1:] if _asks(module, given[0], each)), None)
-    if name in ("zero_", "fill_") and not of_torch and is_grad(given[0]):
-        return given[0] if _is_guarded(module, ir.statement_of(call), given[0]) else None
+    match ir.last_name(call.func):
+        case "nan_to_num" | "nan_to_num_":
+            return given[0]
+        case "masked_fill" | "masked_fill_" if len(given) > 1:
+            return given[0] if _asks(module, given[1], given[0]) else None
+        case "where" if of_torch and len(given) == 3:
+            return next((each for each in given[1:] if _asks(module, given[0], each)), None)
+        case "zero_" | "fill_" if not of_torch and is_grad(given[0]):
+            return given[0] if _is_guarded(module, ir.statement_of(call), given[0]) else None
     return None
+
+
+def _operands(call: ir.Call, *, of_torch: bool) -> list[ir.Value]:
+    """What a function of torch or a method computes with; nothing for another function."""
+    if of_torch:
+        return list(call.positional)
+    return [call.func.base, *call.positional] if isinstance(call.func, ir.Attribute) else []
 
 
 def _asks(module: Module, test: ir.Value, tensor: ir.Value) -> bool:
@@ -221,7 +227,7 @@ def _gradient(module: Module, tensor: ir.Value) -> ir.Value | None:
 
 def _stays(at: ir.Node) -> bool:
     """Whether a replacement changes the gradients themselves: in place, or written back."""
-    if not isinstance(at, ir.Call) or ir.last_name(at.func).endswith("_") or at.keyword("out") is not None:
+    if _is_in_place(at) or (isinstance(at, ir.Call) and at.keyword("out") is not None):
         return True
     up: ir.Node | None = at.parent
     while isinstance(up, ir.Value):
@@ -298,18 +304,30 @@ def _of_loss(module: Module, flow: Flow, scale: ir.Value, loss: ir.Value, hidden
     keys = {objects(module).own_key(each) for each in made if isinstance(each, ir.Name)}
     for each in hidden:
         bare = _bare(each.tensor)
-        if any(_may_be_infinite(module, part) for part in made_of(module, bare)):
+        if any(_may_be_infinite(module, part) for part in made_of(module, bare)) or _is_apart(
+            module, flow, each, scale
+        ):
             continue
-        if ir.function_of(each.at) is ir.function_of(scale):
-            before = each.at.id < scale.id or any(each.at is value for value in ir.walk_values(scale))
-            if not before or not all(is_routine(module, flow, test.test) for test in conditions(each.at, scale)):
-                continue
-        in_place = not isinstance(each.at, ir.Call) or ir.last_name(each.at.func).endswith("_")
         if each.at.id in ids:
             if _is_loss(bare) or not _is_weighted(each.at, made):
                 yield each
-        elif in_place and isinstance(bare, ir.Name) and objects(module).own_key(bare) in keys and _is_loss(bare):
-            yield each
+        elif _is_in_place(each.at) and isinstance(bare, ir.Name) and _is_loss(bare):
+            if objects(module).own_key(bare) in keys:
+                yield each
+
+
+def _is_apart(module: Module, flow: Flow, hidden: Hidden, scale: ir.Value) -> bool:
+    """Whether a replacement in the function of a scale comes behind it, or under conditions of its own."""
+    at = hidden.at
+    if ir.function_of(at) is not ir.function_of(scale):
+        return False
+    before = at.id < scale.id or any(at is value for value in ir.walk_values(scale))
+    return not before or not all(is_routine(module, flow, test.test) for test in conditions(at, scale))
+
+
+def _is_in_place(at: ir.Node) -> bool:
+    """Whether a replacement changes the tensor itself: `loss[mask] = 0`, `loss.nan_to_num_()`."""
+    return not isinstance(at, ir.Call) or ir.last_name(at.func).endswith("_")
 
 
 def _is_loss(tensor: ir.Value) -> bool:

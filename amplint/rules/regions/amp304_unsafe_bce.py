@@ -39,7 +39,7 @@ The fixtures raise under (simulated) cuda and xpu before, and train after.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
@@ -215,20 +215,27 @@ def _with_logits(module: Module, call: ir.Call) -> list[Edit] | None:
     if module.names.only(call.func) == _FUNCTION:
         name = _renamed(module, call.func, "binary_cross_entropy_with_logits", "nn.functional.")
         return _joined(name, _without_sigmoid(module, call))
-    made: list[ir.Value] = [call.func] if isinstance(call.func, ir.Call) else []
-    calls = [call]
+    made: Sequence[ir.Value] = [call.func] if isinstance(call.func, ir.Call) else []
+    calls: list[ir.Call] | None = [call]
     if isinstance(call.func, (ir.Name, ir.Attribute)):
-        key = objects(module).key(call.func)
-        made = list(objects(module).sources(call.func))
-        for value in (near_kept(module, {key}) if key is not None else module.whole).values:
-            read = isinstance(value, (ir.Name, ir.Attribute)) and not _is_target(value)
-            if not read or objects(module).key(value) != key or value is call.func:
-                continue
-            if not isinstance(value.parent, ir.Call) or value.parent.func is not value:
-                return None  # handed on
-            calls.append(value.parent)
+        made, calls = objects(module).sources(call.func), _calls_of_same(module, call)
     names = [_renamed(module, each.func, "BCEWithLogitsLoss", "nn.") for each in made if isinstance(each, ir.Call)]
-    return _joined(*names, *(_without_sigmoid(module, each) for each in calls)) if names else None
+    if not names or calls is None:
+        return None
+    return _joined(*names, *(_without_sigmoid(module, each) for each in calls))
+
+
+def _calls_of_same(module: Module, call: ir.Call) -> list[ir.Call] | None:
+    """The calls of the loss that one calls, that one first; None where it is handed on."""
+    key = objects(module).key(call.func)
+    calls = [call]
+    for value in (near_kept(module, {key}) if key is not None else module.whole).values:
+        read = isinstance(value, (ir.Name, ir.Attribute)) and not _is_target(value)
+        if read and objects(module).key(value) == key and value is not call.func:
+            if not isinstance(value.parent, ir.Call) or value.parent.func is not value:
+                return None
+            calls.append(value.parent)
+    return calls
 
 
 def _joined(*parts: list[Edit] | None) -> list[Edit] | None:

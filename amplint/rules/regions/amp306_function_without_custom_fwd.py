@@ -253,14 +253,14 @@ def _mixed(module: Module, function: _Function) -> dict[int, str]:
     forward = [param.name for param in function.forward.params if param.kind == "positional"]
     gradients = {param.name for param in function.backward.params[1:]}
     saved = _saved(function, forward)
-    multiplied = {name for each in _products(function.forward) for name in each}
+    multiplied = {name for each in _products(function.forward) for name in each}.intersection(forward[1:])
     found = {}
     for operands in _products(function.backward):
-        kept = [saved[name] for name in operands if name in saved and _is_bound_once(function.backward, name)]
         grads = gradients & operands
         if grads and all(_stays(module, function.backward, each) for each in grads):
+            kept = [saved[name] for name in operands & saved.keys() if _is_bound_once(function.backward, name)]
             for name in kept:
-                if name in multiplied and name in forward[1:] and _is_bound_once(function.forward, name):
+                if name in multiplied and _is_bound_once(function.forward, name):
                     found[forward.index(name) - 1] = name
     return found
 
@@ -306,28 +306,33 @@ def _saved(function: _Function, forward: list[str]) -> dict[str, str]:
     """What `backward` calls the tensors that `forward` saves: its names -> forward's parameters."""
     if not forward or not function.backward.params:
         return {}
-    saving = [
-        each
-        for each in ir.values_below(function.forward.body)
-        if isinstance(each, ir.Call)
-        and isinstance(each.func, ir.Attribute)
-        and each.func.attr == "save_for_backward"
-        and _root(each.func.base) == forward[0]
-    ]
+    saving = [each for each in ir.calls_below(function.forward.body) if _saves(each, forward[0])]
     if len(saving) != 1 or len(saving[0].positional) != len(saving[0].args):
         return {}
     names = [_root(each) for each in saving[0].positional]
-    context, found = function.backward.params[0].name, {}
-    for statement in ir.walk_statements(function.backward.body, into=False):
-        target = statement.targets[0] if isinstance(statement, ir.Assign) else None
-        if not isinstance(target, ir.Sequence) or not isinstance(statement, ir.Assign):
-            continue
-        value = statement.value
-        if isinstance(value, ir.Attribute) and value.attr == "saved_tensors" and _root(value.base) == context:
-            for item, name in zip(target.items, names, strict=False):
-                if isinstance(item, ir.Name) and name is not None:
-                    found[item.name] = name
+    found = {}
+    for target in _taking_saved(function.backward):
+        for item, name in zip(target.items, names, strict=False):
+            if isinstance(item, ir.Name) and name is not None:
+                found[item.name] = name
     return found
+
+
+def _saves(call: ir.Call, context: str) -> bool:
+    """`ctx.save_for_backward(...)`."""
+    func = call.func
+    return isinstance(func, ir.Attribute) and func.attr == "save_for_backward" and _root(func.base) == context
+
+
+def _taking_saved(backward: ir.Function) -> Iterator[ir.Sequence]:
+    """The targets of `x, weight = ctx.saved_tensors`."""
+    context = backward.params[0].name
+    for statement in ir.walk_statements(backward.body, into=False):
+        target = statement.targets[0] if isinstance(statement, ir.Assign) else None
+        value = statement.value if isinstance(statement, ir.Assign) else None
+        saved = isinstance(value, ir.Attribute) and value.attr == "saved_tensors" and _root(value.base) == context
+        if isinstance(target, ir.Sequence) and saved:
+            yield target
 
 
 # --- where it is applied --------------------------------------------------------------------------------------------

@@ -118,22 +118,30 @@ def check(module: Module) -> Iterator[Finding]:
         runs = list(_runs(module, owner, block, trained))
         told: set[tuple[str, str]] = set()
         for first in runs:
-            if first.without is None or first.identity in told:
-                continue
-            same = [each for each in runs if each.identity == first.identity and not _apart(module, owner, first, each)]
-            before = [each for each in same if each.without is None and each.call.id < first.call.id]
-            later = [each for each in same if each.without is None and each.call.id > first.call.id]
-            if later and not before and _is_met(module, first, later[0]):
+            later = _meeting(module, owner, first, runs) if first.identity not in told else None
+            if later is not None:
                 told.add(first.identity)
-                offered, withheld = _fix(module, first, later[0])
+                offered, withheld = _fix(module, first, later)
                 name = module.text(first.model)
                 yield rule.finding(
-                    module.span(later[0].call),
+                    module.span(later.call),
                     f"`{name}` ran without gradients on {module.line(first.call)}, in the same region: before "
                     f"torch {_MENDED} its weights get none here either; open a region for each",
                     fix=offered,
                     withheld=withheld,
                 )
+
+
+def _meeting(module: Module, owner: ir.With | ir.Function, first: _Run, runs: list[_Run]) -> _Run | None:
+    """The first call with gradients behind one without, where it meets its copies, and none comes before them."""
+    if first.without is not None:
+        same = [each for each in runs if each.identity == first.identity and not _apart(module, owner, first, each)]
+        trained = [each for each in same if each.without is None]
+        later = next((each for each in trained if each.call.id > first.call.id), None)
+        before = any(each.call.id < first.call.id for each in trained)
+        if later is not None and not before and _is_met(module, first, later):
+            return later
+    return None
 
 
 def _apart(module: Module, owner: ir.With | ir.Function, one: _Run, other: _Run) -> bool:
@@ -147,13 +155,18 @@ def _apart(module: Module, owner: ir.With | ir.Function, one: _Run, other: _Run)
     if exclusive(one.call, other.call):
         return True
     shared = set.intersection(*(_asked_by(module, each, owner) for each in (one, other)))
-    first, second = sorted((one.call.id, other.call.id))
-    for each in ir.walk_statements(owner.body, into=False):
-        between = first < each.id < second and not any(True for _ in each.blocks()) and not exclusive(one.call, each)
-        if between and not shared.isdisjoint(known.assigned_in(each)):
-            return False  # the tests ask for two things of one name
+    if any(not shared.isdisjoint(known.assigned_in(each)) for each in _between(owner, one, other)):
+        return False  # the tests ask for two things of one name
     decisions = decided(module)
     return contradict(*(decisions.inside(each.call, owner) for each in (one, other)))
+
+
+def _between(owner: ir.With | ir.Function, one: _Run, other: _Run) -> Iterator[ir.Statement]:
+    """The simple statements of a region between two calls, those left out that don't run with the one."""
+    first, second = sorted((one.call.id, other.call.id))
+    for each in ir.walk_statements(owner.body, into=False):
+        if first < each.id < second and not any(True for _ in each.blocks()) and not exclusive(one.call, each):
+            yield each
 
 
 def _asked_by(module: Module, run: _Run, owner: ir.Statement) -> set[str]:
@@ -211,15 +224,18 @@ def _regions(module: Module) -> Iterator[tuple[ir.With | ir.Function, ir.Block]]
         if isinstance(statement, ir.Function):
             if _is_region(module, statement) and not _is_without(module, statement):
                 yield statement, statement.body
-        elif isinstance(statement, ir.With) and _opens(module, statement):
-            around = [each for each in upwards(statement) if each is not statement and isinstance(each, ir.With)]
-            function = ir.function_of(statement)
-            if (
-                not any(_opens(module, each) or _grad_mode(module, each) for each in around)
-                and not _grad_mode(module, statement)
-                and not (function is not None and (_is_without(module, function) or _is_region(module, function)))
-            ):
+        elif isinstance(statement, ir.With) and _opens(module, statement) and not _grad_mode(module, statement):
+            if not _is_within_one(module, statement):
                 yield statement, statement.body
+
+
+def _is_within_one(module: Module, statement: ir.With) -> bool:
+    """Whether a `with` stands in another region of its function, or in what says something of gradients."""
+    function = ir.function_of(statement)
+    if function is not None and (_is_without(module, function) or _is_region(module, function)):
+        return True
+    around = [each for each in upwards(statement) if each is not statement and isinstance(each, ir.With)]
+    return any(_opens(module, each) or _grad_mode(module, each) for each in around)
 
 
 def _opens(module: Module, statement: ir.With) -> bool:
@@ -296,18 +312,23 @@ def _runs_below(module: Module, owner: ir.With | ir.Function, call: ir.Call, tra
     given = calls.arguments(call, callee) if callee is not None and callee.made is None else None
     if callee is None or given is None or modes is None or not _runs_as_it_is(module, callee.function):
         return
-    function = callee.function
-    off = _is_without(module, function)
-    for inner in ir.values_below(function.body):
-        if not isinstance(inner, ir.Call) or ir.function_of(inner) is not function or conditions_round(inner):
-            continue
-        there = _modes(module, inner, function)
-        for value, method in _called_as(inner) if there is not None else ():
-            model = _outside(value, call, function, given)
+    for inner, off in _made_always(module, callee.function):
+        within = ir.statement_of(call) if off else None
+        for value, method in _called_as(inner):
+            model = _outside(value, call, callee.function, given)
             key = objects(module).key(model) if model is not None else None
-            if model is not None and key is not None and key in trained and method not in _HARMLESS:
-                within = ir.statement_of(call) if off or "without" in (there or ()) else None
-                yield _Run(call, model, (key, method), modes.get("without") or within)
+            if model is not None and key in trained and method not in _HARMLESS:
+                yield _Run(call, model, (str(key), method), modes.get("without") or within)
+
+
+def _made_always(module: Module, function: ir.Function) -> Iterator[tuple[ir.Call, bool]]:
+    """The calls that a function always makes, and whether without gradients; those left out where it can't be told."""
+    off = _is_without(module, function)
+    for call in ir.calls_below(function.body):
+        always = ir.function_of(call) is function and not conditions_round(call)
+        modes = _modes(module, call, function) if always else None
+        if modes is not None:
+            yield call, off or "without" in modes
 
 
 def _called_as(call: ir.Call) -> Iterator[tuple[ir.Value, str]]:
@@ -360,6 +381,13 @@ def _hides(module: Module, statement: ir.With) -> bool:
     return False
 
 
+def _trains(module: Module, call: ir.Call) -> bool:
+    """`model.train()`, `model.zero_grad()`."""
+    if not isinstance(call.func, ir.Attribute) or call.func.attr not in _TRAINS:
+        return False
+    return not any(map(is_false, call.positional)) and objects(module).is_optimizer(call.func.base) is None
+
+
 def _trained(module: Module) -> set[str]:
     """The keys of the models that the file trains, none of whose weights it freezes."""
     known = objects(module)
@@ -368,9 +396,7 @@ def _trained(module: Module) -> set[str]:
         event = events(module).of(call)
         if event is not None and event.kind == "clip" and event.subject is not None:
             found |= known.parameters_roots(event.subject)
-        name, func = ir.last_name(call.func), call.func
-        off = any(is_false(each) for each in call.positional)
-        if isinstance(func, ir.Attribute) and name in _TRAINS and not off and known.is_optimizer(func.base) is None:
-            found |= {key for key in (known.key(func.base),) if key is not None}
+        if _trains(module, call) and isinstance(call.func, ir.Attribute):
+            found |= {key for key in (known.key(call.func.base),) if key is not None}
     still = frozen(module)
     return {each for each in found if not any(f"{key}.".startswith(f"{each}.") for key in still)}

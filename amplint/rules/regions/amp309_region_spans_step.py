@@ -122,15 +122,15 @@ def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, Open
         if known.classes(optimizer) and not known.owns.get(optimizer):
             continue  # over tensors that are no model's weights, as far as can be seen
         for state in reached.states:
+            if not state.regions:
+                continue
             # The cache lives until the outermost region ends, be it on or off.
-            region = module.value(state.regions[0].at) if state.regions else None
-            spanned = [each for each in loops if region is not None and _spans(flow, region, each, reached.event.call)]
-            loop = next(iter(spanned), None)
-            if loop is not None and region is not None:
-                if is_brief(module, spanned) and _is_opened_anew(module, region):
-                    continue
-                if flow.regions.innermost(state, flow.conditions) is not None or _opens_regions(module, flow, loop):
-                    yield loop, state.regions[0]
+            region = module.value(state.regions[0].at)
+            spanned = [each for each in loops if _spans(flow, region, each, reached.event.call)]
+            if not spanned or (is_brief(module, spanned) and _is_opened_anew(module, region)):
+                continue
+            if flow.regions.innermost(state, flow.conditions) is not None or _opens_regions(module, flow, spanned[0]):
+                yield spanned[0], state.regions[0]
 
 
 def _is_opened_anew(module: Module, region: ir.Value) -> bool:

@@ -50,7 +50,8 @@ from amplint.base.findings import Finding, Severity
 from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast, is_listed
 from amplint.model.half.observations import Seen
-from amplint.model.inference.tensor_types import FLOAT32, HALF
+from amplint.model.inference.tensor_types import FLOAT32, HALF, Kind
+from amplint.model.syntax import ir
 from amplint.model.torch_facts.op_spellings import PRODUCTS, SPELLINGS
 from amplint.registry.rule import Rule
 from amplint.rules.shared.half_ops import dtype_of, shown, up
@@ -72,32 +73,42 @@ def check(module: Module) -> Iterator[Finding]:
     """Each op in a nested region that is off, and gets half tensors from the region round it."""
     done: set[int] = set()
     for seen in half(module):
-        how = SPELLINGS.get(seen.spelling)
-        if (
-            seen.autocast.state != Autocast.DISABLED
-            or how is None
-            or not is_listed(how.ops, "cuda")
-            or seen.node.id in done
-        ):
-            continue
-        halves = [(value, kind) for value, kind in seen.tensors() if kind.what == HALF and kind.region]
-        if seen.spelling == "cross_entropy":  # for other losses a model out of sight may give float32
-            halves = halves or [(value, kind) for value, kind in seen.tensors()[:1] if kind.likely_half]
-        if not halves or any(kind.what == HALF and not kind.region for _, kind in seen.tensors()):
-            continue  # beside a tensor that the code casts to half itself, half is meant
-        done.add(seen.node.id)
-        fails = _fails(seen)
-        value, kind = halves[0]
-        what = "meets float32 and raises RuntimeError" if fails else "is computed in half precision"
-        likely = "likely " if kind.likely_half else ""
-        sure = all(kind.what == HALF for _, kind in seen.tensors())
-        yield rule.finding(
-            module.span(seen.node),
-            f"{shown(module, value)} is {likely}still {dtype_of(kind)} where autocast is off: {seen.spelling} {what}; "
-            "cast it with .float()",
-            fix=up(module, [each for each, _ in halves], safe=sure and seen.layer is None and not fails),
-            severity=Severity.ERROR if fails else Severity.WARNING,
-        )
+        halves = _halves(seen) if _is_switched_off(seen) and seen.node.id not in done else []
+        if halves:
+            done.add(seen.node.id)
+            yield _finding(module, seen, halves)
+
+
+def _is_switched_off(seen: Seen) -> bool:
+    """Whether an op runs in a region that is off, and would be cast for in one that is on."""
+    how = SPELLINGS.get(seen.spelling)
+    return seen.autocast.state == Autocast.DISABLED and how is not None and is_listed(how.ops, "cuda")
+
+
+def _halves(seen: Seen) -> list[tuple[ir.Value, Kind]]:
+    """The operands that the region round it has left in half precision; none where the code means half."""
+    tensors = seen.tensors()
+    if any(kind.what == HALF and not kind.region for _, kind in tensors):
+        return []  # beside a tensor that the code casts to half itself, half is meant
+    halves = [(value, kind) for value, kind in tensors if kind.what == HALF]
+    if not halves and seen.spelling == "cross_entropy":  # for other losses a model out of sight may give float32
+        halves = [(value, kind) for value, kind in tensors[:1] if kind.likely_half]
+    return halves
+
+
+def _finding(module: Module, seen: Seen, halves: list[tuple[ir.Value, Kind]]) -> Finding:
+    value, kind = halves[0]
+    fails = _fails(seen)
+    what = "meets float32 and raises RuntimeError" if fails else "is computed in half precision"
+    likely = "likely " if kind.likely_half else ""
+    sure = all(kind.what == HALF for _, kind in seen.tensors())
+    return rule.finding(
+        module.span(seen.node),
+        f"{shown(module, value)} is {likely}still {dtype_of(kind)} where autocast is off: {seen.spelling} {what}; "
+        "cast it with .float()",
+        fix=up(module, [each for each, _ in halves], safe=sure and seen.layer is None and not fails),
+        severity=Severity.ERROR if fails else Severity.WARNING,
+    )
 
 
 def _fails(seen: Seen) -> bool:

@@ -46,7 +46,7 @@ not executed (shows=none), since it takes two devices to start its threads; torc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Finding, Severity
@@ -286,11 +286,17 @@ def _may_be_region(module: Module, statement: ir.Statement) -> bool:
     )
 
 
+def _unwrapped(module: Module, job: _Job) -> _Job:
+    """A job without `functools.partial` round it."""
+    call = job.target
+    if isinstance(call, ir.Call) and module.names.of(call.func) == {"functools.partial"} and call.positional:
+        return _Job(call.positional[0], (*call.positional[1:], *job.given))
+    return job
+
+
 def _runs_a_model(module: Module, job: _Job) -> bool:
     """Whether the thread calls a model outside of any region."""
-    target, given = job
-    if isinstance(target, ir.Call) and module.names.of(target.func) == {"functools.partial"} and target.positional:
-        target, *given = (*target.positional, *given)
+    target, given = _unwrapped(module, job)
     function = target.function if isinstance(target, ir.Lambda) else local_function(module, target)
     if function is None:
         return isinstance(target, (ir.Name, ir.Attribute)) and _is_model(module, target)
@@ -299,13 +305,11 @@ def _runs_a_model(module: Module, job: _Job) -> bool:
     if any(_may_be_region(module, each) for each in ir.walk_statements(function.body, into=False)):
         return False
     names = [param.name for param in function.params if param.kind == "positional"]
-    names = names[1:] if isinstance(target, ir.Attribute) else names
-    arguments = dict(zip(names, given, strict=False))
-    for value in ir.values_below(function.body):
-        if isinstance(value, ir.Call):
-            called = value.func
-            if isinstance(called, ir.Name) and called.name in arguments:
-                called = arguments[called.name]
-            if isinstance(called, (ir.Name, ir.Attribute)) and _is_model(module, called):
-                return True
-    return False
+    arguments = dict(zip(names[1:] if isinstance(target, ir.Attribute) else names, given, strict=False))
+    called = (_given(call.func, arguments) for call in ir.calls_below(function.body))
+    return any(isinstance(each, (ir.Name, ir.Attribute)) and _is_model(module, each) for each in called)
+
+
+def _given(value: ir.Value, arguments: Mapping[str, ir.Value]) -> ir.Value:
+    """What a parameter is given; a value that is no parameter, as it is."""
+    return arguments.get(value.name, value) if isinstance(value, ir.Name) else value

@@ -62,13 +62,20 @@ def slot_of(module: Module, value: ir.Value, depth: int = 2) -> Slot | None:
         if not isinstance(up, (ir.Conditional, ir.Bool)):
             state = up
         at = up
-    statement = ir.statement_of(at)
-    targets = _targets(statement, at) if isinstance(statement, ir.Assign) and _is_assigned(statement, at) else []
+    return _assigned_slot(module, at, state, depth)
+
+
+def _assigned_slot(module: Module, value: ir.Value, state: ir.Value, depth: int) -> Slot | None:
+    """The entry that an assignment of a value with a state in it makes: `checkpoint["scaler"] = ...`."""
+    statement = ir.statement_of(value)
+    if not isinstance(statement, ir.Assign) or not _is_assigned(statement, value):
+        return None
+    targets = _targets(statement, value)
     target = targets[0] if len(targets) == 1 else None
-    if isinstance(statement, ir.Assign) and isinstance(target, ir.Subscript):
-        named = isinstance(target.index, ir.Constant) and isinstance(target.base, ir.Name)
-        if named and isinstance(target.index, ir.Constant) and isinstance(target.index.value, str):
-            return Slot(target.index.value, statement, target.index, at, state)
+    if isinstance(target, ir.Subscript) and isinstance(target.base, ir.Name):
+        index = target.index
+        if isinstance(index, ir.Constant) and isinstance(index.value, str):
+            return Slot(index.value, statement, index, value, state)
     if isinstance(target, ir.Name) and depth:
         later = (each for each in _reads(module, target.scope.home(target.name), target.name) if each.id > target.id)
         slots = [slot for each in later if (slot := slot_of(module, each, depth - 1)) is not None]
@@ -196,8 +203,13 @@ def saved_by(module: Module, value: ir.Value, seen: set[object] | None = None) -
             if name in ("update", "setdefault") and isinstance(up.func, ir.Attribute):
                 return _saved_as(module, up.func.base, seen)
         at = up
-    statement = at.parent
-    if isinstance(statement, ir.Assign) and at is statement.value:
+    return _saved_behind(module, at, value, seen)
+
+
+def _saved_behind(module: Module, top: ir.Value, value: ir.Value, seen: set[object]) -> ir.Call | None:
+    """The same, of what a statement assigns or returns: a value, in the expression `top`."""
+    statement = top.parent
+    if isinstance(statement, ir.Assign) and top is statement.value:
         return _first(_saved_as(module, each, seen) for each in _targets(statement, value))
     function = ir.function_of(statement) if isinstance(statement, ir.Return) else None
     if function is None or function.id in seen:

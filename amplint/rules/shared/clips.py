@@ -224,13 +224,8 @@ def is_compensated(module: Module, reached: EventStates) -> bool:
     scales = _made_of_scale(statements)
     if any(has_scale(each, scales) for each in values):
         return True
-    return any(
-        _computes(value, scales)
-        for each in statements
-        if each.id < call.id and each is not statement and not isinstance(each, (ir.Function, ir.Class))
-        for root in each.values()
-        for value in (*ir.walk_values(root), each)
-    )
+    before = [each for each in statements if each.id < call.id and each is not statement]
+    return any(_computes_in(each, scales) for each in before if not isinstance(each, (ir.Function, ir.Class)))
 
 
 def _made_of_scale(statements: list[ir.Statement]) -> set[str]:
@@ -278,6 +273,12 @@ def has_scale(value: ir.Value, scales: Iterable[str] = ()) -> bool:
         or (isinstance(each, ir.Name) and each.name in scales)
         for each in ir.walk_values(value)
     )
+
+
+def _computes_in(statement: ir.Statement, scales: Iterable[str]) -> bool:
+    """Whether a statement computes with the scale."""
+    values = (value for root in statement.values() for value in ir.walk_values(root))
+    return _computes(statement, scales) or any(_computes(each, scales) for each in values)
 
 
 def _computes(value: ir.Node, scales: Iterable[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
@@ -38,15 +39,20 @@ def new_tensor(module: Module, value: ir.Value, depth: int = _DEPTH) -> ir.Call 
 def _find(module: Module, value: ir.Value, depth: int) -> ir.Call | None:
     if isinstance(value, ir.Binary):
         sides = [each for each in (value.left, value.right) if not isinstance(each, ir.Constant)]
-        found = [new_tensor(module, each, depth - 1) for each in sides]
-        return found[0] if found and all(found) else None
+        return _all_new(module, sides, depth)
     if isinstance(value, ir.Name):
         bindings = reaching(module.names, value)
-        if not all(isinstance(each, Assigned) for each in bindings) or _is_changed(module, value.name):
+        values = [each.value for each in bindings if isinstance(each, Assigned)]
+        if len(values) < len(bindings) or _is_changed(module, value.name):
             return None
-        made = [new_tensor(module, each.value, depth - 1) for each in bindings if isinstance(each, Assigned)]
-        return made[0] if made and all(made) else None
+        return _all_new(module, values, depth)
     return _called(module, value, depth) if isinstance(value, ir.Call) else None
+
+
+def _all_new(module: Module, values: Sequence[ir.Value | None], depth: int) -> ir.Call | None:
+    """The call that makes the first of some values, where all of them are new tensors."""
+    found = [new_tensor(module, each, depth - 1) if each is not None else None for each in values]
+    return found[0] if found and all(found) else None
 
 
 class _Known:
@@ -69,19 +75,23 @@ def _is_changed(module: Module, name: str) -> bool:
 
 
 def _called(module: Module, call: ir.Call, depth: int) -> ir.Call | None:
-    func, requires = call.func, call.keyword("requires_grad")
+    func = call.func
     if module.names.only(func) in _NEW:
+        requires = call.keyword("requires_grad")
         return call if isinstance(requires, ir.Constant) and requires.value is True else None
     if isinstance(func, ir.Attribute) and func.attr in _KEEPS:
-        base = func.base
-        if func.attr == "requires_grad_" and isinstance(base, ir.Call) and ir.last_name(base.func) == "detach":
-            return call
-        if not any(isinstance(each, ir.Call) for arg in call.args for each in ir.walk_values(arg.value)):
-            return new_tensor(module, base, depth - 1)
-        return None
+        return _kept(module, call, func, depth)
     function = module.once(CallGraph).run_by(call)
     if function is None or function.is_generator or function.is_async or function.decorators:
         return None
-    values = [each.value for each in returned(function)]
-    found = [new_tensor(module, each, depth - 1) if each is not None else None for each in values]
-    return found[0] if found and all(found) else None
+    return _all_new(module, [each.value for each in returned(function)], depth)
+
+
+def _kept(module: Module, call: ir.Call, func: ir.Attribute, depth: int) -> ir.Call | None:
+    """The call that makes the tensor which a method gives with its history: `loss.mean()`."""
+    base = func.base
+    if func.attr == "requires_grad_" and isinstance(base, ir.Call) and ir.last_name(base.func) == "detach":
+        return call
+    if any(isinstance(each, ir.Call) for arg in call.args for each in ir.walk_values(arg.value)):
+        return None
+    return new_tensor(module, base, depth - 1)

@@ -146,16 +146,9 @@ def plain_steps(module: Module, backward: ir.Node) -> Iterator[Event]:
 def comes_before(module: Module, first: ir.Call, key: str, then: ir.Node, optimizers: set[str]) -> bool:
     """Whether a cast of the model kept at `key` is seen to come before `then`, and not behind the training."""
     known, home = objects(module), ir.function_of(first)
-    root: ir.Value = first
-    while isinstance(root, ir.Call) and isinstance(root.func, ir.Attribute):
-        root = root.func.base
-    if known.key(root) != key:
+    if known.key(_cast_of(first)) != key:
         return True  # it is made there
-    places = [then]
-    for each in places:  # grows
-        if len(places) < _MANY:
-            places += [call for call in callers(module, ir.function_of(each)) if call not in places]
-    here = [each for each in places if ir.function_of(each) is home]
+    here = [each for each in _leading_to(module, then) if ir.function_of(each) is home]
     if here:
         loops = loops_round(first)
         return any(first.id < each.id or any(loop in loops for loop in loops_round(each)) for each in here)
@@ -167,6 +160,22 @@ def comes_before(module: Module, first: ir.Call, key: str, then: ir.Node, optimi
         and any(known.key(target) in optimizers for target in each.targets)
         for each in module.whole.within(home).statements
     )
+
+
+def _cast_of(cast: ir.Value) -> ir.Value:
+    """What is cast: `model` of `model.to(device).half()`."""
+    while isinstance(cast, ir.Call) and isinstance(cast.func, ir.Attribute):
+        cast = cast.func.base
+    return cast
+
+
+def _leading_to(module: Module, node: ir.Node) -> list[ir.Node]:
+    """A node, and the calls that lead to it, as far as they are few."""
+    places = [node]
+    for each in places:  # grows
+        if len(places) < _MANY:
+            places += [call for call in callers(module, ir.function_of(each)) if call not in places]
+    return places
 
 
 def readable(module: Module, value: ir.Value, at: ir.Node) -> bool:

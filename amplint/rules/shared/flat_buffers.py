@@ -42,22 +42,24 @@ def cleared(module: Module) -> Iterator[Cleared]:
 
 def _maker(module: Module, flow: Flow, optimizer: str | None) -> ir.Function | ir.Class | None:
     """What makes the flat buffer that an optimizer is over, as the file shows: it is made of it, or asked about it."""
-    known = objects(module)
     for call in module.whole.near("isinstance").calls:
         if module.names.of(call.func) == {"builtins.isinstance"} and len(call.positional) == 2:
             asked = module.names.definition(call.positional[1])
             if asked in module.once(_makers) and flow.contains(call):
                 return asked
-    keys = {optimizer or "", known.original(optimizer or "")}
-    for statement in near_kept(module, keys).statements if optimizer is not None else module.whole.statements:
-        value = statement.value if isinstance(statement, ir.Assign) else None
-        if isinstance(statement, ir.Assign) and isinstance(value, ir.Call):
-            if any(known.key(each) in (optimizer, known.original(optimizer or "")) for each in statement.targets):
-                for arg in value.args:
-                    found = _in(module, arg.value, _DEPTH)
-                    if found is not None:
-                        return found
-    return None
+    made = (_in(module, arg.value, _DEPTH) for call in _constructions(module, optimizer) for arg in call.args)
+    return next((each for each in made if each is not None), None)
+
+
+def _constructions(module: Module, optimizer: str | None) -> Iterator[ir.Call]:
+    """The calls that are assigned to what is kept at the key of an optimizer."""
+    known = objects(module)
+    keys = {optimizer, known.original(optimizer or "")}
+    near = near_kept(module, {each or "" for each in keys}) if optimizer is not None else module.whole
+    for statement in near.statements:
+        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
+            if any(known.key(each) in keys for each in statement.targets):
+                yield statement.value
 
 
 def _in(module: Module, value: ir.Value, depth: int) -> ir.Function | ir.Class | None:

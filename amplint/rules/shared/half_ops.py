@@ -76,14 +76,18 @@ def _is_made_one_number(module: Module, value: ir.Value) -> bool:
     if isinstance(value, ir.Binary):
         parts = [each for each in (value.left, value.right) if not isinstance(each, ir.Constant)]
         return bool(parts) and all(is_one_number(module, each) for each in parts)
-    if not isinstance(value, ir.Call) or not isinstance(value.func, ir.Attribute):
-        return False
-    name, given = value.func.attr, [value.func.base, *value.positional]
-    if any(each.startswith("torch.") for each in module.names.of(value.func)):
-        given = given[1:]
+    return isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and _gives_one_number(module, value)
+
+
+def _gives_one_number(module: Module, call: ir.Call) -> bool:
+    """Whether a method, or a function of a module, reduces a tensor to one number, or keeps the number that it is."""
+    assert isinstance(call.func, ir.Attribute)
+    of_torch = any(each.startswith("torch.") for each in module.names.of(call.func))
+    given = call.positional if of_torch else (call.func.base, *call.positional)
+    name = call.func.attr
     if name in _REDUCES:
         at_most = 2 if name == "norm" else 1
-        return len(given) <= at_most and not any(each.keyword in ("dim", "axis", "keepdim") for each in value.args)
+        return len(given) <= at_most and call.keywords.keys().isdisjoint(("dim", "axis", "keepdim"))
     return name in _KEEPS and bool(given) and is_one_number(module, given[0])
 
 

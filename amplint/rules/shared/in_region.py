@@ -124,13 +124,19 @@ def _runs_again(module: Module, step: Event, calls: list[ir.Call], holder: ir.St
         key = known.key(call.func)
         if key is None or key not in before:
             continue
-        if key in (owned or ()) and _runs_in_a_later_round(module, step.call, call, key, holder):
+        behind = call.id > step.call.id and not exclusive(call, step.call)
+        if owned is None:
+            if behind and _may_be_model(module, call.func):
+                return Stale(step, call, surely=False)
+        elif key in owned and (behind or _runs_in_a_later_round(module, step.call, call, key, holder)):
             return Stale(step, call, surely=True)
-        if call.id > step.call.id and not exclusive(call, step.call):
-            may_be = owned is None and module.names.of(call.func) == {UNKNOWN} and isinstance(call.func, _HELD)
-            if key in (owned or ()) or (may_be and not _LOSS.search(ir.last_name(call.func))):
-                return Stale(step, call, owned is not None)
     return None
+
+
+def _may_be_model(module: Module, func: ir.Value) -> bool:
+    """Whether what is called may be a model that is given, and isn't a loss by its name."""
+    given = module.names.of(func) == {UNKNOWN} and isinstance(func, _HELD)
+    return given and not _LOSS.search(ir.last_name(func))
 
 
 def _runs_in_a_later_round(module: Module, step: ir.Node, call: ir.Call, key: str, holder: ir.Statement) -> bool:
@@ -153,20 +159,30 @@ def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
             "the region is a decorator or entered by hand: restructure it, so that it holds the forward and the loss",
         )
     region, item = holder
-    tops = [top_statement(each.event.call, region) for each in within]
-    ending = {each.id: each for each in tops if each is not None}
-    if None in tops:
+    ending = _ending(within, region)
+    if ending is None:
         return None, "it stands in the header of the `with` itself: take it out, behind the region"
     multiplying = module.once(_multiplying)
     if multiplying is not None and any(each.event.kind in BACKWARD for each in within):
         return None, f"{module.line(multiplying)} multiplies matrices in backward; outside their dtypes may differ"
     doubt = _doubt(module, within)
-    result = end_region(module, region, item, [ending[number] for number in sorted(ending)], safe=doubt is None)
+    result = end_region(module, region, item, ending, safe=doubt is None)
     if isinstance(result, Refused):
         return None, result.reason
     if doubt is not None:
         return result._replace(message=f"{result.message}; {doubt} may rely on the region"), None
     return result, None
+
+
+def _ending(within: list[Inside], region: ir.With) -> list[ir.Statement] | None:
+    """The statements of a region's own suite that hold some events; None where one stands in the region's header."""
+    found: dict[int, ir.Statement] = {}
+    for each in within:
+        top = top_statement(each.event.call, region)
+        if top is None:
+            return None
+        found[top.id] = top
+    return [found[number] for number in sorted(found)]
 
 
 def _doubt(module: Module, within: list[Inside]) -> str | None:

@@ -74,29 +74,44 @@ def surely_plain(module: Module, found: Misuse) -> bool:
     `scale(...)` goes straight into a backward (or nowhere), and the loss is made here, of values that the scaler has no
     part in.
     """
-    known, calls = objects(module), module.once(CallGraph)
     backward = found.reached.event
     if holders(module) or backward.subject is None:
         return False
-    function = ir.function_of(backward.call)
-    for value in (*module.whole.within(function).values, *module.whole.near("scale").values):
-        if isinstance(value, ir.Attribute):
-            here = ir.function_of(value) is function
-            called = isinstance(value.parent, ir.Call) and value.parent.func is value
-            if value.attr in SCALE_READS and here:
-                return False
-            if value.attr == "scale" and not called and known.is_scaler(value.base) is not None:
-                return False
-        elif isinstance(value, ir.Call) and ir.function_of(value) is function and calls.callee(value) is None:
-            if any(known.is_scaler(arg.value) is not None for arg in value.args):
-                return False
+    if _may_scale_unseen(module, ir.function_of(backward.call)):
+        return False
     if found.violation.gradients is not None:
         return True
     scales = calls_of(found.flow, found.violation.scaler, "scale")
     if not all(_goes_into_backward(module, event.call) for event in scales):
         return False
     origin = Origin(module, found.flow, backward.subject)
-    return origin.made_here and not any(known.is_scaler(value) is not None for value in origin.values)
+    return origin.made_here and not any(_is_scaler(module, value) for value in origin.values)
+
+
+def _may_scale_unseen(module: Module, function: ir.Function | None) -> bool:
+    """Whether a function may multiply by the scale other than by a call of `scale`, or anything keeps that method."""
+    return any(
+        _reads_scale(module, value, function) if isinstance(value, ir.Attribute) else _hands_on(module, value, function)
+        for value in (*module.whole.within(function).values, *module.whole.near("scale").values)
+    )
+
+
+def _reads_scale(module: Module, value: ir.Attribute, function: ir.Function | None) -> bool:
+    if value.attr in SCALE_READS and ir.function_of(value) is function:
+        return True
+    called = isinstance(value.parent, ir.Call) and value.parent.func is value
+    return value.attr == "scale" and not called and _is_scaler(module, value.base)
+
+
+def _hands_on(module: Module, value: ir.Value, function: ir.Function | None) -> bool:
+    """Whether a function gives a scaler to a call out of sight."""
+    if not isinstance(value, ir.Call) or ir.function_of(value) is not function:
+        return False
+    return module.once(CallGraph).callee(value) is None and any(_is_scaler(module, arg.value) for arg in value.args)
+
+
+def _is_scaler(module: Module, value: ir.Value) -> bool:
+    return objects(module).is_scaler(value) is not None
 
 
 def _goes_into_backward(module: Module, call: ir.Value) -> bool:

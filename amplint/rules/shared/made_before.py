@@ -37,15 +37,16 @@ def made_before(module: Module, made: ir.Statement, place: ir.Node, depth: int =
     if container.cls is None and ir.function_of(container) is maker and _in_one(made, container) is Order.AFTER:
         return Order.AFTER  # the function itself exists only after
     made = _in_init(module, made)
-    maker = ir.function_of(made)
-    runs = callers(module, container)
-    orders = {_at_call(module, made, each, container, depth - 1) for each in runs}
+    orders = {_at_call(module, made, each, container, depth - 1) for each in callers(module, container)}
     if Order.LATER in orders:
         return Order.LATER
     if Order.UNSURE in orders or not _is_plain(made):
         return Order.UNSURE
-    if orders:
-        return Order.AFTER
+    return Order.AFTER if orders else _where_called_unseen(ir.function_of(made), container)
+
+
+def _where_called_unseen(maker: ir.Function | None, container: ir.Function) -> Order:
+    """The order at the calls of a function that are out of sight, for what another function makes, or the file."""
     if container.name == "__init__" and container.cls is not None and maker is not None:
         return Order.LATER if maker.cls is container.cls else Order.UNSURE
     # A file's own statements, and `__init__`, have run before anything that others call.

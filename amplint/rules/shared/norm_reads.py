@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.flow.event_states import EventStates
@@ -21,26 +21,37 @@ def reads_behind(module: Module, clip: EventStates, backward: int) -> list[ir.St
 
     Those of the clip's own function, in the order of the text; 0 for a backward in another function.
     """
-    known, statement = objects(module), ir.statement_of(clip.event.call)
-    function = ir.function_of(statement)
-    body = function.body if function is not None else module.program.body
-    before = [each for each in ir.walk_statements(body, into=False) if backward < each.id < statement.id]
+    statement = ir.statement_of(clip.event.call)
+    before = [each for each in _statements_of(module, statement) if backward < each.id < statement.id]
     around = set(upwards(statement))
-    wanted = {key for value in _decides(module, clip) for key in known.names_in(value)}
+    wanted = _names_in(module, _decides(module, clip))
     found = set[ir.Statement]()
     relevant, given = set[ir.Statement](), takes_norm(module, clip)
-    while True:
-        new = [each for each in before if each not in relevant and _makes(module, each) & wanted]
-        if not new:
-            break
+    while new := [each for each in before if each not in relevant and _makes(module, each) & wanted]:
         for each in new:
             relevant.add(each)
             values = [*each.values(), *(value for up in upwards(each) if up not in around for value in _head(up))]
-            wanted |= {key for value in values for key in known.names_in(value)}
+            wanted |= _names_in(module, values)
             # What a norm comes from that is given to the clip has read them, in sight or not.
-            calls = given and any(isinstance(part, ir.Call) for top in values for part in ir.walk_values(top))
-            found |= {each} if calls or any(_reads(module, value) for value in each.values()) else set()
+            if (given and _has_calls(values)) or any(_reads(module, value) for value in each.values()):
+                found.add(each)
     return sorted(found, key=lambda each: each.id)
+
+
+def _statements_of(module: Module, statement: ir.Statement) -> Iterator[ir.Statement]:
+    """The statements of the function that one stands in, or of the module."""
+    function = ir.function_of(statement)
+    return ir.walk_statements(function.body if function is not None else module.program.body, into=False)
+
+
+def _names_in(module: Module, values: Iterable[ir.Value]) -> set[str]:
+    """The keys of the variables in some values."""
+    return {key for value in values for key in objects(module).names_in(value)}
+
+
+def _has_calls(values: Iterable[ir.Value]) -> bool:
+    """Whether something is called in one of some values."""
+    return any(isinstance(part, ir.Call) for value in values for part in ir.walk_values(value))
 
 
 def takes_norm(module: Module, clip: EventStates) -> bool:
@@ -82,14 +93,13 @@ def _head(statement: ir.Statement) -> Iterator[ir.Value]:
 
 def _makes(module: Module, statement: ir.Statement) -> set[str]:
     """The keys of the variables that a statement binds, adds to, or calls a method of: `norms.append(norm)`."""
-    known = objects(module)
     if isinstance(statement, ir.Expr):
         call = statement.value
         base = call.func.base if isinstance(call, ir.Call) and isinstance(call.func, ir.Attribute) else None
-        return {known.own_key(base)} if isinstance(base, ir.Name) and call.args else set()  # type: ignore[attr-defined]
+        return {objects(module).own_key(base)} if isinstance(base, ir.Name) and call.args else set()  # type: ignore[attr-defined]
     targets: tuple[ir.Value, ...] = ()
     if isinstance(statement, ir.Assign):
         targets = statement.targets
     elif isinstance(statement, (ir.AugAssign, ir.For)):
         targets = (statement.target,)
-    return {key for target in targets for key in known.names_in(target)}
+    return _names_in(module, targets)

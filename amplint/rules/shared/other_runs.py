@@ -58,23 +58,36 @@ def entries(module: Module, load: ir.Call) -> Iterator[Entry]:
 def _entries(
     module: Module, value: ir.Value, given: tuple[tuple[ir.Value, ir.Value], ...], depth: int
 ) -> Iterator[Entry]:
-    if isinstance(value, ir.Subscript) and isinstance(value.index, ir.Constant) and isinstance(value.index.value, str):
-        yield Entry(value.index.value, value.base, given)
-    elif isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr in ("get", "pop"):
-        name = value.positional[0] if value.positional else None
+    taken = _taken_by_name(value)
+    if taken is not None:
+        name, checkpoint = taken
         if isinstance(name, ir.Constant) and isinstance(name.value, str):
-            yield Entry(name.value, value.func.base, given)
+            yield Entry(name.value, checkpoint, given)
     elif isinstance(value, ir.Name) and depth:
-        bindings = reaching(module.names, value)
-        only = bindings[0] if len(bindings) == 1 else None
-        for each in bindings:
-            if isinstance(each, Assigned):
-                yield from _entries(module, each.value, (*given, (each.value, each.value)), depth - 1)
-        if isinstance(only, Other) and isinstance(only.node, ir.Function):
-            function = only.node
-            for call, passed_on in zip(callers(module, function), passed(module, function, value.name), strict=True):
-                if passed_on is not None:
-                    yield from _entries(module, passed_on, (*given, (passed_on, call)), depth - 1)
+        for source, place in _given_as(module, value):
+            yield from _entries(module, source, (*given, (source, place)), depth - 1)
+
+
+def _taken_by_name(value: ir.Value) -> tuple[ir.Value | None, ir.Value] | None:
+    """Under which name a value is taken out of what: `checkpoint["scaler"]`, `checkpoint.get("scaler")`."""
+    if isinstance(value, ir.Subscript):
+        return value.index, value.base
+    if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr in ("get", "pop"):
+        return next(iter(value.positional), None), value.func.base
+    return None
+
+
+def _given_as(module: Module, value: ir.Name) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """What is assigned to a variable, or given for a parameter, each with the place where it is."""
+    bindings = reaching(module.names, value)
+    for each in bindings:
+        if isinstance(each, Assigned):
+            yield each.value, each.value
+    only = bindings[0] if len(bindings) == 1 else None
+    if isinstance(only, Other) and isinstance(only.node, ir.Function):
+        for call, passed_on in zip(callers(module, only.node), passed(module, only.node, value.name), strict=True):
+            if passed_on is not None:
+                yield passed_on, call
 
 
 def is_of_another_run(module: Module, load: ir.Call, save: ir.Call, entry: Entry) -> bool:
@@ -286,12 +299,7 @@ def _atoms(test: ir.Value) -> Iterator[ir.Value]:
 
 def _asks_for_more(module: Module, test: ir.Value, entry: Entry, state: set[str]) -> bool:
     """Whether a test asks a state or checkpoint for more than whether it is there: an empty one is there as well."""
-    if isinstance(test, ir.Compare) and len(test.ops) == 1:
-        if test.ops[0] in ("Is", "IsNot") and ir.is_none(test.rights[0]):
-            return False
-        if test.ops[0] in ("In", "NotIn") and isinstance(test.left, ir.Constant):
-            return False
-    if isinstance(test, ir.Call) and module.names.of(test.func) & {"builtins.isinstance", "builtins.hasattr"}:
+    if _asks_for_being(module, test):
         return False
     key = objects(module).key
     if isinstance(test, (ir.Name, ir.Attribute)) and key(test) is not None:
@@ -301,6 +309,17 @@ def _asks_for_more(module: Module, test: ir.Value, entry: Entry, state: set[str]
         if key(each) in state or (bound is not None and flags_in(module, bound.value) & state):
             return True
     return False
+
+
+def _asks_for_being(module: Module, test: ir.Value) -> bool:
+    """Whether a test asks whether something is there, or of what kind it is."""
+    if isinstance(test, ir.Call):
+        return bool(module.names.of(test.func) & {"builtins.isinstance", "builtins.hasattr"})
+    if not isinstance(test, ir.Compare) or len(test.ops) != 1:
+        return False
+    if test.ops[0] in ("Is", "IsNot"):
+        return ir.is_none(test.rights[0])
+    return test.ops[0] in ("In", "NotIn") and isinstance(test.left, ir.Constant)
 
 
 def _catches(place: ir.Value) -> bool:

@@ -25,6 +25,8 @@ CLEARS, CLIPS, DIVIDES, WAITS, SCHEDULES = (
 )
 # Functions that are called so may do it.
 _NAMED = {CLEARS: ("zero",), CLIPS: ("clip", "hook")}
+# The events that surely do it.
+_EVENTS = {"zero_grad": CLEARS, "clip": CLIPS}
 # More differences than these are no oversight.
 _MOST = 2
 _LOGS = ("print", "info", "debug", "warning")
@@ -139,49 +141,55 @@ class _Reader:
     def _simple(self, statement: ir.Statement, found: list[Event]) -> list[str]:
         rest: list[str] = []
         for event in found:
-            if event.kind == "zero_grad":
-                self._note(CLEARS, event.call)
-            elif event.kind == "clip":
-                self._note(CLIPS, event.call)
+            if event.kind in _EVENTS:
+                self._note(_EVENTS[event.kind], event.call)
             elif event.kind in ("step", "optimizer_step"):
                 rest.append(f"step {event.optimizer}")
             elif event.kind == "backward" and event.subject is not None:
                 rest.append(f"backward {self._loss(event.subject)}{self._arguments(event.call)}")
             elif event.kind == "opaque":
                 return [self._text(statement)]
-        if found:
-            if isinstance(statement, ir.Assign) and isinstance(statement.targets[0], ir.Name):
-                scaled = next((each.subject for each in found if each.kind == "scale"), None)
-                if scaled is not None and not rest:
-                    self._losses[statement.targets[0].name] = self._loss(scaled)
-            return rest
-        return [] if self._is_left_out(statement) else [self._text(statement)]
+        if not found:
+            return [] if self._is_left_out(statement) else [self._text(statement)]
+        if not rest:
+            self._keep_loss(statement, found)
+        return rest
+
+    def _keep_loss(self, statement: ir.Statement, found: list[Event]) -> None:
+        """Remember of which loss a variable is the scaled one."""
+        if isinstance(statement, ir.Assign) and isinstance(statement.targets[0], ir.Name):
+            scaled = next((each.subject for each in found if each.kind == "scale"), None)
+            if scaled is not None:
+                self._losses[statement.targets[0].name] = self._loss(scaled)
 
     def _is_left_out(self, statement: ir.Statement) -> bool:
         """Whether a statement without events says nothing that an arm without AMP would have to say too."""
         if isinstance(statement, ir.Jump):
             return statement.kind == "pass"
-        if isinstance(statement, ir.AugAssign) and statement.op == "Divide":
+        if self._divides(statement):
             self._note(DIVIDES, statement)
             return True
-        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Binary):
-            value = statement.value
-            if value.op == "Divide" and self._text(value.left) == self._text(statement.targets[0]):
-                self._note(DIVIDES, statement)
-                return True
         call = statement.value if isinstance(statement, ir.Expr) else None
         if isinstance(call, ir.Constant):
             return True
         if isinstance(call, ir.Call):
-            name = ir.last_name(call.func)
-            if isinstance(call.func, ir.Attribute) and name == "step" and _is_scheduler(call.func.base):
+            if _steps_scheduler(call, "step"):
                 self._note(SCHEDULES, call)
                 return True
-            if name in _LOGS:
+            if ir.last_name(call.func) in _LOGS:
                 return True
         return any(
             self._known.is_scaler(each) is not None for value in statement.values() for each in ir.walk_values(value)
         )
+
+    def _divides(self, statement: ir.Statement) -> bool:
+        """`loss /= n`, `loss = loss / n`."""
+        if isinstance(statement, ir.AugAssign):
+            return statement.op == "Divide"
+        value = statement.value if isinstance(statement, ir.Assign) else None
+        if not isinstance(value, ir.Binary) or value.op != "Divide" or not isinstance(statement, ir.Assign):
+            return False
+        return self._text(value.left) == self._text(statement.targets[0])
 
     def _loss(self, value: ir.Value) -> str:
         """The loss that a backward starts from, without its scale and without a division."""
@@ -210,8 +218,11 @@ class _Reader:
         return "".join(self._module.text(node).split())
 
 
-def _is_scheduler(value: ir.Value) -> bool:
-    name = ir.last_name(value).lower()
+def _steps_scheduler(call: ir.Call, *methods: str) -> bool:
+    """Whether a call of one of some methods is one of a scheduler, by its name."""
+    if not isinstance(call.func, ir.Attribute) or call.func.attr not in methods:
+        return False
+    name = ir.last_name(call.func.base).lower()
     return "sched" in name or name.startswith("lr_") or name.endswith("_lr")
 
 
@@ -224,21 +235,26 @@ def _compare(module: Module, statement: ir.If, arms: list[Arm]) -> Iterator[Diff
         for plain in arms:
             if not scaled.scaled or plain.scaled or scaled.rest != plain.rest:
                 continue
-            differing = scaled.does.keys() ^ plain.does.keys()
-            differing -= {CLIPS} if CLIPS in scaled.does else set()
-            # What one arm does for some settings only, as another of the arms without (or with) the scaler does.
-            differing -= {
-                what
-                for one in (scaled, plain)
-                for what in one.may_do
-                if any(what in each.does for each in arms if each.scaled is not one.scaled)
-            }
-            if not 0 < len(differing) <= _MOST:
+            differing = _differing(scaled, plain, arms)
+            if len(differing) > _MOST:
                 continue
             for what in differing - reported:
                 if not _done_elsewhere(module, statement, what):
                     reported.add(what)
                     yield Difference(statement, what, *((scaled, plain) if what in scaled.does else (plain, scaled)))
+
+
+def _differing(scaled: Arm, plain: Arm, arms: list[Arm]) -> set[str]:
+    """What one of two arms does and the other doesn't, but for a clip that only the one with the scaler does."""
+    differing = scaled.does.keys() ^ plain.does.keys()
+    differing -= {CLIPS} if CLIPS in scaled.does else set()
+    # What one arm does for some settings only, as another of the arms without (or with) the scaler does.
+    return differing - {
+        what
+        for one in (scaled, plain)
+        for what in one.may_do
+        if any(what in each.does for each in arms if each.scaled is not one.scaled)
+    }
 
 
 def _done_elsewhere(module: Module, statement: ir.If, what: str) -> bool:
@@ -275,18 +291,23 @@ def _does(module: Module, statement: ir.Statement, what: str) -> bool:
         return True
     if what == DIVIDES and isinstance(statement, ir.AugAssign):
         return statement.op == "Divide"
-    for root in statement.values():
-        for value in ir.walk_values(root):
-            if isinstance(value, ir.Binary) and value.op == "Divide" and what == DIVIDES:
-                if any("loss" in ir.last_name(each).lower() for each in ir.walk_values(value.left)):
-                    return True
-            if isinstance(value, ir.Call):
-                event, name = events(module).of(value), ir.last_name(value.func)
-                if event is not None and event.kind == {CLEARS: "zero_grad", CLIPS: "clip"}.get(what):
-                    return True
-                if any(word in name for word in _NAMED.get(what, ())):
-                    return True
-                if what == SCHEDULES and isinstance(value.func, ir.Attribute):
-                    if name in ("step", "step_update") and _is_scheduler(value.func.base):
-                        return True
-    return False
+    values = (value for root in statement.values() for value in ir.walk_values(root))
+    return any(_divides_loss(each) if what == DIVIDES else _calls(module, each, what) for each in values)
+
+
+def _divides_loss(value: ir.Value) -> bool:
+    if not isinstance(value, ir.Binary) or value.op != "Divide":
+        return False
+    return any("loss" in ir.last_name(each).lower() for each in ir.walk_values(value.left))
+
+
+def _calls(module: Module, value: ir.Value, what: str) -> bool:
+    """Whether a call does what an arm lacks, or may do it by its name."""
+    if not isinstance(value, ir.Call):
+        return False
+    event, name = events(module).of(value), ir.last_name(value.func)
+    if event is not None and _EVENTS.get(event.kind) == what:
+        return True
+    if any(word in name for word in _NAMED.get(what, ())):
+        return True
+    return what == SCHEDULES and _steps_scheduler(value, "step", "step_update")

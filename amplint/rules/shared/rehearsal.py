@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
@@ -66,9 +66,13 @@ def _makes_up(module: Module, value: ir.Value) -> bool:
     item = method(module, cls, "__getitem__") if cls is not None else None
     parts = [part for each in returned(item) for part in _parts(each.value)] if item is not None else []
     return bool(parts) and all(
-        isinstance(each, ir.Call) and bool(names := module.names.of(each.func)) and all(map(_RANDOM.match, names))
-        for each in parts
+        isinstance(each, ir.Call) and _are(_RANDOM, module.names.of(each.func)) for each in parts
     )
+
+
+def _are(kind: re.Pattern[str], names: Collection[str]) -> bool:
+    """Whether a value can stand for names of one kind only."""
+    return bool(names) and all(map(kind.match, names))
 
 
 def _parts(value: ir.Value | None) -> list[ir.Value | None]:
@@ -113,11 +117,11 @@ def _origins(module: Module, value: ir.Value, at: ir.With) -> Iterator[bool | No
 
 def _called(module: Module, call: ir.Call, at: ir.With) -> Iterator[bool | None]:
     names = module.names.of(call.func)
-    if names and all(map(_RANDOM.match, names)):
+    if _are(_RANDOM, names):
         yield True
-    elif names and all(map(_NEUTRAL.match, names)):
+    elif _are(_NEUTRAL, names):
         yield None
-    elif names and all(map(_TAKES_OVER.match, names)) and call.positional:
+    elif _are(_TAKES_OVER, names) and call.positional:
         yield from _sources(module, call.positional[0], at)
     elif _makes_up(module, call):
         yield True
@@ -136,7 +140,7 @@ def _called(module: Module, call: ir.Call, at: ir.With) -> Iterator[bool | None]
 
 def _kept(module: Module, value: ir.Value, at: ir.With) -> Iterator[bool | None]:
     names = module.names.of(value)
-    if (names and all(map(_NEUTRAL.match, names))) or _is_model(module, value):
+    if _are(_NEUTRAL, names) or _is_model(module, value):
         yield None
     else:
         yield from _followed(module, value, at)

@@ -101,6 +101,14 @@ def _source(target: ir.Name) -> ir.Value | None:
     return loop.iter if isinstance(loop, ir.For) and loop.target is target else None
 
 
+def _target(value: ir.Value) -> ir.Value | None:
+    """What takes the items of a value that a loop or a comprehension goes through."""
+    loop = value.parent
+    if isinstance(loop, ir.Comprehension):
+        return next((each.target for each in loop.clauses if each.iter is value), None)
+    return loop.target if isinstance(loop, ir.For) else None
+
+
 class _Taking:
     """What takes attributes of a class's objects without naming them, and whether one of them may be had so."""
 
@@ -203,14 +211,9 @@ class _Taking:
 
     def _of_several(self, value: ir.Value, pairs: bool) -> bool:
         """The same, of the items or values of the dict."""
-        up = value.parent
-        target = up.target if isinstance(up, ir.For) else None
-        if isinstance(up, ir.Comprehension):
-            target = next((each.target for each in up.clauses if each.iter is value), None)
-        if pairs and isinstance(target, ir.Sequence) and len(target.items) == 2:
-            target = target.items[1]
-        elif pairs:
-            target = None
+        up, target = value.parent, _target(value)
+        if pairs:
+            target = target.items[1] if isinstance(target, ir.Sequence) and len(target.items) == 2 else None
         if isinstance(target, ir.Name):
             return self._of_variable(target, self._of_one)
         names = self._module.names.of(up.func) if isinstance(up, ir.Call) and up.func is not value else ()

@@ -13,6 +13,7 @@ from amplint.model.flow.state import State
 from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
+from amplint.model.objects.terms import Fact
 from amplint.model.project.importers import user_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves
@@ -149,6 +150,20 @@ def where(module: Module, misuse: Misuse, also: str | None = None) -> str:
     `also`: one that no path of the flow shows by itself, `k > 1` where something waits for each k-th iteration.
     """
     flow, shown = misuse.flow, misuse.violation
+    found = []
+    # The user's flags first.
+    by_flags = sorted(_telling(flow, shown), key=lambda fact: (fact.condition.is_compound, str(fact.condition)))
+    for condition, holds in by_flags:
+        test, meant = flow.conditions.asked.get(condition, (None, True))
+        if test is not None:
+            found.append(in_words(module.on_one_line(test), holds is meant))
+    if also is not None and also not in found and not any(" % " in text for text in found):
+        found.insert(0, also)
+    return f" (where {' and '.join(found[:2])})" if found else ""
+
+
+def _telling(flow: Flow, shown: Violation) -> set[Fact]:
+    """The facts of all paths on which a misuse shows that another path of the same place contradicts."""
     # What is wrong there with another's gradients, as in a later iteration, is wrong all the same.
     wrong = {
         state
@@ -158,16 +173,7 @@ def where(module: Module, misuse: Misuse, also: str | None = None) -> str:
     }
     others = [state for state in flow.event_states[shown.meets].states if state not in wrong]
     common = frozenset.intersection(*(state.facts for state in wrong))
-    telling = {fact for fact in common if any(state.known(fact.condition) is (not fact.holds) for state in others)}
-    found = []
-    # The user's flags first.
-    for condition, holds in sorted(telling, key=lambda fact: (fact.condition.is_compound, str(fact.condition))):
-        test, meant = flow.conditions.asked.get(condition, (None, True))
-        if test is not None:
-            found.append(in_words(module.on_one_line(test), holds is meant))
-    if also is not None and also not in found and not any(" % " in text for text in found):
-        found.insert(0, also)
-    return f" (where {' and '.join(found[:2])})" if found else ""
+    return {fact for fact in common if any(state.known(fact.condition) is (not fact.holds) for state in others)}
 
 
 def in_words(text: str, holds: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.external_calls import bases_in_sight, function_named, local_function
@@ -95,12 +96,17 @@ class ScalerUsage:
             calls = self._unpacked_in(up)
             self.unseen = self.unseen or not calls
             return set().union(*(self._given(value, call) for call in calls))
-        if isinstance(up, ir.Assign):
-            if value not in up.targets and any(self._known.key(each) not in self.keys for each in up.targets):
-                self.unseen = True
-        elif not isinstance(up, (ir.Compare, ir.Bool, ir.Unary, ir.If, ir.While, ir.Assert, ir.Expr, ir.Delete)):
-            self.unseen = self.unseen or not (isinstance(up, ir.Conditional) and up.test is value)
+        self.unseen = self.unseen or self._gets_away(value)
         return set()
+
+    def _gets_away(self, value: ir.Value) -> bool:
+        """Whether a use of the scaler, other than by a call, may give it a name that isn't known."""
+        up = value.parent
+        if isinstance(up, ir.Assign):
+            return value not in up.targets and any(self._known.key(each) not in self.keys for each in up.targets)
+        if isinstance(up, ir.Conditional):
+            return up.test is not value
+        return not isinstance(up, (ir.Compare, ir.Bool, ir.Unary, ir.If, ir.While, ir.Assert, ir.Expr, ir.Delete))
 
     def _unpacked_in(self, items: ir.Sequence | ir.Mapping) -> list[ir.Call]:
         """The calls that unpack a tuple or dict; none where something else may happen to it."""
@@ -269,17 +275,20 @@ def _steps_another(module: Module, usage: ScalerUsage, function: ir.Function, ca
     """Whether a function that is given the scaler and an optimizer steps others of its parameters with it, not this."""
     known = objects(module)
     params = {known.variable(function.scope, each.name) for each in function.params}
-    stepped = {
-        known.key(stepped)
-        for each in near_kept(module, usage.keys).calls
-        if isinstance(each.func, ir.Attribute) and each.func.attr == "step"
-        if (stepped := argument(each, f"{SCALER}.step", "optimizer")) is not None
-        if known.key(each.func.base) in usage.keys and ir.function_of(each) is function
-    }
+    stepped = {known.key(each) for each in _stepped_in(module, usage, function)}
     values = (value for value in _values_given(module, call) if known.key(value) == optimizer)
     taken = [parameter_of(module, function, call, value) for value in values]
     own = {known.variable(function.scope, each) for each in taken if each is not None}
     return bool(own and stepped) and stepped <= params and not stepped & own
+
+
+def _stepped_in(module: Module, usage: ScalerUsage, function: ir.Function) -> Iterator[ir.Value]:
+    """The optimizers that a function steps with a scaler."""
+    for call in near_kept(module, usage.keys).calls:
+        if isinstance(call.func, ir.Attribute) and call.func.attr == "step" and ir.function_of(call) is function:
+            stepped = argument(call, f"{SCALER}.step", "optimizer")
+            if stepped is not None and objects(module).key(call.func.base) in usage.keys:
+                yield stepped
 
 
 def in_reach(module: Module, usage: ScalerUsage, place: ir.Node) -> bool:
@@ -307,6 +316,16 @@ def text_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None:
     return f"{function.params[0].name}.{name.attr}"
 
 
+def _times_bound(module: Module, target: ir.Value, place: ir.Node) -> int | None:
+    """How often what a scaler is assigned to is bound; None where a place can't read it."""
+    if isinstance(target, ir.Name):
+        return len(objects(module).bindings(target))
+    function = ir.function_of(place)
+    if not isinstance(target, ir.Attribute) or function is None or function.cls is None or not function.params:
+        return None
+    return len(function.cls.stored(target.attr))
+
+
 def why_not_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None:
     """Why the scaler can't be used at a place, as a clause about the place; None where it surely can.
 
@@ -323,16 +342,11 @@ def why_not_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None
         if isinstance(usage.made.call.parent, (ir.Conditional, ir.Bool)):
             return f"where the scaler may be missing: it is made under a condition ({line})"
         return f"where it can't be told whether the scaler made on {line} is there"
-    name = statement.targets[0]
-    if isinstance(name, ir.Name):
-        if len(known.bindings(name)) != 1:
-            return f"where `{name.name}` may be something other than the scaler made on {line}"
-    else:
-        function = ir.function_of(place)
-        if not isinstance(name, ir.Attribute) or function is None or function.cls is None or not function.params:
-            return f"where the scaler (made on {line}) is not in reach"
-        if len(function.cls.stored(name.attr)) != 1:
-            return f"where `{module.text(name)}` may be something other than the scaler made on {line}"
+    bound = _times_bound(module, statement.targets[0], place)
+    if bound is None:
+        return f"where the scaler (made on {line}) is not in reach"
+    if bound != 1:
+        return f"where `{module.text(statement.targets[0])}` may be something other than the scaler made on {line}"
     order = made_before(module, statement, place)
     if order is Order.LATER:
         return f"before the scaler is made ({line})"

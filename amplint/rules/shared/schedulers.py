@@ -46,14 +46,14 @@ class Schedulers:
     def __init__(self, module: Module) -> None:
         self._known = objects(module)
         self._module = module
-        self.optimizers: dict[str, set[str]] = {}  # of those that are torch's, by the scheduler's key
+        self._optimizers: dict[str, set[str]] = {}  # of those that are torch's, by the scheduler's key
         self._others: set[str] = set()  # kept where something else is kept too
         self._read_all(
             module.own.near(
                 *module.words(f"{_TORCHS}*", "transformers.*get_*schedule*", "diffusers.*get_*schedule*")
             ).statements
         )
-        self._read_all(near_kept(module, self.optimizers).statements)  # what else they are
+        self._read_all(near_kept(module, self._optimizers).statements)  # what else they are
 
     def _read_all(self, statements: list[ir.Statement]) -> None:
         for statement in filter(self._module.is_own, statements):
@@ -73,14 +73,15 @@ class Schedulers:
             given = argument(value, "torch.optim.lr_scheduler.LRScheduler", "optimizer")
             optimizer = self._known.key(given) if given is not None else None
             if optimizer is not None:
-                self.optimizers.setdefault(key, set()).add(optimizer)
+                self._optimizers.setdefault(key, set()).add(optimizer)
                 return
         if names != {NOTHING}:
             self._others.add(key)
 
-    def is_torchs(self, key: str | None) -> bool:
-        """Whether an object is surely one of torch's schedulers, of an optimizer that is known."""
-        return key in self.optimizers and key not in self._others
+    def optimizers_of(self, value: ir.Value) -> set[str] | None:
+        """The optimizers of an object that surely is one of torch's schedulers; None for another object."""
+        key = self._known.key(value)
+        return self._optimizers.get(key) if key is not None and key not in self._others else None
 
     def may_be_one(self, value: ir.Value) -> bool:
         """Whether an object is a scheduler by what it is called, and of no class that says otherwise."""
@@ -96,22 +97,25 @@ def pairs(module: Module, flow: Flow, *, certain: bool) -> Iterator[Pair]:
     """
     schedulers = module.once(Schedulers)
     steps = [reached.event for reached in reached_events(flow, "step")]
-    for call in module.own.near("step").calls if steps else ():
-        if not (isinstance(call.func, ir.Attribute) and call.func.attr == "step" and not call.args):
-            continue
-        if not flow.contains(call):
-            continue
-        key = objects(module).key(call.func.base)
-        known = schedulers.is_torchs(key)
-        if not known and (certain or not schedulers.may_be_one(call.func.base)):
+    for call, base in _steps(module, flow) if steps else ():
+        optimizers = schedulers.optimizers_of(base)
+        if optimizers is None and (certain or not schedulers.may_be_one(base)):
             continue
         for step in steps:
-            own = not known or step.optimizer in schedulers.optimizers[str(key)]
-            every = places(flow, step.call, call) if certain else _led_to_once(module, flow, step.call, call)
-            place = next((each for each in every if _is_beside(each, call)), None)
-            if own and place is not None:
-                yield Pair(call, step, place)
-                break
+            if optimizers is None or step.optimizer in optimizers:
+                every = places(flow, step.call, call) if certain else _led_to_once(module, flow, step.call, call)
+                place = next((each for each in every if _is_beside(each, call)), None)
+                if place is not None:
+                    yield Pair(call, step, place)
+                    break
+
+
+def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.Call, ir.Value]]:
+    """The calls of `step()` in a function, without arguments, with what is stepped."""
+    for call in module.own.near("step").calls:
+        func = call.func
+        if isinstance(func, ir.Attribute) and func.attr == "step" and not call.args and flow.contains(call):
+            yield call, func.base
 
 
 def _led_to_once(module: Module, flow: Flow, node: ir.Node, other: ir.Node, depth: int = 4) -> Iterator[ir.Node]:

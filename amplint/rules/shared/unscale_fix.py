@@ -140,13 +140,8 @@ class ClipFix:
         assert isinstance(unscale.call, ir.Call)
         text = module.text(unscale.call)
         refusal = f"this belongs after `{text}`, or that before it"
-        at = self._place(unscale.call)
-        if statement is None or isinstance(at, str):
-            return None, refusal
-        place = next((each for each in upwards(at) if each.block is statement.block), None)
-        if place is None or place.id > statement.id:
-            return None, refusal
-        if backward_between(module, self._flow, place, statement) or _leaves_between(place, statement):
+        place = self._place_above(unscale, statement) if statement is not None else None
+        if statement is None or place is None:
             return None, refusal
         if self._reached.event.kind == "clip" and rescales_result(module, self._reached):
             return None, f"its result is divided by the scale: with `{text}` before it that division has to go"
@@ -159,6 +154,15 @@ class ClipFix:
         kind = Applicability.UNSAFE if against else Applicability.SAFE
         title = f"Call `{text}` before it" + (f" ({against})" if against else "")
         return Fix(kind, title, (before, gone)), None
+
+    def _place_above(self, unscale: Event, statement: ir.Statement) -> ir.Statement | None:
+        """The statement before which an `unscale_` that comes too late can go, in its own suite."""
+        at = self._place(unscale.call)
+        above = upwards(at) if not isinstance(at, str) else ()
+        place = next((each for each in above if each.block is statement.block), None)
+        if place is None or place.id > statement.id or _leaves_between(place, statement):
+            return None
+        return place if not backward_between(self._module, self._flow, place, statement) else None
 
     def _tuned(self) -> str:
         """Which number may have been tuned to scaled gradients; "" for none."""
@@ -181,12 +185,8 @@ class ClipFix:
 
     def _place(self, step: ir.Value) -> ir.Statement | str:
         """The statement before which unscale_ goes: the clip's own, or the loop over parameters that it stands in."""
-        call = self._reached.event.call
-        up = call.parent
-        while isinstance(up, ir.Value):
-            if isinstance(up, self.kept_out):
-                return "it is part of a larger expression"
-            up = up.parent
+        if self._is_kept_out():
+            return "it is part of a larger expression"
         place: ir.Statement = self._statement
         for loop in loops_round(self._statement):
             if loop not in upwards(ir.statement_of(step)):
@@ -194,18 +194,33 @@ class ClipFix:
         served = {each.event.call.id: each for each in (self._reached, *self._siblings())}.values()
         for other in served:
             place = self._before_both(place, ir.statement_of(other.event.call))
-        mine = [each for each in served if self._flow.contains(each.event.call)]
-        behind = [self._reads_behind(each) for each in mine]
-        if any(not reads and takes_norm(self._module, each) for each, reads in zip(mine, behind, strict=True)):
+        above = self._before_reads(place, [each for each in served if self._flow.contains(each.event.call)], step)
+        if above is None:
             return _READ_BEFORE
-        reads, lowest = {read for each in behind for read in each}, place
-        for read in reads:
-            place = self._before_both(place, read)
-        if any(read.id < place.id for read in reads) or (place is not lowest and not self._may_go_up(place, step)):
-            return _READ_BEFORE
-        if indentation(self._module, place) is None or (isinstance(place, ir.If) and place.elif_):
+        if indentation(self._module, above) is None or (isinstance(above, ir.If) and above.elif_):
             return "it shares its line with other code"
-        return place
+        return above
+
+    def _is_kept_out(self) -> bool:
+        """Whether the clip is a part of an expression that runs it under a condition, or several times."""
+        up = self._reached.event.call.parent
+        while isinstance(up, ir.Value):
+            if isinstance(up, self.kept_out):
+                return True
+            up = up.parent
+        return False
+
+    def _before_reads(self, place: ir.Statement, clips: list[EventStates], step: ir.Value) -> ir.Statement | None:
+        """A place, or one above it before all reads of gradients that some clips depend on; None where it can't go."""
+        behind = [self._reads_behind(each) for each in clips]
+        if any(not reads and takes_norm(self._module, each) for each, reads in zip(clips, behind, strict=True)):
+            return None
+        reads, above = {read for each in behind for read in each}, place
+        for read in reads:
+            above = self._before_both(above, read)
+        if any(read.id < above.id for read in reads) or (above is not place and not self._may_go_up(above, step)):
+            return None
+        return above
 
     def _reads_behind(self, clip: EventStates) -> list[ir.Statement]:
         """Where, behind the backward, the gradients were read that a clip depends on: unscale_ belongs before that."""
@@ -278,15 +293,12 @@ class ClipFix:
 
     def _guard(self, step: ir.Value, place: ir.Statement) -> str | None:
         """The condition under which the gradients are scaled, as text; "" for always; None if it can't be told."""
-        good = [each for each in self._reached.states if each not in self._bad and not self._is_scaled(each)]
         bad = _common(self._bad)
         if self._violation.kind in OF_CALLERS_GRADIENTS:
-            # Only the step knows when the scaler is used: what it needs beyond what the clip's place gives.
-            needed = _common(self._flow.event_states[step.id].states) - bad
-            needed = {fact for fact in needed if fact.condition.op == Op.PRESENT or not fact.condition.is_compound}
+            needed = self._needed_by(step) - bad
             scaler = next(iter(self._reached.stepped))[0]
             needed = {fact for fact in needed if fact.condition == present(path(scaler))} or needed
-        elif good:
+        elif good := self._right_states():
             needed = {fact for fact in bad if all(state.known(fact.condition) is (not fact.holds) for state in good)}
             if not needed:
                 return None
@@ -298,10 +310,18 @@ class ClipFix:
         texts = [text for fact in in_order if (text := self._as_text(fact, place)) is not None]
         return texts[0] if texts else None
 
+    def _needed_by(self, step: ir.Value) -> set[Fact]:
+        """What holds on all paths to a step, as far as it is simple: only the step knows when the scaler is used."""
+        common = _common(self._flow.event_states[step.id].states)
+        return {fact for fact in common if fact.condition.op == Op.PRESENT or not fact.condition.is_compound}
+
+    def _right_states(self) -> list[State]:
+        """The states in which the clip is right."""
+        return [each for each in self._reached.states if each not in self._bad and not self._is_scaled(each)]
+
     def _is_on_top(self) -> bool:
         """Whether on other paths the gradients were added to unscaled ones: what is missing there is a clear."""
-        others = [each for each in self._reached.states if each not in self._bad and not self._is_scaled(each)]
-        return all(any(held.kind is GradientKind.OVER for _, held in state.groups) for state in others)
+        return all(any(held.kind is GradientKind.OVER for _, held in each.groups) for each in self._right_states())
 
     def _is_scaled(self, state: State) -> bool:
         """Whether a path surely comes from the scaled backward, though it isn't known whose gradients are clipped."""
@@ -353,37 +373,45 @@ class ClipFix:
 
     def _move(self, call: str, step: ir.Value) -> tuple[Fix | None, str | None]:
         """Clip and unscale_ go to the boundary, before the step."""
-        module = self._module
-        moved = self._statement
-        if isinstance(moved.parent, ir.If) and moved.parent.orelse is None and moved.parent.then.statements == [moved]:
-            moved = moved.parent
-        target = ir.statement_of(step)
+        moved, target = self._moved(), ir.statement_of(step)
         refusal = f"on micro steps unscale_ would raise: clip where the optimizer steps, after `{call}`"
-        if (
-            len(self._siblings()) > 1
-            or not isinstance(self._statement, ir.Expr)
-            or not self._is_boundary(moved, target)
-            or (isinstance(moved, ir.If) and self._changes_each_time(moved.test))
-        ):
+        edits = self._moving(moved, target, call) if self._may_wait(moved, target) else None
+        if edits is None or not all(says_the_same(self._module, name, moved, step) for name in _names(moved)):
             return None, refusal
-        lines = indentation(module, moved), indentation(module, target)
-        if lines[0] is None or lines[1] is None:
-            return None, refusal
+        title = f"Clip once per update: after `{call}`, where the optimizer steps"
+        return Fix(Applicability.UNSAFE, title, edits), None
+
+    def _moved(self) -> ir.Statement:
+        """The clip's statement, or the `if` that holds nothing else."""
+        up = self._statement.parent
+        alone = isinstance(up, ir.If) and up.orelse is None and up.then.statements == [self._statement]
+        return up if isinstance(up, ir.If) and alone else self._statement
+
+    def _may_wait(self, moved: ir.Statement, target: ir.Statement) -> bool:
+        """Whether the clip alone waits for the step, is a statement of its own, and asks there what it asks here."""
+        return (
+            len(self._siblings()) <= 1
+            and isinstance(self._statement, ir.Expr)
+            and self._is_boundary(moved, target)
+            and not (isinstance(moved, ir.If) and self._changes_each_time(moved.test))
+        )
+
+    def _moving(self, moved: ir.Statement, target: ir.Statement, call: str) -> tuple[Edit, Edit] | None:
+        """The edits that move a statement to a deeper one, below a call; None where its lines can't be moved."""
+        module = self._module
+        outer, inner = indentation(module, moved), indentation(module, target)
+        if outer is None or inner is None:
+            return None
         last = line_end(module, last_offset(module, moved))
         behind = module.source.text[last_offset(module, moved) : last].strip()
-        first = self._comments_above(line_start(module, module.span(moved)[0]), lines[0])
+        first = self._comments_above(line_start(module, module.span(moved)[0]), outer)
         text = module.source.text[first:last]
-        unit = lines[1].removeprefix(lines[0])
-        if not lines[1].startswith(lines[0]) or '"""' in text or "'''" in text or behind[:1] not in ("", "#"):
-            return None, refusal
-        if not all(says_the_same(self._module, name, moved, step) for name in _names(moved)):
-            return None, refusal
+        unit = inner.removeprefix(outer)
+        if not inner.startswith(outer) or '"""' in text or "'''" in text or behind[:1] not in ("", "#"):
+            return None
         shifted = "".join(unit + line if line.strip() else line for line in text.splitlines(keepends=True))
         at = line_start(module, module.span(target)[0])
-        edits = (Edit(first, last, ""), insert(at, f"{lines[1]}{call}{module.source.newline}{shifted}"))
-        return Fix(
-            Applicability.UNSAFE, f"Clip once per update: after `{call}`, where the optimizer steps", edits
-        ), None
+        return Edit(first, last, ""), insert(at, f"{inner}{call}{module.source.newline}{shifted}")
 
     def _comments_above(self, start: int, indent: str) -> int:
         """Where the comments begin that stand right above the line at `start`, in its indentation."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.events import events
@@ -58,11 +59,7 @@ def _numbers(module: Module, value: ir.Value, depth: int = 3) -> list[float]:
     if not depth:
         return []
     if isinstance(value, ir.Binary) and value.op in ("Multiply", "Power"):
-        pairs = [
-            (left, right)
-            for left in _numbers(module, value.left, depth - 1)
-            for right in _numbers(module, value.right, depth - 1)
-        ]
+        pairs = product(_numbers(module, value.left, depth - 1), _numbers(module, value.right, depth - 1))
         if value.op == "Multiply":
             return [left * right for left, right in pairs]
         return [left**right for left, right in pairs if 0 < left < LARGE_NORM and right < LARGE_NORM / 10]
