@@ -157,24 +157,16 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
     given = _given_none(module, others, world)
     if given and all(_has_scaler(module, each, entered.region) for each in given):
         return None
-<<<<<<< HEAD
-    is_only_possible = bool(given) and not any(_callers_give(module, each) for each in given)
-=======
     unseen = bool(given) and not any(_callers_give(module, each) for each in given)
     runs = runs_in(module, entered, "float16")
     about = turning(world, runs, *(known.inside(each.event.call) for each in others))
->>>>>>> cxrules
     return rule.finding(
         module.span(entered.region.call),
         f"{said(module, world, arm, about)} this region is on, in float16, and the backward of "
         f"{module.line(found.event.call)} is not scaled, so that small gradients become zero; {_BOTH}",
         withheld="which of the two is meant can't be told",
-<<<<<<< HEAD
         severity=_severity(module, found),
-        confidence=Confidence.SUSPICION if is_only_possible else None,
-=======
-        severity=Severity.NOTE if unseen else _severity(module, found),
->>>>>>> cxrules
+        confidence=Confidence.SUSPICION if unseen else None,
     )
 
 

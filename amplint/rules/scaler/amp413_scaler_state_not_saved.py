@@ -5,9 +5,9 @@ Finds `optimizer.state_dict()` in what is saved beside a model, or where it is l
 that steps this optimizer can be reached, and its own state is saved nowhere; and `optimizer.load_state_dict(...)` where
 the scaler's state is saved, but never loaded.
 
-It is a suspicion where nothing resumes from the checkpoint: no file of the programs that this one is a part of, by imports,
-loads an optimizer's state, or only that of other optimizers, under keys that this checkpoint lacks. Silent there for
-the file of the best model or the final one.
+It is a suspicion where nothing resumes from the checkpoint: no file of the programs that this one is a part of, by
+imports, loads an optimizer's state, or only that of other optimizers, under keys that this checkpoint lacks. Silent
+there for the file of the best model or the final one.
 
 It is silent unless the scaler's whole life is in sight: made and, by one of the file's own names, saved there; not
 returned, kept in a container or given to code elsewhere. It is silent as well about a scaler that nothing scales or
