@@ -74,6 +74,7 @@ def _of_leaf(module: Module, leaf: Leaf) -> Iterator[Device]:
 
 
 def _of_literal(value: ir.Constant, leaf: Leaf) -> Device:
+    """The device that a literal names."""
     text = value.value if isinstance(value.value, str) else None
     return Device("str" if text is not None and leaf.doubt is not Doubt.REPLACED else "other", text, value, leaf)
 

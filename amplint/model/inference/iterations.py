@@ -173,7 +173,7 @@ def _of_slice(module: Module, index: ir.Value) -> Items:
 def _may_grow(module: Module, name: ir.Name) -> bool:
     """Whether something is added to a list or dictionary that a variable holds."""
     near = module.whole.near(name.name)
-    changed = [call.func.base for call in near.calls if isinstance(call.func, ir.Attribute) and call.func.attr in _ADDS]
+    changed = [base for call in near.calls if (base := ir.called_on(call, *_ADDS)) is not None]
     targets = (target for each in near.statements if isinstance(each, ir.Assign) for target in each.targets)
     changed += [target.base for target in targets if isinstance(target, ir.Subscript)]
     bound = module.names.bindings(name)

@@ -165,12 +165,14 @@ class Decided:
         return None
 
     def _path_of_variable(self, value: ir.Name, depth: int) -> str:
+        """The path of what a variable is assigned or given, else its own."""
         only = only_reaching(self._module.names, value)
         given = self.given(only, value.name) if isinstance(only, Other) and value.id not in self._active else []
         inner = only.value if isinstance(only, Assigned) else next(iter(given), None)
         return self._deeper(value, inner, depth) or self._objects.raw_variable(value.scope, value.name)
 
     def _path_of_attribute(self, value: ir.Attribute, depth: int) -> str | None:
+        """The path of what is stored in an attribute of `self`, else its own."""
         cls = owner_class(value)
         if cls is None:
             base = self.path(value.base, depth - 1)

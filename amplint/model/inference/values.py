@@ -186,14 +186,16 @@ def _asked(_: Module) -> Answers[tuple[object, int, tuple[object, ...]], Any]:
 
 def parameter_read(module: Module, value: ir.Value) -> tuple[ir.Function, ir.Param] | None:
     """The parameter that a name reads, and its function; where a test about it replaces it, it is no longer that."""
-    found = reaching(module.names, value) if isinstance(value, ir.Name) and not value.bound else []
-    if isinstance(value, ir.Name) and len(found) > 1 and _asks_itself(module, value):
+    if not isinstance(value, ir.Name) or value.bound:
+        return None
+    found = reaching(module.names, value)
+    if len(found) > 1 and _asks_itself(module, value):
         return None
     for binding in found:
-        if isinstance(binding, Other) and isinstance(binding.node, ir.Function) and isinstance(value, ir.Name):
-            param = binding.node.param(value.name)
-            if param is not None:
-                return binding.node, param
+        function = ir.parameter_of(binding)
+        param = function.param(value.name) if function is not None else None
+        if function is not None and param is not None:
+            return function, param
     return None
 
 

@@ -215,6 +215,10 @@ class Sequence(Value):
     def children(self) -> Iterator[Value]:
         yield from self.items
 
+    def unpacks(self) -> bool:
+        """Whether some item is unpacked."""
+        return any(isinstance(each, Starred) for each in self.items)
+
 
 @dataclass(eq=False, slots=True)
 class Mapping(Value):
@@ -770,7 +774,7 @@ def pairs(target: Value, value: Value) -> list[tuple[Value, Value]]:
     """An assignment's target and value; one by one where both are written as sequences: `a, b = c, d`."""
     if not isinstance(target, Sequence) or not isinstance(value, Sequence) or len(target.items) != len(value.items):
         return [(target, value)]
-    if any(isinstance(each, Starred) for each in (*target.items, *value.items)):
+    if target.unpacks() or value.unpacks():
         return [(target, value)]
     return [pair for one, other in zip(target.items, value.items, strict=True) for pair in pairs(one, other)]
 
