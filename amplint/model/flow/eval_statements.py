@@ -185,7 +185,7 @@ class Statements(Interpreter[State]):
     def _unlike(self, target: ir.Value, held: AbstractValue | None) -> AbstractValue | None:
         """What a target is bound to, unless that is itself: names with one binding share a key already."""
         if held is not None and held.kind is ValueKind.OBJECT:
-            key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
+            key = self._objects.own_key(target)
             return None if key == held.key else held
         return held
 
@@ -205,7 +205,7 @@ class Statements(Interpreter[State]):
         And `n -= 1`: what was known of n is known of n + 1.
         """
         target = statement.target
-        key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
+        key = self._objects.own_key(target)
         by = self._objects.term(statement.value)
         bound = self._expressions.assign(target, None, state)
         sources = self._transfer.ownership.reach_of_all([target, statement.value], state)

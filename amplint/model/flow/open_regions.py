@@ -85,7 +85,7 @@ class Regions:
     def _bound(self, value: ir.Value, state: State) -> AbstractValue | None:
         if not isinstance(value, (ir.Name, ir.Attribute)):
             return None
-        return state.look_up(self._objects.own_key(value) if isinstance(value, ir.Name) else self._objects.key(value))
+        return state.look_up(self._objects.own_key(value))
 
     def _one_of(self, found: Opens, state: State, conditions: Conditions | None) -> Opened | None:
         """The region that is opened of several: one that can be on, where there is one."""

@@ -293,7 +293,7 @@ class Conditions:
 
     def learned(self, target: ir.Value, value: ir.Value, before: State) -> Fact | None:
         """The fact that an assignment makes: what `flag = False` or `scaler = GradScaler()` says of its target."""
-        key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
+        key = self._objects.own_key(target)
         if key is None:
             return None
         if isinstance(value, ir.Constant) and type(value.value) is int and value.value == 0:

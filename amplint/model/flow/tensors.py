@@ -86,7 +86,7 @@ class Tensors:
         if isinstance(value, ir.Subscript):
             return self.scaler_of(value.base, state)
         if isinstance(value, (ir.Name, ir.Attribute)):
-            key = self._objects.own_key(value) if isinstance(value, ir.Name) else self._objects.key(value)
+            key = self._objects.own_key(value)
             held = state.look_up(key)
             if held is not None and held.kind is ValueKind.SCALED:
                 return held.key

@@ -225,7 +225,7 @@ class ValueUses:
             target = target.base
         if is_grad(target):
             return
-        key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
+        key = self._objects.own_key(target)
         if key is None or key in self._seen:
             return
         self._seen.add(key)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from amplint.model.names.tables import item_at
 from amplint.model.objects.call_context import CallContext, Recognised
@@ -155,9 +155,13 @@ class Keys:
                     return value.attr
         return attr
 
-    def own_key(self, value: ir.Name) -> str:
-        """The key of a variable itself, aliases not followed."""
-        return self.variable(value.scope, value.name)
+    @overload
+    def own_key(self, value: ir.Name) -> str: ...
+    @overload
+    def own_key(self, value: ir.Value) -> str | None: ...
+    def own_key(self, value: ir.Value) -> str | None:
+        """The key of a variable itself, aliases not followed; of any other value its key."""
+        return self.variable(value.scope, value.name) if isinstance(value, ir.Name) else self.key(value)
 
     def variable(self, scope: Scope, name: str) -> str:
         """The key of the variable that `name` is in a scope."""
@@ -209,11 +213,7 @@ class Keys:
 
     def names_in(self, value: ir.Value) -> set[str]:
         """The keys of the variables and attributes that a value is made of."""
-        return {
-            key
-            for each in ir.walk_values(value)
-            if (key := self.own_key(each) if isinstance(each, ir.Name) else self.key(each)) is not None
-        }
+        return {key for each in ir.walk_values(value) if (key := self.own_key(each)) is not None}
 
     def assigned_to(self, value: ir.Value) -> Iterator[str]:
         """The keys of what a value is assigned to, where it is all of it or an arm of a conditional."""
@@ -249,7 +249,7 @@ class Keys:
             for value in self._bound_by(each):
                 if not flags and isinstance(value, ir.Name) and self._is_flag(value):
                     continue
-                key = self.own_key(value) if isinstance(value, ir.Name) else self.key(value)
+                key = self.own_key(value)
                 if key is not None:
                     found[key] = None
         return list(found)
