@@ -107,8 +107,8 @@ class CallGraph:
         func = call.func
         sources = self._objects.sources(func) if isinstance(func, (ir.Name, ir.Attribute)) else ()
         made = sources[0] if len(sources) == 1 else None
-        while isinstance(made, ir.Call) and isinstance(made.func, ir.Attribute) and made.func.attr in RETURNS_ITSELF:
-            made = made.func.base
+        while (base := ir.called_on(made, *RETURNS_ITSELF)) is not None:
+            made = base
         cls = local_class(self._module, made.func) if isinstance(made, ir.Call) else None
         return method(self._module, cls, "forward") if cls is not None else None
 
@@ -148,6 +148,10 @@ class CallGraph:
         if self._module.names.only(made.func) == "functools.partial":
             function = local_function(self._module, made.positional[0]) if made.positional else None
             return Callee(function, made=made) if function is not None and function.cls is None else None
+        return self._closure(made)
+
+    def _closure(self, made: ir.Call) -> Callee | None:
+        """The function that a call of one of this file's functions makes and returns."""
         maker = self.find(made)
         if maker is None or maker.function.is_generator or maker.function.is_async or maker.function.decorators:
             return None

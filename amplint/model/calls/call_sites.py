@@ -119,10 +119,7 @@ class CallSites:
         if isinstance(up, (ir.Conditional, ir.Bool, ir.Quoted, ir.Sequence, ir.Mapping, ir.Starred)):
             yield up
         elif isinstance(up, ir.Attribute):
-            if up.attr == _KEPT:
-                yield up
-            elif up.attr in RETURNS_ITSELF and _is_called(up) and isinstance(up.parent, ir.Call):
-                yield up.parent
+            yield from _same_object(up)
         elif isinstance(up, ir.Walrus):
             yield up
             yield from self._held(up.target)
@@ -131,20 +128,18 @@ class CallSites:
                 for each in target.items if isinstance(target, ir.Sequence) else (target,):
                     yield from self._held(each)
         elif isinstance(up, ir.Call) and up.func is not value:
-            if ir.last_name(up.func) in _WRAPPERS or self._module.names.of(up.func) & {"functools.partial"}:
-                yield up
             yield from self._given(up, value)
         elif isinstance(up, ir.Return):
-            function = ir.function_of(up)
-            if function is not None and function.cls is not None and function.decorators:  # a property
-                yield from self._of_attribute(function.cls, function.name)
+            yield from self._of_property(ir.function_of(up))
         elif isinstance(up, ir.Function):
             for param in up.params:
                 if param.default is value:
                     yield from self._of_variable(up.scope, param.name, up)
 
     def _given(self, call: ir.Call, value: ir.Value) -> Iterator[ir.Value]:
-        """The parameters that a call gives a value for."""
+        """The parameters that a call gives a value for; the call itself, where it wraps what it is given."""
+        if ir.last_name(call.func) in _WRAPPERS or self._module.names.of(call.func) & {"functools.partial"}:
+            yield call
         callee = self._calls.find(call)
         given = self._calls.arguments(call, callee) if callee is not None else None
         for name, each in (given or {}).items():
@@ -172,6 +167,12 @@ class CallSites:
                 if isinstance(each, ir.Name) and each.name == name and each.scope.home(name) is home
             ]
         return self._uses[home, name]
+
+    def _of_property(self, function: ir.Function | None) -> list[ir.Value]:
+        """The reads of a function as an attribute, if it is a property."""
+        if function is None or function.cls is None or not function.decorators:
+            return []
+        return self._of_attribute(function.cls, function.name)
 
     def _of_attribute(self, cls: ir.Class | None, attr: str) -> list[ir.Value]:
         """The reads and bindings of an attribute of a class's `self`, or of anything."""
@@ -212,8 +213,13 @@ def calls_among(values: Iterable[ir.Value]) -> list[ir.Call]:
     return [calls[number] for number in sorted(calls)]
 
 
-def _is_called(value: ir.Value) -> bool:
-    return isinstance(value.parent, ir.Call) and value.parent.func is value
+def _same_object(attribute: ir.Attribute) -> Iterator[ir.Value]:
+    """What an attribute of an object, or a call of its method, is that gives the object itself."""
+    call = attribute.parent
+    if attribute.attr == _KEPT:
+        yield attribute
+    elif isinstance(call, ir.Call) and call.func is attribute and attribute.attr in RETURNS_ITSELF:
+        yield call
 
 
 def _scope_of(statement: ir.Statement) -> Scope:

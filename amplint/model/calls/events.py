@@ -69,15 +69,7 @@ class Events:
     def _method(self, call: ir.Call, func: ir.Attribute) -> Event | None:
         scaler = self._objects.is_scaler(func.base)
         if scaler is not None:
-            kind = next((each for each in OF_SCALER if each == func.attr), None)
-            if kind == "scale":
-                return Event(kind, call, scaler, subject=call.args[0].value) if len(call.args) == 1 else None
-            if kind == "update":
-                return Event(kind, call, scaler)
-            if kind is not None and call.args:
-                optimizer = argument(call, f"{SCALER}.{kind}", "optimizer") or call.args[0].value
-                return Event(kind, call, scaler, self._objects.key(optimizer), optimizer)
-            return None
+            return self._of_scaler(call, func.attr, scaler)
         if func.attr == "backward":
             return self._backward(call, func)
         stepped = self._objects.is_optimizer(func.base) if func.attr == "step" else None
@@ -85,11 +77,22 @@ class Events:
             return Event("optimizer_step", call, optimizer=stepped)
         if func.attr == "zero_grad":
             return Event("zero_grad", call, optimizer=self._objects.key(func.base))
-        if func.attr in BOUNDS and is_grad(func.base) and (func.attr.endswith("_") or _stored_in_grad(call)):
-            if call.args and all(_is_zero(arg.value) for arg in call.args):
-                return None  # the sign is the same at every scale
-            return Event("clip", call, subject=func.base, how="clamp")
-        return None
+        is_clamp = func.attr in BOUNDS and is_grad(func.base) and (func.attr.endswith("_") or _stored_in_grad(call))
+        if not is_clamp or (call.args and all(_is_zero(arg.value) for arg in call.args)):
+            return None  # where it bounds by zero, the sign is the same at every scale
+        return Event("clip", call, subject=func.base, how="clamp")
+
+    def _of_scaler(self, call: ir.Call, name: str, scaler: str) -> Event | None:
+        """The event that a call of a scaler's method is."""
+        kind = next((each for each in OF_SCALER if each == name), None)
+        if kind == "scale":
+            return Event(kind, call, scaler, subject=call.args[0].value) if len(call.args) == 1 else None
+        if kind == "update":
+            return Event(kind, call, scaler)
+        if kind is None or not call.args:
+            return None
+        optimizer = argument(call, f"{SCALER}.{kind}", "optimizer") or call.args[0].value
+        return Event(kind, call, scaler, self._objects.key(optimizer), optimizer)
 
     def _backward(self, call: ir.Call, func: ir.Attribute) -> Event | None:
         base = func.base

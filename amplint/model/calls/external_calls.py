@@ -71,17 +71,17 @@ class ExternalCalls:
             constructor = method(self._module, cls, "__init__")
             return constructor is not None and self.has_events(constructor)
         if any(self._gives_access(value) for value in given(call)):
-            names = self._module.names.of(func)
-            known = any(each.startswith(("builtins.", "torch.optim.")) for each in names)
-            return not known and not any(map(MAKES_SCHEDULER.fullmatch, names))
+            return not any(map(_leaves_alone, self._module.names.of(func)))
         if self._reaches_holder(func):
             return True
         if isinstance(func, ir.Attribute) and self._is_torchs(func.base):
             return False
+        return self._may_undo(func, name) or (isinstance(func, ir.Attribute) and self._unseen_method(func))
+
+    def _may_undo(self, func: ir.Value, name: str) -> bool:
+        """Whether what is called goes by a name of what unscales, steps or updates."""
         called, anywhere = self._undoing_names()
-        if (name, isinstance(func, ir.Attribute)) in called or (anywhere and self._is_unknown(func, name)):
-            return True
-        return isinstance(func, ir.Attribute) and self._unseen_method(func)
+        return (name, isinstance(func, ir.Attribute)) in called or (anywhere and self._is_unknown(func, name))
 
     def is_harmless(self, call: ir.Call) -> bool:
         """Whether a call that is no event makes no gradients: torch's own, a model's forward, a criterion."""
@@ -316,3 +316,8 @@ def _methods(_module: Module, cls: ir.Class) -> dict[str, ir.Function]:
 def function_named(module: Module, name: str) -> ir.Function | None:
     """The function or method of a name, of several the last."""
     return next(reversed(module.whole.defined(name)), None)
+
+
+def _leaves_alone(name: str) -> bool:
+    """Whether what goes by a qualified name may have a scaler or optimizer, and does nothing to the gradients."""
+    return name.startswith(("builtins.", "torch.optim.")) or MAKES_SCHEDULER.fullmatch(name) is not None

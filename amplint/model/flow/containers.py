@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.model.names.tables import items_of
 from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
@@ -94,9 +95,8 @@ class Containers:
         """What the variable of a loop over a container's indexes or keys is, where it only asks for optimizers there:
         `for i in range(len(optimizers)): scaler.step(optimizers[i])`.
         """
-        asked = [each for each in values if not each.bound]
-        items = [each.parent for each in asked if isinstance(each.parent, ir.Subscript) and each.parent.index is each]
-        if not isinstance(target, ir.Name) or not asked or len(items) != len(asked) or not self._is_loops(target):
+        items = _items_asked(values)
+        if not isinstance(target, ir.Name) or not items or not self._is_loops(target):
             return None
         table = self._indexed(source)
         base = self._objects.key(table) if table is not None else None
@@ -112,15 +112,12 @@ class Containers:
         display = self._display(table)
         if not isinstance(display, (ir.Sequence, ir.Mapping)) or not 0 < len(display.items) <= _MANY:
             return [literal(number) for number in range(_SOME)]
-        if isinstance(display, ir.Mapping):
-            named = [self._objects.term(key) if key is not None else None for key, _ in display.items]
-            held = [value for _, value in display.items]
-        else:
-            named, held = [literal(number) for number in range(len(display.items))], list(display.items)
-        places = [each for each in named if each is not None]
-        if len(places) != len(held) or any(isinstance(each, ir.Starred) for each in held):
+        items = items_of(self._module, display) or []
+        terms = [self._objects.term(key) if key is not None else None for key, _ in items]
+        places = [each for each in terms if each is not None]
+        if len(places) != len(display.items):
             return None
-        for place, value in zip(places, held, strict=True):
+        for place, (_, value) in zip(places, items, strict=True):
             if (key := self._objects.key(value)) is not None:
                 self._objects.name_item(item_of(base, place), key)
         return places
@@ -139,9 +136,8 @@ class Containers:
             if isinstance(length, ir.Call) and self._module.names.of(length.func) == {"builtins.len"}:
                 return length.positional[0] if length.positional else None
             return None
-        if isinstance(source, ir.Call) and isinstance(source.func, ir.Attribute) and source.func.attr == "keys":
-            return source.func.base
-        return source if isinstance(source, (ir.Name, ir.Attribute)) else None
+        table = ir.called_on(source, "keys")
+        return source if table is None and isinstance(source, (ir.Name, ir.Attribute)) else table
 
     def _is_passed_on(self, name: ir.Name, values: Sequence[ir.Name]) -> bool:
         """Whether a function of this file is given a loop's variable."""
@@ -173,21 +169,26 @@ class Containers:
 
     def _columns(self, target: ir.Sequence, source: ir.Value) -> list[list[dict[str, str]]] | None:
         """The names of a target of several, each with what it is round by round, as far as it is an object."""
-        names = self._module.names.of(source.func) if isinstance(source, ir.Call) else set()
-        if isinstance(source, ir.Call) and names == {"builtins.zip"} and len(source.positional) == len(target.items):
-            aligned = [self._aligned(one, other) for one, other in zip(target.items, source.positional, strict=True)]
-            return [each for each in aligned if each is not None] or None
-        if isinstance(source, ir.Call) and names == {"builtins.enumerate"} and len(target.items) == 2:
-            inner = self._aligned(target.items[1], source.positional[0]) if source.positional else None
-            return [inner] if inner is not None else None
-        if isinstance(source, ir.Call) and isinstance(source.func, ir.Attribute) and source.func.attr == "items":
-            values, last = self._items(source), target.items[-1]
-            if values is None or not isinstance(last, ir.Name):
-                return None
-            own = self._objects.raw_variable(last.scope, last.name)
-            return [[{own: key} for key in values]]
-        display = self._display(source)
-        return self._columns_of_pairs(target, display) if isinstance(display, ir.Sequence) else None
+        parts = self._parts(target, source)
+        if parts is None:
+            display = self._display(source)
+            return self._columns_of_pairs(target, display) if isinstance(display, ir.Sequence) else None
+        aligned = [self._aligned(one, other) for one, other in parts]
+        return [each for each in aligned if each is not None] or None
+
+    def _parts(self, target: ir.Sequence, source: ir.Value) -> list[tuple[ir.Value, ir.Value]] | None:
+        """What takes the objects in a loop over `zip`, `enumerate` or `items()`, and from where; None for others."""
+        if not isinstance(source, ir.Call):
+            return None
+        names = self._module.names.of(source.func)
+        if names == {"builtins.zip"} and len(source.positional) == len(target.items):
+            return list(zip(target.items, source.positional, strict=True))
+        if names == {"builtins.enumerate"} and len(target.items) == 2:
+            return [(target.items[1], each) for each in source.positional[:1]]
+        if ir.called_on(source, "items") is None:
+            return None
+        last = target.items[-1]
+        return [(last, source)] if isinstance(last, ir.Name) else []
 
     def _columns_of_pairs(self, target: ir.Sequence, display: ir.Sequence) -> list[list[dict[str, str]]] | None:
         """The same, of a loop over pairs that are written out."""
@@ -276,3 +277,10 @@ class Containers:
                     if self._is_bound_once(target) and list(self._objects.sources(target)) == [value]:
                         found = value
         return found
+
+
+def _items_asked(values: Sequence[ir.Name]) -> list[ir.Subscript]:
+    """The items that a variable is the index of; none where it is read for anything else."""
+    read = [each for each in values if not each.bound]
+    items = [each.parent for each in read if isinstance(each.parent, ir.Subscript) and each.parent.index is each]
+    return items if len(items) == len(read) else []

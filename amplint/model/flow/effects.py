@@ -65,17 +65,20 @@ class Arms:
         attributes = [each for each in ir.values_below(arm) if isinstance(each, ir.Attribute)]
         if any(each.attr in BY_HAND or is_grad(each) for each in attributes):
             return True
-        for each in ir.walk_statements(arm, into=False):
-            if isinstance(each, (ir.Return, ir.Raise, ir.With)) or (isinstance(each, ir.Jump) and each.kind != "pass"):
-                return True
-            if isinstance(each, ir.Assert) and any(map(self._is_kept, ir.walk_values(each.test))):
-                return True  # it ends the paths on which there is a scaler, or none
-            if isinstance(each, ir.Assign) and isinstance(each.value, (ir.Constant, ir.Bool, ir.Compare, ir.Unary)):
-                return True  # a flag
-            for target in each.targets if isinstance(each, ir.Assign) else ():
-                if is_grad(target) or self._is_kept(target):
-                    return True
+        if any(map(self._is_effect, ir.walk_statements(arm, into=False))):
+            return True
         return calls.trains(arm) or any(calls.callee(each) is not None for each in ir.calls_below(arm))
+
+    def _is_effect(self, statement: ir.Statement) -> bool:
+        """Whether a statement, its calls aside, leaves its suite, enters a context, or sets a flag or an object."""
+        if isinstance(statement, ir.Jump):
+            return statement.kind != "pass"
+        if isinstance(statement, ir.Assert):  # it ends the paths on which there is a scaler, or none
+            return any(map(self._is_kept, ir.walk_values(statement.test)))
+        if not isinstance(statement, ir.Assign):
+            return isinstance(statement, (ir.Return, ir.Raise, ir.With))
+        flag = isinstance(statement.value, (ir.Constant, ir.Bool, ir.Compare, ir.Unary))
+        return flag or any(is_grad(target) or self._is_kept(target) for target in statement.targets)
 
     def _is_kept(self, value: ir.Value) -> bool:
         """Whether a value is what keeps a scaler or an optimizer."""

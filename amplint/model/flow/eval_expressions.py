@@ -26,6 +26,7 @@ from amplint.model.flow.transfer import Transfer
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext, Callee
+from amplint.model.objects.event import Event
 from amplint.model.objects.key_parts import attribute_of, own_self
 from amplint.model.objects.terms import Fact, Op, Term, path, present
 from amplint.model.syntax import ir
@@ -92,8 +93,10 @@ class Expressions:
             return self._comprehension(value, states)
         for child in self._effects.operands(value):
             states = self.evaluate(child, states)
-        if isinstance(value, ir.Call):
-            return self._call(value, states)
+        return self._call(value, states) if isinstance(value, ir.Call) else self._after_operands(value, states)
+
+    def _after_operands(self, value: ir.Value, states: list[State]) -> list[State]:
+        """The states after what an expression that is not a call does itself, once its operands are evaluated."""
         if isinstance(value, ir.Compare) and (event := read_of(self._module, value)) is not None:
             return [after for state in states if (after := self.transfer.apply(event, state)) is not None]
         if isinstance(value, ir.Attribute) and self._events.external_calls.runs_by_reading(value):
@@ -172,14 +175,7 @@ class Expressions:
 
     def _taken_apart(self, test: ir.Value, state: State) -> Iterator[Outcome]:
         if isinstance(test, ir.Bool):
-            for left in self.outcomes(test.left, state):
-                if left.holds is (test.op == "or"):
-                    yield left
-                else:
-                    for right in self.outcomes(test.right, left.state):
-                        # What the right side decides by itself it would whatever the left one is.
-                        guessed = right.guessed or (left.guessed and right.holds is left.holds)
-                        yield right._replace(by_flag=left.by_flag or right.by_flag, guessed=guessed)
+            yield from self._by_sides(test, state)
         elif (found := self._predicate(test, state)) is not None:
             function, call_context, bound = found
             with self.within(call_context, function):
@@ -195,6 +191,17 @@ class Expressions:
                 for holds in (True, False):
                     if truth is None or truth is holds:
                         yield Outcome(self.conditions.assume(test, holds, after), holds, by_flag, guessed)
+
+    def _by_sides(self, test: ir.Bool, state: State) -> Iterator[Outcome]:
+        """The ways in which `and` or `or` can come out: by the left side alone, or by both."""
+        for left in self.outcomes(test.left, state):
+            if left.holds is (test.op == "or"):
+                yield left
+                continue
+            for right in self.outcomes(test.right, left.state):
+                # What the right side decides by itself it would whatever the left one is.
+                guessed = right.guessed or (left.guessed and right.holds is left.holds)
+                yield right._replace(by_flag=left.by_flag or right.by_flag, guessed=guessed)
 
     def _predicate(self, test: ir.Value, state: State) -> tuple[ir.Function, CallContext, State] | None:
         """The function of this file that only decides how a test comes out, its context, and the state at its head."""
@@ -253,21 +260,20 @@ class Expressions:
                 return self._follow(call, callee, arguments, states)
         if self._graphs.is_replay(call):
             return joined(self._replayed(call, state) for state in states)
-        found: list[State] = []
-        for state in states:
-            if self.conditions.reads_none(call, state):
-                continue
-            event = self._events.of(call) or self.tensors.by_hand_call(call, state) or measure
-            after: State | None = self.regions.manual(call, state, self.conditions)
-            if after is not None and self.tensors.divides(call, after):
-                after = after.havoc_gradients()
-            if after is not None and event is not None:
-                after = self.transfer.apply(event, after)
-            elif after is not None and not self._events.external_calls.is_harmless(call):
-                after = after.havoc_missing_gradients()
-            if after is not None:
-                found.append(after)
+        found = [after for state in states if (after := self._after_call(call, measure, state)) is not None]
         return joined(found) if len(found) > 1 else found
+
+    def _after_call(self, call: ir.Call, measure: Event | None, state: State) -> State | None:
+        """The state after a call that isn't followed; None where it raises."""
+        if self.conditions.reads_none(call, state):
+            return None
+        event = self._events.of(call) or self.tensors.by_hand_call(call, state) or measure
+        after = self.regions.manual(call, state, self.conditions)
+        if self.tensors.divides(call, after):
+            after = after.havoc_gradients()
+        if event is not None:
+            return self.transfer.apply(event, after)
+        return after if self._events.external_calls.is_harmless(call) else after.havoc_missing_gradients()
 
     def _replayed(self, call: ir.Call, state: State) -> State:
         """The state after a CUDA graph was replayed: its backwards write the gradients anew, at the present scale."""

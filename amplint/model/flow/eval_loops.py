@@ -131,9 +131,7 @@ class Loops:
             for each in ir.walk_statements(loop.body, into=False)
             if isinstance(each, ir.AugAssign) and each.op == "Add"
         ]
-        keys = (
-            self._objects.own_key(each) if isinstance(each, ir.Name) else self._objects.key(each) for each in targets
-        )
+        keys = (self._objects.own_key(each) for each in targets)
         return {key for key in keys if key is not None}
 
     def _asked_behind(self, loop: ir.For | ir.While) -> set[str]:

@@ -185,7 +185,7 @@ class Statements(Interpreter[State]):
     def _unlike(self, target: ir.Value, held: AbstractValue | None) -> AbstractValue | None:
         """What a target is bound to, unless that is itself: names with one binding share a key already."""
         if held is not None and held.kind is ValueKind.OBJECT:
-            key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
+            key = self._objects.own_key(target)
             return None if key == held.key else held
         return held
 
@@ -205,7 +205,7 @@ class Statements(Interpreter[State]):
         And `n -= 1`: what was known of n is known of n + 1.
         """
         target = statement.target
-        key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
+        key = self._objects.own_key(target)
         by = self._objects.term(statement.value)
         bound = self._expressions.assign(target, None, state)
         sources = self._transfer.ownership.reach_of_all([target, statement.value], state)
@@ -230,10 +230,7 @@ class Statements(Interpreter[State]):
     def arms(self, statement: ir.If, states: list[State]) -> tuple[list[State], list[State]]:
         """The states in which the test of an `if` holds, and those in which it doesn't."""
         arms = {True: statement.then, False: statement.orelse}
-        # Where an arm leaves, what stands behind the statement belongs to the other.
-        leaving = {holds: arm is not None and block_leaves(arm) for holds, arm in arms.items()}
-        behind = any(leaving.values()) and self._arms.unscales_behind(statement)
-        unscales = {holds: self._arms.unscales(arm) or (behind and not leaving[holds]) for holds, arm in arms.items()}
+        unscales = self._unscaling(statement, arms)
         taken: dict[bool, list[State]] = {True: [], False: []}
         decides = self._arms.decides(statement)
         for before in states:
@@ -248,6 +245,13 @@ class Statements(Interpreter[State]):
         # An `and` fails in several ways; in a long chain of elifs they would multiply.
         then, other = (each if len(each) <= FEW_STATES else without_idle_facts(each) for each in taken.values())
         return then, other
+
+    def _unscaling(self, statement: ir.If, arms: dict[bool, ir.Block | None]) -> dict[bool, bool]:
+        """Which arms of an `if` could unscale gradients."""
+        # Where an arm leaves, what stands behind the statement belongs to the other.
+        leaving = {holds: arm is not None and block_leaves(arm) for holds, arm in arms.items()}
+        behind = any(leaving.values()) and self._arms.unscales_behind(statement)
+        return {holds: self._arms.unscales(arm) or (behind and not leaving[holds]) for holds, arm in arms.items()}
 
     def behind_arms(self, states: list[State]) -> list[State]:
         """The states of the paths that have met behind an `if`."""

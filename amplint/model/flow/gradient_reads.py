@@ -69,13 +69,17 @@ def reads_of_statement(module: Module, statement: ir.Statement) -> Iterator[Even
                 yield _event(module, statement.target, statement.target, "change")
     elif isinstance(statement, ir.Assign):
         for target in statement.targets:
-            if isinstance(target, ir.Subscript) and is_grad(target.base):
-                for each in ir.walk_values(target.index):
-                    if isinstance(each, ir.Compare) and (event := read_of(module, each)) is not None:
-                        yield event
-            elif is_grad(target) and isinstance(statement.value, ir.Binary):
-                if _adds_plain(module, statement.value, target):
-                    yield _event(module, target, target, "change")
+            yield from _reads_of_assignment(module, target, statement.value)
+
+
+def _reads_of_assignment(module: Module, target: ir.Value, value: ir.Value | None) -> Iterator[Event]:
+    """The same, of one target of an assignment of a value."""
+    if isinstance(target, ir.Subscript) and is_grad(target.base):
+        for each in ir.walk_values(target.index):
+            if isinstance(each, ir.Compare) and (event := read_of(module, each)) is not None:
+                yield event
+    elif is_grad(target) and isinstance(value, ir.Binary) and _adds_plain(module, value, target):
+        yield _event(module, target, target, "change")
 
 
 def _event(module: Module, value: ir.Value, gradients: ir.Value, how: str) -> Event:
@@ -91,22 +95,25 @@ def _gradients(module: Module, value: ir.Value, depth: int = _FOLLOW) -> ir.Valu
         return None
     if is_grad(value):
         return value if is_parameters(module, value) else None
-    within: ir.Value | None = None
-    if isinstance(value, ir.Attribute):
-        within = value.base if value.attr in ("data", "T") else None
-    elif isinstance(value, ir.Call):
-        within = _kept(module, value)
-    elif isinstance(value, ir.Binary):
-        within = value.left if value.op == "Power" and isinstance(value.right, ir.Constant) else None
-    elif isinstance(value, ir.Comprehension):
-        within = value.elements[0] if len(value.elements) == 1 else None
-    elif isinstance(value, ir.Conditional):
-        return _gradients(module, value.then, depth - 1) or _gradients(module, value.other, depth - 1)
-    elif isinstance(value, ir.Subscript):
-        within = value.base
-    elif isinstance(value, ir.Name):
+    if isinstance(value, ir.Name):
         return _variable(module, value, depth)
+    if isinstance(value, ir.Conditional):
+        return _gradients(module, value.then, depth - 1) or _gradients(module, value.other, depth - 1)
+    within = _within(module, value)
     return _gradients(module, within, depth - 1) if within is not None else None
+
+
+def _within(module: Module, value: ir.Value) -> ir.Value | None:
+    """The tensor of which a value has elements, each as large as it is."""
+    if isinstance(value, ir.Attribute):
+        return value.base if value.attr in ("data", "T") else None
+    if isinstance(value, ir.Call):
+        return _kept(module, value)
+    if isinstance(value, ir.Binary):
+        return value.left if value.op == "Power" and isinstance(value.right, ir.Constant) else None
+    if isinstance(value, ir.Comprehension):
+        return value.elements[0] if len(value.elements) == 1 else None
+    return value.base if isinstance(value, ir.Subscript) else None
 
 
 def _kept(module: Module, call: ir.Call) -> ir.Value | None:
@@ -321,13 +328,11 @@ def _is_plain_call(module: Module, call: ir.Call, plain: Callable[[ir.Value], bo
     given = [arg.value for arg in call.args]
     if names and all(_NOISE.match(name) for name in names):
         given = given[1:] if all(name.endswith("_like") for name in names) else given
-        return not any(meets_scale(each) or mentions_gradients(module, each) for each in given if not _is_shape(each))
+        return all(_is_shape(each) or _stands_apart(module, each) for each in given)
     if names == {"torch.sign"}:
         return len(given) == 1 and plain(given[0])
-    func = call.func
-    if not isinstance(func, ir.Attribute) or func.attr not in ("abs", "clone", "detach", "mul", "sign", "to"):
-        return False
-    return plain(func.base) and all(_is_weight(module, each) for each in given)
+    base = ir.called_on(call, "abs", "clone", "detach", "mul", "sign", "to")
+    return base is not None and plain(base) and all(_is_weight(module, each) for each in given)
 
 
 def _is_shape(value: ir.Value) -> bool:
@@ -337,7 +342,12 @@ def _is_shape(value: ir.Value) -> bool:
 
 
 def _is_weight(module: Module, value: ir.Value) -> bool:
-    """Whether a factor has nothing to do with gradients or the scale, as far as it can be followed."""
+    """Whether a factor stands apart, and is not zero."""
     if isinstance(value, ir.Constant) and not value.value:
         return False
+    return _stands_apart(module, value)
+
+
+def _stands_apart(module: Module, value: ir.Value) -> bool:
+    """Whether a value has nothing to do with gradients or the scale, as far as it can be followed."""
     return not meets_scale(value) and not mentions_gradients(module, value)

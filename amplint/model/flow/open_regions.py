@@ -59,13 +59,7 @@ class Regions:
     def _opened(self, value: ir.Value, state: State, conditions: Conditions) -> Opened | None:
         """The region that a context opens on a path: what the path knows of its tests and variables counts."""
         if isinstance(value, ir.Conditional):
-            truth = conditions.truth(value.test, state)
-            then = self._opened(value.then, state, conditions) if truth is not False else None
-            other = self._opened(value.other, state, conditions) if truth is not True else None
-            opened = then or other
-            if opened is None or truth is not None:
-                return opened
-            return opened._replace(enabled=None if opened.enabled else opened.enabled)
+            return self._chosen(value, state, conditions)
         found = self._openers.opens(value)
         held = state.returned(value) if isinstance(value, ir.Call) else self._bound(value, state)
         if held is not None and held.kind is ValueKind.REGION:
@@ -78,10 +72,20 @@ class Regions:
                 return Opened(held.call, None)
         return self._one_of(found, state, conditions)
 
+    def _chosen(self, value: ir.Conditional, state: State, conditions: Conditions) -> Opened | None:
+        """The region that one of two contexts opens; it may be off where the path doesn't know which one it is."""
+        truth = conditions.truth(value.test, state)
+        then = self._opened(value.then, state, conditions) if truth is not False else None
+        other = self._opened(value.other, state, conditions) if truth is not True else None
+        opened = then or other
+        if opened is None or truth is not None:
+            return opened
+        return opened._replace(enabled=None if opened.enabled else opened.enabled)
+
     def _bound(self, value: ir.Value, state: State) -> AbstractValue | None:
         if not isinstance(value, (ir.Name, ir.Attribute)):
             return None
-        return state.look_up(self._objects.own_key(value) if isinstance(value, ir.Name) else self._objects.key(value))
+        return state.look_up(self._objects.own_key(value))
 
     def _one_of(self, found: Opens, state: State, conditions: Conditions | None) -> Opened | None:
         """The region that is opened of several: one that can be on, where there is one."""

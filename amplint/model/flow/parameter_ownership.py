@@ -128,19 +128,23 @@ class Ownership:
         return False
 
     def _collect_call(self, call: ir.Call, state: State, roots: set[str]) -> bool:
-        func = call.func
-        if isinstance(func, ir.Attribute) and func.attr in ENDS_GRADIENTS:
+        if ir.called_on(call, *ENDS_GRADIENTS) is not None:
             return True
         held = state.returned(call)
         if held is not None and (held.roots or held.whole):
             roots |= held.roots
             return held.whole
-        key = self._objects.key(func)
+        key = self._objects.key(call.func)
         if self._calls_model(call, state, roots):
             return False
         if key is not None and (model := self._model(key, state)) is not None:
             roots.add(model)
             return self._collect_all([arg.value for arg in call.args], state, roots)
+        return self._collect_operands(call, state, roots)
+
+    def _collect_operands(self, call: ir.Call, state: State, roots: set[str]) -> bool:
+        """The same, of a call of something that is not a model: what it is given, and the object of its method."""
+        func = call.func
         torchs = all(name.startswith(("torch.", "builtins.")) for name in self._module.names.of(func))
         scales = isinstance(func, ir.Attribute) and self._objects.is_scaler(func.base) is not None
         base = func.base if isinstance(func, ir.Attribute) and not torchs and not scales else None
@@ -268,9 +272,10 @@ class Ownership:
             return True if self.is_optimizer(what) else None
         if self.is_optimizer(what):
             return self._optimizer_clears(what, optimizer, owned, state)
-        if not owned:
-            return None
-        what = state.object_of(what)
+        return self._model_clears(state.object_of(what), owned) if owned else None
+
+    def _model_clears(self, what: str, owned: set[str]) -> bool | None:
+        """The same, of a model; `owned`: what the optimizer owns."""
         if all(contains(what, root) for root in owned):
             return True
         return None if any(overlap(what, root) or UNKNOWN in root for root in owned) else False

@@ -244,16 +244,16 @@ class Conditions:
         if isinstance(test, ir.Bool):
             left, right = self.counts(test.left, depth), self.counts(test.right, depth)
             return (left and right) or self._ends_counting(test.right if left else test.left, test, left or right)
-        for value in self._predicates.parts(test):
-            if isinstance(value, ir.Binary) and value.op == "Modulo":
-                return True
-            if isinstance(value, ir.Call) and isinstance(value.func, ir.Name) and value.func.name == "len":
-                return True
-            if isinstance(value, ir.Name) and depth:
-                sources = self._objects.sources(value)
-                if sources and all(self.counts(source, depth - 1) for source in sources):
-                    return True
-        return False
+        return any(self._is_count(value, depth) for value in self._predicates.parts(test))
+
+    def _is_count(self, value: ir.Value, depth: int) -> bool:
+        """Whether a part of a test is `i % k`, a length, or a variable that is set to tests about counters only."""
+        if isinstance(value, ir.Binary):
+            return value.op == "Modulo"
+        if isinstance(value, ir.Call):
+            return isinstance(value.func, ir.Name) and value.func.name == "len"
+        sources = self._objects.sources(value) if isinstance(value, ir.Name) and depth else ()
+        return bool(sources) and all(self.counts(source, depth - 1) for source in sources)
 
     def _ends_counting(self, test: ir.Value, whole: ir.Bool, other_counts: bool) -> bool:
         """Whether a part of a test compares the counter of the other part: `i % k == 0 or i == last`."""
@@ -293,7 +293,7 @@ class Conditions:
 
     def learned(self, target: ir.Value, value: ir.Value, before: State) -> Fact | None:
         """The fact that an assignment makes: what `flag = False` or `scaler = GradScaler()` says of its target."""
-        key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
+        key = self._objects.own_key(target)
         if key is None:
             return None
         if isinstance(value, ir.Constant) and type(value.value) is int and value.value == 0:

@@ -75,17 +75,7 @@ class Tensors:
     def scaler_of(self, value: ir.Value, state: State) -> str | None:
         """The scaler by whose scale a tensor is multiplied; None: by none in sight; "": by something of its own."""
         if isinstance(value, ir.Call):
-            func = value.func
-            held = state.returned(value)
-            if held is not None and held.kind is ValueKind.SCALED:
-                return held.key
-            if isinstance(func, ir.Attribute):
-                scaler = self._objects.is_scaler(func.base)
-                if scaler is not None and func.attr == "scale":
-                    return scaler
-                if func.attr in ("sum", "mean", "to", "float", "clone", "squeeze", "contiguous"):
-                    return self.scaler_of(func.base, state)
-            return self._own_scale(value)
+            return self._scaler_of_call(value, state)
         if isinstance(value, ir.Binary):
             sides = self.scaler_of(value.left, state), self.scaler_of(value.right, state)
             return "" if "" in sides else sides[0] or sides[1]
@@ -96,11 +86,25 @@ class Tensors:
         if isinstance(value, ir.Subscript):
             return self.scaler_of(value.base, state)
         if isinstance(value, (ir.Name, ir.Attribute)):
-            key = self._objects.own_key(value) if isinstance(value, ir.Name) else self._objects.key(value)
+            key = self._objects.own_key(value)
             held = state.look_up(key)
             if held is not None and held.kind is ValueKind.SCALED:
                 return held.key
         return self._own_scale(value)
+
+    def _scaler_of_call(self, call: ir.Call, state: State) -> str | None:
+        """The same, of what a call gives."""
+        func = call.func
+        held = state.returned(call)
+        if held is not None and held.kind is ValueKind.SCALED:
+            return held.key
+        if isinstance(func, ir.Attribute):
+            scaler = self._objects.is_scaler(func.base)
+            if scaler is not None and func.attr == "scale":
+                return scaler
+            if func.attr in ("sum", "mean", "to", "float", "clone", "squeeze", "contiguous"):
+                return self.scaler_of(func.base, state)
+        return self._own_scale(call)
 
     def _own_scale(self, value: ir.Value) -> str | None:
         """`loss * scaler.get_scale()` and the like: the scale is there, put on by hand."""

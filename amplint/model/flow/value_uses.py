@@ -38,7 +38,8 @@ _LOGS = {
     "write", "writerow",
 }  # fmt: skip
 COMPUTING = ("builtins.", "math.", "numpy.", "torch.")
-_COLLECTS = {"append", "appendleft", "extend", "insert"}
+# Methods that put what they are given into their object.
+_COLLECTS = {"append", "appendleft", "extend", "insert", *(name for name in PASSING if name.endswith("_"))}
 # In-place methods that multiply a tensor by what they are given.
 RESCALES = {"copy_", "div_", "divide_", "mul_", "multiply_", "true_divide_"}
 INFINITE = {"math.inf", "math.nan", "numpy.inf", "numpy.nan", "torch.inf", "torch.nan"}
@@ -136,14 +137,17 @@ class ValueUses:
                 self.found.add("divisor")
             else:
                 self._up(call)
-        elif base is not None and name in _COLLECTS:
-            self._container(base)
+        else:
+            self._taken(name, base)
+
+    def _taken(self, name: str, base: ir.Value | None) -> None:
+        """A call that takes the value, by its name; `base`: whose method it is."""
+        if base is not None and name in _COLLECTS:
+            self._container(base)  # `norms.append(norm)`, `total.add_(norm)`
         elif name in _LOGS:
             self.found.add("logged")
             if base is not None and name == "update":
                 self._container(base)
-        elif base is not None and not computes and name.endswith("_") and name in PASSING:
-            self._container(base)  # `total.add_(norm)`
 
     def _arithmetic(self, parent: ir.Binary, value: ir.Value) -> None:
         other = parent.left if value is parent.right else parent.right
@@ -221,7 +225,7 @@ class ValueUses:
             target = target.base
         if is_grad(target):
             return
-        key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
+        key = self._objects.own_key(target)
         if key is None or key in self._seen:
             return
         self._seen.add(key)

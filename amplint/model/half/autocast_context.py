@@ -59,8 +59,7 @@ def autocast_context(module: Module, opened: tuple[Opened, ...]) -> AutocastCont
     if not opened:
         return AutocastContext(Autocast.OUTSIDE)
     last = opened[-1]
-    made = module.value_of(last.call)
-    region = region_of(module, made) if isinstance(made, ir.Call) else None
+    region = _region(module, last.call)
     if region is None or region.opaque or does_nothing(module, region):
         return AutocastContext(Autocast.UNKNOWN)
     devices = _devices(module, last.call)
@@ -73,11 +72,22 @@ def autocast_context(module: Module, opened: tuple[Opened, ...]) -> AutocastCont
     if last.enabled is None and len(opened) > 1 and not _is_on(region):
         # A part that a flag can switch off: `autocast("cuda", enabled=not self.in_float32)`.
         return AutocastContext(Autocast.UNKNOWN)
+    state = Autocast.ON if devices else Autocast.UNKNOWN
+    return AutocastContext(state, last.at or last.call, devices, _low(module, region))
+
+
+def _region(module: Module, call: int) -> Region | None:
+    """The region that a call makes, by its id."""
+    made = module.value_of(call)
+    return region_of(module, made) if isinstance(made, ir.Call) else None
+
+
+def _low(module: Module, region: Region) -> frozenset[str]:
+    """The half dtypes that a region can run in; none where it can be another one that isn't known."""
     names = {each.name for each in region_dtypes(module, region)}
     if region.enabled is not None:
         names -= {"float32"}  # it is off there: `enabled=dtype != torch.float32`
-    low = frozenset(each for each in names if each is not None) if names <= set(HALF) else frozenset()
-    return AutocastContext(Autocast.ON if devices else Autocast.UNKNOWN, last.at or last.call, devices, low)
+    return frozenset(each for each in names if each is not None) if names <= set(HALF) else frozenset()
 
 
 def _is_on(region: Region) -> bool:
@@ -86,8 +96,7 @@ def _is_on(region: Region) -> bool:
 
 def _devices(module: Module, call: int) -> tuple[str, ...]:
     """The devices that a region can be for: all that torch has lists for, where that isn't known."""
-    made = module.value_of(call)
-    region = region_of(module, made) if isinstance(made, ir.Call) else None
+    region = _region(module, call)
     if region is None:
         return ()
     found = {each.type for each in region_devices(module, region)}

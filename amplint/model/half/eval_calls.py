@@ -97,13 +97,20 @@ class Calls:
             return self._builtin(name, positional)
         unpacked = call.unpacks()
         if isinstance(func, ir.Attribute) and not self._is_method_of_self(func):
-            base = self._values.kind(func.base, env)
-            if base.what not in (MODULE, DTYPE, NUMBER) and (base.is_tensor or not unpacked):
-                found = self._method(call, func, base, met)
-                return self._of_model(func, met) if found == UNKNOWN_KIND and base.what == UNKNOWN else found
-            if base.what == MODULE:
-                return self._layer(base, met) if func.attr == "forward" else self._of_module(func.attr, base, met)
+            found = self._of_object(func, met, unpacked=unpacked)
+            if found is not None:
+                return found
         return UNKNOWN_KIND if unpacked else self._called(func, met)
+
+    def _of_object(self, func: ir.Attribute, met: Met, *, unpacked: bool) -> Kind | None:
+        """What a method of a tensor or model gives; None for one of anything else."""
+        base = self._values.kind(func.base, met.env)
+        if base.what == MODULE:
+            return self._layer(base, met) if func.attr == "forward" else self._of_module(func.attr, base, met)
+        if base.what in (DTYPE, NUMBER) or (unpacked and not base.is_tensor):
+            return None
+        found = self._method(func, base, met)
+        return self._of_model(func, met) if found == UNKNOWN_KIND and base.what == UNKNOWN else found
 
     def _of_model(self, func: ir.Value, met: Met) -> Kind:
         """What a call of something that may be a model, or of its method that makes features, gives."""
@@ -203,31 +210,31 @@ class Calls:
 
     # --- methods of tensors -----------------------------------------------------------------------------------------
 
-    def _method(self, call: ir.Call, func: ir.Attribute, base: Kind, met: Met) -> Kind:
+    def _method(self, func: ir.Attribute, base: Kind, met: Met) -> Kind:
         name, first = func.attr, (func.base, base)
         if name in CASTS and not met.given:
-            result = of_dtype([CASTS[name]])
-            if name == "float":
-                result = IN_FLOAT32._replace(cast=call.id if base.what == HALF else base.cast)
-            return self._met.note(met._replace(given=[first]), name, result)
+            return self._cast(name, first, met)
         if name in ("to", "type", "type_as"):
             return self._converted(first, met)
         if name in _LEAVES:
             return Kind(LIST, items=(A_NUMBER,)) if name == "size" else UNKNOWN_KIND
         if name in _STAYS:
             return base
-        operands = met._replace(given=[first, *_flat(met.given)])
-        if name == "where" and len(met.given) == 2:  # the condition comes first, as in the function
-            operands = met._replace(given=[met.given[0], first, met.given[1]])
-        if name.endswith("_") and not name.endswith("__") and name[:-1] in SPELLINGS:
+        operands = met._replace(given=_with_object(name, first, met.given))
+        if _is_in_place(name):
             return self._met.note(operands, name, base)
-        tensor = base.is_tensor or base.likely_half
-        if (name in SPELLINGS or name in WITH_DIMENSION) and (tensor or name in PRODUCT_METHODS):
-            found = self._spelled(name, operands)
-            how = SPELLINGS.get(name)
-            views = how is not None and how.gives is Gives.FIRST and not is_listed(how.ops)
-            return found if views else found._replace(cast=0)
-        return UNKNOWN_KIND
+        is_op = name in SPELLINGS or name in WITH_DIMENSION
+        if not is_op or not (base.is_tensor or base.likely_half or name in PRODUCT_METHODS):
+            return UNKNOWN_KIND
+        found = self._spelled(name, operands)
+        return found if _gives_view(name) else found._replace(cast=0)
+
+    def _cast(self, name: str, first: Given, met: Met) -> Kind:
+        """`x.half()`, `x.float()`."""
+        result, base = of_dtype([CASTS[name]]), first[1]
+        if name == "float":
+            result = IN_FLOAT32._replace(cast=met.node.id if base.what == HALF else base.cast)
+        return self._met.note(met._replace(given=[first]), name, result)
 
     def _converted(self, first: Given, met: Met) -> Kind:
         """`x.to(...)`, `x.type(...)`, `x.type_as(y)`: to a dtype, a device, or as another tensor is."""
@@ -276,11 +283,7 @@ class Calls:
     def _of_layer(self, made: ir.Call, met: Met) -> Kind:
         name = self._module.names.only(made.func) or ""
         if not name.startswith("torch."):
-            cls = local_class(self._module, made.func)
-            function = None
-            if cls is not None:
-                function = method(self._module, cls, "__call__") or method(self._module, cls, "forward")
-            return self._follow(function, 1, met) if function is not None else UNKNOWN_KIND
+            return self._of_own_layer(made, met)
         last = name.rpartition(".")[2]
         if last == "Sequential":
             return self._in_sequence(made, met)
@@ -295,6 +298,14 @@ class Calls:
             return UNKNOWN_KIND
         result = result_of(self._module, spelling, met.given, place)
         return self._met.note(met, spelling, result, made)
+
+    def _of_own_layer(self, made: ir.Call, met: Met) -> Kind:
+        """A layer of a class of this file."""
+        cls = local_class(self._module, made.func)
+        if cls is None:
+            return UNKNOWN_KIND
+        function = method(self._module, cls, "__call__") or method(self._module, cls, "forward")
+        return self._follow(function, 1, met) if function is not None else UNKNOWN_KIND
 
     def _in_sequence(self, made: ir.Call, met: Met) -> Kind:
         """A Sequential: each layer gets what the one before it gave."""
@@ -314,6 +325,24 @@ class Calls:
 
 def _is_static(function: ir.Function) -> bool:
     return any(ir.last_name(each) == "staticmethod" for each in function.decorators)
+
+
+def _with_object(name: str, first: Given, given: Sequence[Given]) -> list[Given]:
+    """The operands of a method, its object among them, in the order of the function that it stands for."""
+    if name == "where" and len(given) == 2:  # the condition comes first
+        return [given[0], first, given[1]]
+    return [first, *_flat(given)]
+
+
+def _is_in_place(name: str) -> bool:
+    """Whether a method is an op that writes to its tensor."""
+    return name.endswith("_") and not name.endswith("__") and name[:-1] in SPELLINGS
+
+
+def _gives_view(name: str) -> bool:
+    """Whether a method gives its tensor in another shape, and no list of autocast's names it."""
+    how = SPELLINGS.get(name)
+    return how is not None and how.gives is Gives.FIRST and not is_listed(how.ops)
 
 
 def _flat(given: Sequence[Given]) -> list[Given]:

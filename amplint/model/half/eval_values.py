@@ -30,7 +30,6 @@ from amplint.model.inference.tensor_types import (
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.key_parts import attribute_of, own_self
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Other
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.op_spellings import OPERATORS
 
@@ -89,19 +88,12 @@ class Values:
             kinds = [self.kind(each, env) for each in value.children()]
             return WHOLE if any(each.is_tensor for each in kinds) else UNKNOWN_KIND
         if isinstance(value, (ir.Conditional, ir.Bool)):
-            kinds = [self.kind(each, env) for each in value.children()]
-            known = kinds[-2:]
-            return join(*known) if isinstance(value, ir.Conditional) or known[0] == known[1] else UNKNOWN_KIND
+            return self._choice(value, env)
         if isinstance(value, ir.Sequence):
-            kinds = [self.kind(each, env) for each in value.items]
-            if any(isinstance(each, ir.Starred) for each in value.items):
-                return UNKNOWN_KIND
-            return Kind(TUPLE, items=tuple(kinds))
+            items = tuple(self.kind(each, env) for each in value.items)
+            return Kind(TUPLE, items=items) if not value.unpacks() else UNKNOWN_KIND
         if isinstance(value, ir.Comprehension):
-            for clause in value.clauses:
-                self.bind(clause.target, self.item(self.kind(clause.iter, env)), env)
-            kinds = [self.kind(each, env) for each in value.elements]
-            return Kind(LIST, items=(kinds[0],)) if value.kind != "dict" and len(kinds) == 1 else UNKNOWN_KIND
+            return self._comprehension(value, env)
         if isinstance(value, ir.Walrus):
             kind = self.kind(value.value, env)
             self.bind(value.target, kind, env)
@@ -110,6 +102,18 @@ class Values:
             for each in value.children():
                 self.kind(each, env)
         return UNKNOWN_KIND
+
+    def _choice(self, value: ir.Conditional | ir.Bool, env: Env) -> Kind:
+        """What is one of two values."""
+        one, other = [self.kind(each, env) for each in value.children()][-2:]
+        return join(one, other) if isinstance(value, ir.Conditional) or one == other else UNKNOWN_KIND
+
+    def _comprehension(self, value: ir.Comprehension, env: Env) -> Kind:
+        """The list that a comprehension makes; its targets are bound."""
+        for clause in value.clauses:
+            self.bind(clause.target, self.item(self.kind(clause.iter, env)), env)
+        kinds = [self.kind(each, env) for each in value.elements]
+        return Kind(LIST, items=(kinds[0],)) if value.kind != "dict" and len(kinds) == 1 else UNKNOWN_KIND
 
     def _subscript(self, value: ir.Subscript, env: Env) -> Kind:
         base = self.kind(value.base, env)
@@ -220,10 +224,9 @@ class Values:
 
     def _annotated(self, value: ir.Name) -> Kind:
         """A parameter that is said to be a tensor, or a number."""
-        bindings = self._module.names.bindings(value)
-        if len(bindings) != 1 or not isinstance(bindings[0], Other) or not isinstance(bindings[0].node, ir.Function):
+        function = ir.parameter_of(self._module.names.only_binding(value))
+        if function is None:
             return UNKNOWN_KIND
-        function = bindings[0].node
         param = function.param(value.name)
         if param is not None and param.annotation is not None and param.kind in ("positional", "keyword"):
             if self._module.names.of(param.annotation) == {"torch.Tensor"}:

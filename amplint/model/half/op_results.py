@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _FLOATING = (HALF, FLOAT32)
+# What comes of some ops, whatever their operands are.
+_ALWAYS = {Gives.NOTHING: A_TENSOR, Gives.WHOLE: WHOLE, Gives.COMPLEX: Kind(COMPLEX)}
 _FACTOR = re.compile(r"(?i)(^|_)(scale|temp|temperature|tau|factor)$")
 
 
@@ -82,37 +84,40 @@ def _cast(module: Module, how: Spelling, cast: Cast | None, kinds: Sequence[Kind
     tensors = [each for each in kinds if each.what != NUMBER]
     whats = {each.what for each in tensors}
     if cast is Cast.LOW:
-        if whats & {FLOAT64, INT, COMPLEX} or not place.low:
-            return A_TENSOR
-        return Kind(HALF, place.low, place.region)
+        unlike = whats & {FLOAT64, INT, COMPLEX} or not place.low
+        return A_TENSOR if unlike else Kind(HALF, place.low, place.region)
     if cast is Cast.PROMOTE:
-        floating = [each for each in tensors if each.what != INT]
-        if any(each.what not in _FLOATING or (each.what == HALF and each.names != place.low) for each in floating):
-            return A_TENSOR
-        return widest(floating)
-    if cast is Cast.BANNED or not tensors or FLOAT64 in whats or COMPLEX in whats:
+        return _promoted_in(place, tensors)
+    if cast is Cast.BANNED or whats & {FLOAT64, COMPLEX}:
         return A_TENSOR
     deciding = tensors if cast is Cast.FLOAT32 else tensors[:1]
     return IN_FLOAT32 if any(each.what in _FLOATING for each in deciding) else A_TENSOR
 
 
+def _promoted_in(place: AutocastContext, tensors: Sequence[Kind]) -> Kind:
+    """What an op gives that a region promotes to the widest of its tensors."""
+    floating = [each for each in tensors if each.what != INT]
+    if any(each.what not in _FLOATING or (each.what == HALF and each.names != place.low) for each in floating):
+        return A_TENSOR
+    return widest(floating)
+
+
 def _own(module: Module, how: Spelling, kinds: Sequence[Kind]) -> Kind:
     """What an op gives that no list names."""
     first = kinds[0] if kinds else UNKNOWN_KIND
+    same = first if first.is_tensor else UNKNOWN_KIND
+    if how.gives in _ALWAYS:
+        return _ALWAYS[how.gives]
     if how.gives is Gives.PROMOTED:
         return promoted(kinds[1:] if how.ops == ("where",) else kinds)
-    if how.gives is Gives.NOTHING:
-        return A_TENSOR
     if how.gives is Gives.WIDEST:
         return widest(kinds)
-    if how.gives in (Gives.WHOLE, Gives.COMPLEX):
-        return WHOLE if how.gives is Gives.WHOLE else Kind(COMPLEX)
     if how.gives is Gives.CREATED:
         return IN_FLOAT32 if plain_weights(module) else A_TENSOR
     if how.gives is Gives.PAIR:
         return Kind(TUPLE, items=(first, WHOLE))
     if how.gives is Gives.PIECES:
-        return Kind(LIST, items=(first if first.is_tensor else UNKNOWN_KIND,))
+        return Kind(LIST, items=(same,))
     if how.gives is Gives.FLOATING and first.what not in (*_FLOATING, FLOAT64):
         return A_TENSOR if first.what != UNKNOWN else UNKNOWN_KIND
-    return first if first.is_tensor else UNKNOWN_KIND
+    return same

@@ -62,17 +62,27 @@ def _of_leaf(module: Module, leaf: Leaf) -> Iterator[Device]:
     elif leaf.is_open:
         yield unknown._replace(kind="object") if _is_said_to_be_one(module, value) else unknown
     elif isinstance(value, ir.Constant):
-        text = value.value if isinstance(value.value, str) else None
-        yield Device("str" if text is not None and leaf.doubt is not Doubt.REPLACED else "other", text, value, leaf)
+        yield _of_literal(value, leaf)
     elif (first := _first_of_text(value)) is not None:
-        said = first.value if isinstance(first, ir.Constant) else None
-        yield Device("str", said if isinstance(said, str) and ":" in said else None, value, leaf)
+        yield Device("str", _before_index(first), value, leaf)
     elif isinstance(value, ir.Call):
         yield from _made(module, value, leaf)
     elif isinstance(value, ir.Attribute) and value.attr == "device" and _is_tensor(module, value.base):
         yield Device("object", None, value, leaf)
     else:
         yield unknown
+
+
+def _of_literal(value: ir.Constant, leaf: Leaf) -> Device:
+    """The device that a literal names."""
+    text = value.value if isinstance(value.value, str) else None
+    return Device("str" if text is not None and leaf.doubt is not Doubt.REPLACED else "other", text, value, leaf)
+
+
+def _before_index(first: ir.Value) -> str | None:
+    """The device that a text begins with, where its index follows: `"cuda:"`."""
+    said = first.value if isinstance(first, ir.Constant) else None
+    return said if isinstance(said, str) and ":" in said else None
 
 
 def _made(module: Module, call: ir.Call, leaf: Leaf) -> Iterator[Device]:
@@ -105,9 +115,8 @@ def _first_of_text(value: ir.Value) -> ir.Value | None:
     if isinstance(value, ir.Binary) and value.op in ("Add", "Modulo"):
         first = _first_of_text(value.left) or value.left
         return first if isinstance(first, ir.Constant) and isinstance(first.value, str) else None
-    if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr == "format":
-        return value.func.base if isinstance(value.func.base, ir.Constant) else None
-    return None
+    pattern = ir.called_on(value, "format")
+    return pattern if isinstance(pattern, ir.Constant) else None
 
 
 def _is_tensor(module: Module, value: ir.Value) -> bool:

@@ -40,20 +40,23 @@ def runs_once(module: Module, loop: ir.For | ir.While) -> bool:
     """
     ends = loop.body.statements[-1]
     if isinstance(ends, ir.Return) or (isinstance(ends, ir.Jump) and ends.kind == "break"):
-        return not any(
-            isinstance(each, ir.Jump) and each.kind == "continue" for each in ir.walk_statements(loop.body, into=False)
-        )
+        return not _continues(loop.body)
     if isinstance(loop, ir.While):
         return _counts_to_one(module, loop)
     return how_many(module, loop.iter).most <= 1
+
+
+def _continues(body: ir.Block) -> bool:
+    """Whether a loop's body has a `continue`."""
+    statements = ir.walk_statements(body, into=False)
+    return any(isinstance(each, ir.Jump) and each.kind == "continue" for each in statements)
 
 
 def _counts_to_one(module: Module, loop: ir.While) -> bool:
     """Whether the test of a loop asks for a number or flag that is set beside the loop, and changed at its end so that
     it doesn't hold.
     """
-    statements = ir.walk_statements(loop.body, into=False)
-    if any(isinstance(each, ir.Jump) and each.kind == "continue" for each in statements):
+    if _continues(loop.body):
         return False
     names = [each for each in ir.walk_values(loop.test) if isinstance(each, ir.Name)]
     for name in names:
@@ -134,28 +137,43 @@ def how_many(module: Module, source: ir.Value, depth: int = _FOLLOW) -> Items:
         unpacked = sum(isinstance(each, ir.Starred) for each in source.items)
         return Items(len(source.items) - unpacked, math.inf if unpacked else len(source.items))
     if isinstance(source, ir.Mapping):
-        keys = [key for key, _ in source.items]  # None: unpacked
-        told_apart = {key.value for key in keys if isinstance(key, ir.Constant)}
-        least = len(told_apart) or int(any(keys))
-        return Items(least, math.inf if None in keys else len(keys))
+        return _of_keys([key for key, _ in source.items])
     if isinstance(source, ir.Name):
-        # One variable at a time: something may be added under each of its names.
-        only = module.names.bound_once(source)
-        if only is None or is_changed(only) or not depth:
-            return _ANY
-        found = how_many(module, only.value, depth - 1)
-        return Items(found.least, math.inf) if _may_grow(module, source) else found
-    if isinstance(source, ir.Subscript) and isinstance(source.index, ir.Slice):
-        upper = source.index.parts[0] if len(source.index.parts) == 1 else None
-        count = _count(module, upper) if upper is not None and module.text(source.index)[0] == ":" else None
-        return Items(0, count) if count is not None and count >= 0 else _ANY
+        return _of_variable(module, source, depth)
+    if isinstance(source, ir.Subscript):
+        return _of_slice(module, source.index)
     return _of_call(module, source, depth) if isinstance(source, ir.Call) and depth else _ANY
+
+
+def _of_keys(keys: list[ir.Value | None]) -> Items:
+    """How many items a dict display has; the key of what it unpacks is None."""
+    told_apart = {key.value for key in keys if isinstance(key, ir.Constant)}
+    least = len(told_apart) or int(any(keys))
+    return Items(least, math.inf if None in keys else len(keys))
+
+
+def _of_variable(module: Module, name: ir.Name, depth: int) -> Items:
+    """How many items has what a variable holds that is bound once."""
+    # One variable at a time: something may be added under each of its names.
+    only = module.names.bound_once(name)
+    if only is None or is_changed(only) or not depth:
+        return _ANY
+    found = how_many(module, only.value, depth - 1)
+    return Items(found.least, math.inf) if _may_grow(module, name) else found
+
+
+def _of_slice(module: Module, index: ir.Value) -> Items:
+    """How many items `[:count]` leaves."""
+    if not isinstance(index, ir.Slice) or len(index.parts) != 1 or module.text(index)[0] != ":":
+        return _ANY
+    count = _count(module, index.parts[0])
+    return Items(0, count) if count is not None and count >= 0 else _ANY
 
 
 def _may_grow(module: Module, name: ir.Name) -> bool:
     """Whether something is added to a list or dictionary that a variable holds."""
     near = module.whole.near(name.name)
-    changed = [call.func.base for call in near.calls if isinstance(call.func, ir.Attribute) and call.func.attr in _ADDS]
+    changed = [base for call in near.calls if (base := ir.called_on(call, *_ADDS)) is not None]
     targets = (target for each in near.statements if isinstance(each, ir.Assign) for target in each.targets)
     changed += [target.base for target in targets if isinstance(target, ir.Subscript)]
     bound = module.names.bindings(name)
@@ -167,15 +185,13 @@ def _may_grow(module: Module, name: ir.Name) -> bool:
 
 def _of_call(module: Module, call: ir.Call, depth: int) -> Items:
     name, given = module.names.only(call.func), call.positional
-    if isinstance(call.func, ir.Attribute) and call.func.attr in _VIEWS and not call.args:
-        return how_many(module, call.func.base, depth - 1)
+    viewed = ir.called_on(call, *_VIEWS)
+    if viewed is not None and not call.args:
+        return how_many(module, viewed, depth - 1)
     if call.unpacks("*") or not given:
         return _ANY
     if name in _RANGES:
-        counts = [_count(module, each) for each in given]
-        numbers = [each for each in counts if each is not None]
-        is_range = len(numbers) == len(given) <= 3 and 0 not in numbers[2:]
-        return Items(*[len(range(*numbers))] * 2) if is_range else _ANY
+        return _of_range([_count(module, each) for each in given])
     if name in _SAME_LENGTH:
         return how_many(module, given[0], depth - 1)
     if name == "builtins.zip":
@@ -183,6 +199,13 @@ def _of_call(module: Module, call: ir.Call, depth: int) -> Items:
         return Items(min(least), min(most))
     count = _count(module, given[1]) if name == "itertools.islice" and len(given) == 2 else None
     return Items(0, count) if count is not None else _ANY
+
+
+def _of_range(bounds: list[int | None]) -> Items:
+    """How many items a range has; a bound is None where it isn't known."""
+    numbers = [each for each in bounds if each is not None]
+    is_range = len(numbers) == len(bounds) <= 3 and 0 not in numbers[2:]
+    return Items(*[len(range(*numbers))] * 2) if is_range else _ANY
 
 
 def _count(module: Module, value: ir.Value) -> int | None:

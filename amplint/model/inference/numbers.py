@@ -163,25 +163,41 @@ def _of_finfo(module: Module, call: ir.Call, attr: str) -> Kind | None:
 
 
 def _of_call(module: Module, call: ir.Call) -> Kind | None:
-    func, names = call.func, module.names.of(call.func)
-    if names == {"builtins.float"} and len(call.positional) == 1:
-        given = call.positional[0]
-        if isinstance(given, ir.Constant) and isinstance(given.value, str):
-            try:
-                return Kind(NUMBER, value=float(given.value))
-            except ValueError:
-                return A_NUMBER
-        return number(module, given) or A_NUMBER
-    if names and all(each in _MAKES or each.startswith("math.") for each in names):
+    names, given = module.names.of(call.func), call.positional
+    if names == {"builtins.float"} and len(given) == 1:
+        return _as_float(module, given[0])
+    if _make_numbers(names):
         return A_NUMBER
-    if names & {"numpy.sqrt", "numpy.log", "numpy.prod"} and call.positional:
-        return A_NUMBER if number(module, call.positional[0]) is not None else None
-    if names & {"builtins.max", "builtins.min", "builtins.abs"} and len(call.positional) == len(call.args):
-        known = [number(module, each) for each in call.positional]
-        return A_NUMBER if known and all(each is not None for each in known) else None
-    if isinstance(func, ir.Attribute) and (func.attr in ("numel", "dim") or (func.attr == "size" and call.positional)):
+    if names & {"numpy.sqrt", "numpy.log", "numpy.prod"} and given:
+        return A_NUMBER if number(module, given[0]) is not None else None
+    if names & {"builtins.max", "builtins.min", "builtins.abs"} and len(given) == len(call.args):
+        known = [number(module, each) for each in given]
+        return A_NUMBER if known and None not in known else None
+    return A_NUMBER if _is_told_by_tensor(call) else None
+
+
+def _make_numbers(names: frozenset[str]) -> bool:
+    """Whether functions of some names all give a number, whatever they are given."""
+    return bool(names) and all(each in _MAKES or each.startswith("math.") for each in names)
+
+
+def _as_float(module: Module, value: ir.Value) -> Kind:
+    """`float(value)`, of a text too."""
+    if not isinstance(value, ir.Constant) or not isinstance(value.value, str):
+        return number(module, value) or A_NUMBER
+    try:
+        return Kind(NUMBER, value=float(value.value))
+    except ValueError:
         return A_NUMBER
-    return A_NUMBER if isinstance(func, ir.Attribute) and func.attr == "item" and not call.args else None
+
+
+def _is_told_by_tensor(call: ir.Call) -> bool:
+    """Whether a call asks a tensor for a number: `x.numel()`, `x.dim()`, `x.size(0)`, `x.item()`."""
+    if not isinstance(call.func, ir.Attribute):
+        return False
+    if call.func.attr == "size":
+        return bool(call.positional)
+    return call.func.attr in ("numel", "dim") or (call.func.attr == "item" and not call.args)
 
 
 def _is_size(module: Module, value: ir.Binary, right: Kind | None) -> bool:

@@ -84,10 +84,10 @@ def _of_leaf(module: Module, leaf: Leaf) -> Kinds:
         return _of_open(module, value)
     if isinstance(value, ir.Constant):
         return _NONE if value.value is None else frozenset((type(value.value).__name__,))
-    if isinstance(value, ir.Compare) or (isinstance(value, ir.Unary) and value.op == "Not"):
+    if isinstance(value, ir.Compare):
         return frozenset(("bool",))
     if isinstance(value, ir.Unary):
-        return _arithmetic(kinds(module, value.operand))
+        return frozenset(("bool",)) if value.op == "Not" else _arithmetic(kinds(module, value.operand))
     if isinstance(value, ir.Binary):
         return _computed(value, kinds(module, value.left), kinds(module, value.right))
     if isinstance(value, ir.FString):

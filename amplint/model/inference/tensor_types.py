@@ -99,23 +99,26 @@ def promoted(kinds: Iterable[Kind]) -> Kind:
 
     Half with float32 is not known: a float32 tensor without dimensions does not count beside one with some.
     """
-    found = list(kinds)
-    tensors = [each for each in found if each.what != NUMBER]
+    tensors = [each for each in kinds if each.what != NUMBER]
     if not tensors:
         return A_NUMBER
     floating = [each for each in tensors if each.what != INT]
-    surely = any(each.is_tensor for each in tensors)
     if not floating:
         return A_TENSOR  # whole numbers with a Python number, which may have a fraction
-    if any(each.what != floating[0].what or each.names != floating[0].names for each in floating):
-        return A_TENSOR if surely else UNKNOWN_KIND
-    first = floating[0]
-    if first.what == HALF:
-        same = all(each.region == first.region for each in floating)
-        return Kind(HALF, first.names, first.region if same else 0)
-    if first.what in (FLOAT32, FLOAT64):
-        return Kind(first.what)
-    return A_TENSOR if surely else UNKNOWN_KIND
+    common = _common(floating)
+    if common is not None and common.what == HALF:
+        return Kind(HALF, common.names, common.region)
+    if common is not None and common.what in (FLOAT32, FLOAT64):
+        return Kind(common.what)
+    return A_TENSOR if any(each.is_tensor for each in tensors) else UNKNOWN_KIND
+
+
+def _common(kinds: list[Kind]) -> Kind | None:
+    """What some values all are, of no region where they come from several; None where they differ."""
+    first = kinds[0]
+    if any(each.what != first.what or each.names != first.names for each in kinds):
+        return None
+    return first if all(each.region == first.region for each in kinds) else first._replace(region=0)
 
 
 def widest(kinds: Iterable[Kind]) -> Kind:

@@ -6,6 +6,7 @@ on the way, so that two switches can be compared by what decides them and not by
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import CallSites, callers, passed
@@ -25,7 +26,7 @@ from amplint.model.inference.formulas import (
     present,
 )
 from amplint.model.inference.values import Follower, Leaf, Step
-from amplint.model.names.reaching_definitions import reaching
+from amplint.model.names.reaching_definitions import only_reaching
 from amplint.model.objects import terms
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region
@@ -115,10 +116,14 @@ class Decided:
         ]
         return [each for each in found if each.when != FALSE]
 
+    def _whichever(self, value: ir.Value, of: Callable[[ir.Value], Formula]) -> Formula:
+        """What `of` says of a value, whichever of its alternatives that is."""
+        return either(*(both(each.when, of(each.value)) for each in self.alternatives(value)))
+
     def _parameter(self, value: ir.Value) -> Binding | None:
         """The parameter that a name is, where it can be nothing else."""
-        found = reaching(self._module.names, value) if isinstance(value, ir.Name) and not value.bound else []
-        return found[0] if len(found) == 1 and isinstance(found[0], Other) else None
+        only = only_reaching(self._module.names, value) if isinstance(value, ir.Name) and not value.bound else None
+        return only if isinstance(only, Other) else None
 
     def _is_followed(self, value: ir.Value) -> bool:
         """Whether what a value is decides, and not what it is by default."""
@@ -151,25 +156,30 @@ class Decided:
         if not depth:
             return None
         if isinstance(value, ir.Name):
-            bindings = reaching(self._module.names, value)
-            only = bindings[0] if len(bindings) == 1 else None
-            given = self.given(only, value.name) if isinstance(only, Other) and value.id not in self._active else []
-            inner = only.value if isinstance(only, Assigned) else next(iter(given), None)
-            followed = self._deeper(value, inner, depth)
-            return followed or self._objects.raw_variable(value.scope, value.name)
+            return self._path_of_variable(value, depth)
         if isinstance(value, ir.Attribute):
-            cls = owner_class(value)
-            if cls is None:
-                base = self.path(value.base, depth - 1)
-                return attribute_of(base, value.attr) if base is not None else None
-            stored = cls.stored(value.attr)
-            inner = stored[0] if len(stored) == 1 else None
-            followed = self._deeper(value, inner, depth)
-            return followed or attribute_of(own_self(cls), value.attr)
+            return self._path_of_attribute(value, depth)
         if isinstance(value, ir.Subscript) and isinstance(value.index, ir.Constant):
             base = self.path(value.base, depth - 1)
             return item_of(base, repr(value.index.value)) if base is not None else None
         return None
+
+    def _path_of_variable(self, value: ir.Name, depth: int) -> str:
+        """The path of what a variable is assigned or given, else its own."""
+        only = only_reaching(self._module.names, value)
+        given = self.given(only, value.name) if isinstance(only, Other) and value.id not in self._active else []
+        inner = only.value if isinstance(only, Assigned) else next(iter(given), None)
+        return self._deeper(value, inner, depth) or self._objects.raw_variable(value.scope, value.name)
+
+    def _path_of_attribute(self, value: ir.Attribute, depth: int) -> str | None:
+        """The path of what is stored in an attribute of `self`, else its own."""
+        cls = owner_class(value)
+        if cls is None:
+            base = self.path(value.base, depth - 1)
+            return attribute_of(base, value.attr) if base is not None else None
+        stored = cls.stored(value.attr)
+        inner = stored[0] if len(stored) == 1 else None
+        return self._deeper(value, inner, depth) or attribute_of(own_self(cls), value.attr)
 
     def _deeper(self, value: ir.Value, inner: ir.Value | None, depth: int) -> str | None:
         if not isinstance(inner, (ir.Name, ir.Attribute, ir.Subscript)) or value.id in self._active:
@@ -208,6 +218,10 @@ class Decided:
             return self._called(test)
         if isinstance(test, ir.Attribute) and test.attr == "is_cuda":
             return ON_CUDA
+        return self._followed(test)
+
+    def _followed(self, test: ir.Value) -> Formula:
+        """A test by what it can be; a fact of its own, where that is nothing else."""
         found = self.alternatives(test)
         if len(found) == 1 and found[0].value is test:
             return self._open(test)
@@ -245,10 +259,7 @@ class Decided:
                 return self._is(call.func.base, call.positional[0], call)
             if call.func.attr == "is_enabled" and self._objects.is_scaler(call.func.base) is not None:
                 return self.scaler_on(call.func.base)
-        found = self.alternatives(call)
-        if len(found) == 1 and found[0].value is call:
-            return self._open(call)
-        return either(*(both(each.when, self.of(each.value)) for each in found))
+        return self._followed(call)
 
     def _compared(self, test: ir.Compare) -> Formula:
         op, left, right = test.ops[0], test.left, test.rights[0]
@@ -295,7 +306,7 @@ class Decided:
                 return FALSE if self._never_cuda(left) else ON_CUDA
             if device in _OTHERS:
                 return negated(ON_CUDA) if device == "cpu" else both(self._equal(left, device), negated(ON_CUDA))
-        return either(*(both(each.when, self._equal(each.value, right.value)) for each in self.alternatives(left)))
+        return self._whichever(left, lambda each: self._equal(each, right.value))
 
     def _never_cuda(self, value: ir.Value) -> bool:
         """Whether a device, or its type, is seen to be another than cuda."""
@@ -309,8 +320,7 @@ class Decided:
 
     def present(self, value: ir.Value) -> Formula:
         """`value is not None`."""
-        found = self.alternatives(value)
-        return either(*(both(each.when, self._is_there(each.value)) for each in found))
+        return self._whichever(value, self._is_there)
 
     def _is_there(self, value: ir.Value) -> Formula:
         if isinstance(value, (ir.Constant, ir.Call)):
@@ -352,8 +362,7 @@ class Decided:
 
     def is_dtype(self, value: ir.Value, name: str) -> Formula:
         """That a dtype-like value is `name`."""
-        found = self.alternatives(value)
-        return either(*(both(each.when, self._is_one(dtypes(self._module, each.value), name)) for each in found))
+        return self._whichever(value, lambda each: self._is_one(dtypes(self._module, each), name))
 
     def _test(self, value: ir.Value, outcome: object) -> Formula:
         if outcome is None:
@@ -362,7 +371,7 @@ class Decided:
             return _vague(outcome)
         if isinstance(outcome, bool):
             return self.of(value) if outcome else negated(self.of(value))
-        return either(*(both(each.when, self._equal(each.value, outcome)) for each in self.alternatives(value)))
+        return self._whichever(value, lambda each: self._equal(each, outcome))
 
     def region_dtypes(self, region: Region) -> list[Dtype]:
         """The dtypes in which a region can run while its own `enabled` holds; never empty."""
@@ -376,10 +385,7 @@ class Decided:
             return _vague(region.call)
         if region.dtype is None:
             return self._region_runs_in(region, name)
-        found = self.alternatives(region.dtype)
-        return either(
-            *(both(each.when, self._region_runs_in(region._replace(dtype=each.value), name)) for each in found)
-        )
+        return self._whichever(region.dtype, lambda each: self._region_runs_in(region._replace(dtype=each), name))
 
     def _region_runs_in(self, region: Region, name: str) -> Formula:
         """That a region is on, and runs in the dtype `name`, its own dtype not followed further."""
@@ -446,11 +452,15 @@ def is_off(module: Module, region: Region) -> bool:
         return False
     if function is None or function.cls is not None:
         return False
-    bindings = module.names.bindings(enabled)
-    if len(bindings) != 1 or not isinstance(bindings[0], Other) or bindings[0].node is not function:
+    if ir.parameter_of(module.names.only_binding(enabled)) is not function:
         return False
+    return _is_only_called(module, function) and all(map(is_false, passed(module, function, enabled.name)))
+
+
+def _is_only_called(module: Module, function: ir.Function) -> bool:
+    """Whether calls in sight run a function, and nothing else is done with it."""
     known = {each.id for each in callers(module, function)}
-    for each in module.once(CallSites).mentions(function):
-        if not isinstance(each.parent, ir.Call) or each.parent.func is not each or each.parent.id not in known:
-            return False
-    return bool(known) and all(map(is_false, passed(module, function, enabled.name)))
+    mentioned = module.once(CallSites).mentions(function)
+    return bool(known) and all(
+        isinstance(each.parent, ir.Call) and each.parent.func is each and each.parent.id in known for each in mentioned
+    )

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
     Given = TypeVarTuple("Given")
+    _Items = list[tuple[ir.Value | None, ir.Value]]  # of a table, with their keys
 
 T = TypeVar("T")
 _DEEP = 12  # steps from a value to a leaf
@@ -185,14 +186,16 @@ def _asked(_: Module) -> Answers[tuple[object, int, tuple[object, ...]], Any]:
 
 def parameter_read(module: Module, value: ir.Value) -> tuple[ir.Function, ir.Param] | None:
     """The parameter that a name reads, and its function; where a test about it replaces it, it is no longer that."""
-    found = reaching(module.names, value) if isinstance(value, ir.Name) and not value.bound else []
-    if isinstance(value, ir.Name) and len(found) > 1 and _asks_itself(module, value):
+    if not isinstance(value, ir.Name) or value.bound:
+        return None
+    found = reaching(module.names, value)
+    if len(found) > 1 and _asks_itself(module, value):
         return None
     for binding in found:
-        if isinstance(binding, Other) and isinstance(binding.node, ir.Function) and isinstance(value, ir.Name):
-            param = binding.node.param(value.name)
-            if param is not None:
-                return binding.node, param
+        function = ir.parameter_of(binding)
+        param = function.param(value.name) if function is not None else None
+        if function is not None and param is not None:
+            return function, param
     return None
 
 
@@ -323,29 +326,15 @@ class Follower:
         self, value: ir.Value, table: ir.Value, index: ir.Value, other: ir.Value | None, frame: Frame | None
     ) -> Step | None:
         """What a dict or list has at an index; `other`: what is taken where it has nothing there."""
-        tables = self._follow(table, frame, 6)
-        written = [items_of(self._module, each.value) for each in tables]
-        known = [each for each in written if each is not None]
-        if not known:
-            default = (Leaf(other, doubt=Doubt.DEFAULT),) if other is not None else ()
-            return Step((Leaf(value, is_open=True), *default), whole=False, frame=frame) if default else None
+        tables = [items_of(self._module, each.value) for each in self._follow(table, frame, 6)]
+        written = [each for each in tables if each is not None]
+        if not written:
+            return _out_of_sight(value, other, frame) if other is not None else None
+        items = [item for each in written for item in each]
         literal = self._literal(index, frame)
-        sources: list[Leaf] = []
         doubt = Doubt.REPLACED if is_added_to(self._module, table) else Doubt.NONE
-        for items in known:
-            for key, item in items:
-                if key is None:
-                    continue  # what is unpacked
-                if literal is None:
-                    told = key.value if isinstance(key, ir.Constant) and tells(key.value) else item
-                    sources.append(Leaf(item, (Test(index, told),), doubt=doubt))
-                elif not isinstance(key, ir.Constant) or key.value == literal.value:
-                    sources.append(Leaf(item, doubt=doubt))
-        keys = [key.value for items in known for key, _ in items if isinstance(key, ir.Constant)]
-        if other is not None and (literal is None or literal.value not in keys):
-            unless = tuple((Test(index, key),) for key in keys if tells(key))
-            sources.append(Leaf(other, unless=unless if literal is None else ()))
-        every = len(known) == len(written) and all(isinstance(key, ir.Constant) for items in known for key, _ in items)
+        sources = [*_items_at(items, index, literal, doubt), *_missing(items, index, literal, other)]
+        every = len(written) == len(tables) and all(isinstance(key, ir.Constant) for key, _ in items)
         whole = every and doubt is Doubt.NONE and bool(sources)
         if not whole:
             sources.append(Leaf(value, is_open=True))
@@ -354,16 +343,14 @@ class Follower:
     def _call(self, call: ir.Call, frame: Frame | None) -> Step | None:
         names, given = self._module.names.of(call.func), call.positional
         if names == {"builtins.getattr"} and len(given) == 3:
-            return Step((Leaf(call, is_open=True), Leaf(given[2], doubt=Doubt.DEFAULT)), whole=False, frame=frame)
+            return _out_of_sight(call, given[2], frame)
         if names & _LOOK_UPS and names <= _LOOK_UPS:
-            default = argument(call, "os.getenv", "default")
-            sources = (Leaf(default, doubt=Doubt.DEFAULT),) if default is not None else ()
-            return Step((Leaf(call, is_open=True), *sources), whole=False, frame=frame)
+            return _out_of_sight(call, argument(call, "os.getenv", "default"), frame)
         if (default := given_default(self._module, call)) is not None:
-            return Step((Leaf(call, is_open=True), Leaf(default, doubt=Doubt.DEFAULT)), whole=False, frame=frame)
-        plain = 1 <= len(given) <= 2 and len(given) == len(call.args)
-        if isinstance(call.func, ir.Attribute) and call.func.attr == "get" and plain:
-            found = self._item(call, call.func.base, given[0], given[1] if len(given) == 2 else None, frame)
+            return _out_of_sight(call, default, frame)
+        table = ir.called_on(call, "get")
+        if table is not None and 1 <= len(given) <= 2 and len(given) == len(call.args):
+            found = self._item(call, table, given[0], given[1] if len(given) == 2 else None, frame)
             if found is not None:
                 return found
         return self._returned(call, frame)
@@ -380,7 +367,7 @@ class Follower:
         if function.is_generator or function.is_async:
             return None
         if frame is not None and len(_ids(frame)) > _FRAMES:
-            return Step((Leaf(frame.call, is_open=True),), whole=False)
+            return _out_of_sight(frame.call)
         if not all(self._is_plain(each) for each in function.decorators):
             return None
         returns = returned(function)
@@ -402,27 +389,31 @@ class Follower:
     def _name(self, name: ir.Name, frame: Frame | None) -> Step | None:
         bindings = reaching(self._module.names, name)
         if not bindings or all(isinstance(each, Imported) for each in bindings):
-            constant = self._module.names.imported_constant(name)
-            # Else it is a global of Python's, or out of sight.
-            return Step((Leaf(constant),)) if constant is not None else None
-        if len(bindings) == 1 and isinstance(bindings[0], Other) and isinstance(bindings[0].node, ir.Function):
-            return self._parameter(bindings[0].node, name, frame)
+            return self._imported(name)
+        function = ir.parameter_of(bindings[0]) if len(bindings) == 1 else None
+        if function is not None:
+            return self._parameter(function, name, frame)
         assigned = [each for each in bindings if isinstance(each, Assigned) and not is_changed(each)]
         others = [each for each in bindings if each not in assigned]
         sources, whole = self._last_of([(each.value, each.target) for each in assigned])
         before = self._before(others, name)
-        if any(isinstance(each, Other) and isinstance(_parent(each.node), ir.AugAssign) for each in others):
+        if any(map(_is_increase, others)):
             sources = tuple(each._replace(doubt=Doubt.REPLACED) for each in sources)  # it adds to one of them
         outer = _home(bindings, frame)
         return Step((*before, *sources), whole and not others, outer)
+
+    def _imported(self, value: ir.Name | ir.Attribute) -> Step | None:
+        """The constant of another file that a name is; else it is a global of Python's, or out of sight."""
+        constant = self._module.names.imported_constant(value)
+        return Step((Leaf(constant),)) if constant is not None else None
 
     def _before(self, others: list[Binding], name: ir.Name) -> tuple[Leaf, ...]:
         """What a variable can be besides what is assigned to it: what a parameter is, where nothing is assigned."""
         if not others:
             return ()
-        params = [each.node for each in others if isinstance(each, Other) and isinstance(each.node, ir.Function)]
-        if len(params) == len(others) == 1:
-            param = params[0].param(name.name)
+        function = ir.parameter_of(others[0]) if len(others) == 1 else None
+        if function is not None:
+            param = function.param(name.name)
             if param is not None and param.default is not None and not _asks_itself(self._module, name):
                 return (Leaf(name, is_open=True), Leaf(param.default, doubt=Doubt.DEFAULT))
         return (Leaf(name, is_open=True),)
@@ -462,7 +453,7 @@ class Follower:
         param = function.param(name.name)
         unknown = Leaf(name, is_open=True)
         if param is None or param.kind in ("*", "**"):
-            return Step((unknown,), whole=False)
+            return _out_of_sight(name)
         if inner is not None:
             value = inner.given.get(name.name)
             return Step((Leaf(value),) if value is not None else (unknown,), value is not None, inner.outer)
@@ -474,9 +465,7 @@ class Follower:
                 for call, value in found
             ]
             return Step(tuple(dict.fromkeys(sources)), whole=unknown not in sources)
-        default = decorated_default(self._module, function, name.name) or param.default
-        known = (Leaf(default, doubt=Doubt.DEFAULT),) if default is not None else ()
-        return Step((unknown, *known), whole=False)
+        return _out_of_sight(name, decorated_default(self._module, function, name.name) or param.default)
 
     def _tells_more(self, value: ir.Value | None, param: ir.Param) -> TypeGuard[ir.Value]:
         """Whether what is given for a parameter says more of it than its annotation."""
@@ -497,7 +486,7 @@ class Follower:
             return self._of_self(value, cls)
         flag = declared_flag(self._module, value)
         if flag is not None:
-            return Step((Leaf(value, is_open=True), Leaf(flag, doubt=Doubt.DEFAULT)), whole=False)
+            return _out_of_sight(value, flag)
         root: ir.Value = value
         while isinstance(root, ir.Attribute):
             root = root.base
@@ -506,8 +495,7 @@ class Follower:
             if not bound:
                 return self._option(value, is_it=False)
             if all(isinstance(each, Imported) for each in bound):
-                constant = self._module.names.imported_constant(value)
-                return Step((Leaf(constant),)) if constant is not None else None
+                return self._imported(value)
         base = value.base
         defined = self._module.names.definition(base)
         if isinstance(defined, ir.Class):
@@ -573,26 +561,30 @@ class Follower:
     def _of_object(self, value: ir.Attribute, base: ir.Value, frame: Frame | None) -> Step | None:
         """What an attribute of settings is: of what a command line gives, of a dataclass, of a namespace."""
         leaves = self._follow(base, frame, 6)
-        calls = [each.value for each in leaves if isinstance(each.value, ir.Call)]
         if self._is_parsed(leaves):
             return self._option(value, is_it=True)
         if self._is_set(value):
-            return self._option(value, is_it=False) or Step((Leaf(value, is_open=True),), whole=False)
+            return self._option(value, is_it=False) or _out_of_sight(value)
+        calls = [each.value for each in leaves if isinstance(each.value, ir.Call)]
         if len(calls) == len(leaves):
-            classes = {self._module.names.definition(each.func) for each in calls}
-            cls = classes.pop() if len(classes) == 1 else None
-            if isinstance(cls, ir.Class):
-                return self._field(value, cls, calls) or self._of_self(value, cls)
-            if all(self._module.names.of(each.func) <= _NAMESPACES for each in calls):
-                given = [each.keyword(value.attr) for each in calls]
-                known = [Leaf(each) for each in given if each is not None]
-                return Step(tuple(known), whole=False) if known and len(known) == len(given) else None
-            return None
-        param = parameter_read(self._module, base)
-        cls = self._module.names.definition(param[1].annotation) if param and param[1].annotation is not None else None
+            return self._of_made(value, calls)
+        read = parameter_read(self._module, base)
+        annotation = read[1].annotation if read is not None else None
+        cls = self._module.names.definition(annotation) if annotation is not None else None
         field = self._field(value, cls) if isinstance(cls, ir.Class) else None
-        unknown = Step((Leaf(value, is_open=True),), whole=False)
-        return field or self._option(value, is_it=False) or unknown
+        return field or self._option(value, is_it=False) or _out_of_sight(value)
+
+    def _of_made(self, value: ir.Attribute, calls: list[ir.Call]) -> Step | None:
+        """What an attribute is of an object that one of some calls makes: of a class of the file, or a namespace."""
+        classes = {self._module.names.definition(each.func) for each in calls}
+        cls = classes.pop() if len(classes) == 1 else None
+        if isinstance(cls, ir.Class):
+            return self._field(value, cls, calls) or self._of_self(value, cls)
+        if not all(self._module.names.of(each.func) <= _NAMESPACES for each in calls):
+            return None
+        given = [each.keyword(value.attr) for each in calls]
+        known = [Leaf(each) for each in given if each is not None]
+        return Step(tuple(known), whole=False) if known and len(known) == len(given) else None
 
     def _is_set(self, value: ir.Attribute) -> bool:
         """Whether the file sets such an attribute of any object: `cfg.device = ...`."""
@@ -620,6 +612,33 @@ def _of_option(found: Option, value: ir.Attribute, *, is_it: bool) -> Iterator[L
         yield Leaf(value, is_open=True)
 
 
+def _out_of_sight(value: ir.Value, default: ir.Value | None = None, frame: Frame | None = None) -> Step:
+    """What a value is that is out of sight: open, and its default where nothing else is given."""
+    by_default = (Leaf(default, doubt=Doubt.DEFAULT),) if default is not None else ()
+    return Step((Leaf(value, is_open=True), *by_default), whole=False, frame=frame)
+
+
+def _items_at(items: _Items, index: ir.Value, literal: ir.Constant | None, doubt: Doubt) -> Iterator[Leaf]:
+    """What a table can have at an index, which is `literal` where that is certain."""
+    for key, item in items:
+        if key is None:
+            continue  # what is unpacked
+        if literal is None:
+            told = key.value if isinstance(key, ir.Constant) and tells(key.value) else item
+            yield Leaf(item, (Test(index, told),), doubt=doubt)
+        elif not isinstance(key, ir.Constant) or key.value == literal.value:
+            yield Leaf(item, doubt=doubt)
+
+
+def _missing(items: _Items, index: ir.Value, literal: ir.Constant | None, other: ir.Value | None) -> Iterator[Leaf]:
+    """What is taken where a table has nothing at an index, if it can have nothing there."""
+    keys = [key.value for key, _ in items if isinstance(key, ir.Constant)]
+    if other is not None and literal is None:
+        yield Leaf(other, unless=tuple((Test(index, key),) for key in keys if tells(key)))
+    elif other is not None and literal is not None and literal.value not in keys:
+        yield Leaf(other)
+
+
 def _ids(frame: Frame | None) -> tuple[int, ...]:
     found: list[int] = []
     while frame is not None:
@@ -637,8 +656,10 @@ def _home(bindings: list[Binding], frame: Frame | None) -> Frame | None:
     return frame
 
 
-def _parent(node: ir.Node | None) -> ir.Node | None:
-    return node.parent if node is not None else None
+def _is_increase(binding: Binding) -> bool:
+    """Whether a variable is bound by `name += value`."""
+    node = binding.node if isinstance(binding, Other) else None
+    return node is not None and isinstance(node.parent, ir.AugAssign)
 
 
 def _is_asked(arm: ir.Value, test: ir.Value) -> bool:

@@ -29,15 +29,18 @@ def grad_mode(module: Module, context: ir.Value) -> GradMode | None:
         return GradMode.ON
     given = argument(call, "torch.set_grad_enabled", "mode") if call is not None else None
     if names & SET_GRAD:
-        if not isinstance(given, ir.Constant):
-            return GradMode.EITHER
-        return GradMode.ON if given.value else GradMode.OFF
+        return _told(given, GradMode.ON, GradMode.OFF)
     if names & NO_GRAD:
         is_told = given is not None and any(name.endswith("inference_mode") for name in names)
-        if is_told and not isinstance(given, ir.Constant):
-            return GradMode.EITHER
-        return GradMode.ON if is_told and isinstance(given, ir.Constant) and not given.value else GradMode.OFF
+        return _told(given, GradMode.OFF, GradMode.ON) if is_told else GradMode.OFF
     return None
+
+
+def _told(given: ir.Value | None, on: GradMode, off: GradMode) -> GradMode:
+    """What an argument says that is a flag: `on` or `off` where it is a literal."""
+    if not isinstance(given, ir.Constant):
+        return GradMode.EITHER
+    return on if given.value else off
 
 
 def without_gradients(module: Module, node: ir.Node) -> bool:

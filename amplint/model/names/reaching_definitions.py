@@ -74,10 +74,15 @@ def _around(node: ir.Node, home: Scope) -> tuple[list[ir.Statement], bool]:
     return around, later
 
 
+def only_reaching(names: Names, read: ir.Name) -> Binding | None:
+    """The one binding that a read can see."""
+    bindings = reaching(names, read)
+    return bindings[0] if len(bindings) == 1 else None
+
+
 def only_assignment(names: Names, read: ir.Name) -> Assigned | None:
     """The assignment that a read sees, where it can see no other binding."""
-    bindings = reaching(names, read)
-    only = bindings[0] if len(bindings) == 1 else None
+    only = only_reaching(names, read)
     return only if isinstance(only, Assigned) else None
 
 

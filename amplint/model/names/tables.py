@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Assigned, Other
+from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.scopes import owner_class
 
 if TYPE_CHECKING:
@@ -83,30 +83,34 @@ def tells(key: object) -> bool:
 def item_at(module: Module, value: ir.Subscript) -> ir.Value | None:
     """The variable or attribute that a container surely has at a literal: it is written out, and bound once."""
     key, table = value.index, value.base
-    if not isinstance(key, ir.Constant) or not isinstance(table, (ir.Name, ir.Attribute)):
+    if not isinstance(key, ir.Constant) or isinstance(key.value, bool):
         return None
-    display: ir.Value | None
-    if isinstance(table, ir.Name):
-        bound = module.names.bound_once(table)
-        display = bound.value if bound is not None else None
-    else:
-        stored = list(module.names.stored(table))
-        display = stored[0] if len(stored) == 1 else None
-    if isinstance(display, ir.Sequence) and not any(isinstance(each, ir.Starred) for each in display.items):
+    display = _set_once(module, table)
+    if isinstance(display, ir.Sequence) and not display.unpacks():
         items = dict[object, ir.Value](enumerate(display.items))
     else:
         items = (_written(module, display) if display is not None else None) or {}
-    item = items.get(key.value) if not isinstance(key.value, bool) else None
-    if isinstance(item, ir.Name) and module.names.bound_once(item) is None and not _is_parameter(module, item):
-        return None  # the container has what it was then
-    if isinstance(item, ir.Attribute) and len(list(module.names.stored(item))) != 1:
+    item = items.get(key.value)
+    if not isinstance(item, (ir.Name, ir.Attribute)) or is_added_to(module, table):
         return None
-    return item if isinstance(item, (ir.Name, ir.Attribute)) and not is_added_to(module, table) else None
+    return item if _is_one_thing(module, item) else None  # else the container has what it was then
 
 
-def _is_parameter(module: Module, name: ir.Name) -> bool:
-    bindings = module.names.bindings(name)
-    return len(bindings) == 1 and isinstance(bindings[0], Other) and isinstance(bindings[0].node, ir.Function)
+def _set_once(module: Module, value: ir.Value) -> ir.Value | None:
+    """What a variable or attribute is set to, where that happens once."""
+    if isinstance(value, ir.Name):
+        bound = module.names.bound_once(value)
+        return bound.value if bound is not None else None
+    stored = list(module.names.stored(value)) if isinstance(value, ir.Attribute) else []
+    return stored[0] if len(stored) == 1 else None
+
+
+def _is_one_thing(module: Module, value: ir.Name | ir.Attribute) -> bool:
+    """Whether a variable, a parameter or an attribute is set once."""
+    if isinstance(value, ir.Attribute):
+        return len(list(module.names.stored(value))) == 1
+    only = module.names.only_binding(value)
+    return isinstance(only, Assigned) or ir.parameter_of(only) is not None
 
 
 def is_added_to(module: Module, table: ir.Value) -> bool:
@@ -117,9 +121,7 @@ def is_added_to(module: Module, table: ir.Value) -> bool:
     near = module.whole.near(name or "**")
     stored = (target for each in near.statements if isinstance(each, ir.Assign) for target in each.targets)
     changed = [target.base for target in stored if isinstance(target, ir.Subscript)]
-    changed += [
-        each.func.base for each in near.calls if isinstance(each.func, ir.Attribute) and each.func.attr in _ADDS
-    ]
+    changed += [base for each in near.calls if (base := ir.called_on(each, *_ADDS)) is not None]
     return any(ir.last_name(each) == name for each in changed)
 
 
@@ -140,7 +142,7 @@ def items_of(module: Module, table: ir.Value) -> list[tuple[ir.Value | None, ir.
     """What stands in a dict or a sequence that is written out, with the keys; None where it is something else."""
     if isinstance(table, ir.Mapping):
         return list(table.items)
-    if isinstance(table, ir.Sequence) and not any(isinstance(each, ir.Starred) for each in table.items):
+    if isinstance(table, ir.Sequence) and not table.unpacks():
         return [(ir.Constant(each.id, each.node, each, place), each) for place, each in enumerate(table.items)]
     written = _written(module, table)
     if written is None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from amplint.model.names.tables import item_at
 from amplint.model.objects.call_context import CallContext, Recognised
@@ -110,30 +110,38 @@ class Keys:
         if isinstance(value, ir.Name):
             return self._name_key(value, depth)
         if isinstance(value, ir.Attribute):
-            cls = owner_class(value)
-            base = self._kept_objects.of_self(cls) if cls is not None else self._raw(value.base, depth)
-            owner = cls if cls is not None or not isinstance(value.base, ir.Name) else self._class_of(value.base)
-            attr = self._property(owner, value.attr) if owner is not None else value.attr
-            return self._kept_objects.resolved(attribute_of(base, attr)) if base is not None else None
+            return self._attribute_key(value, depth)
         if isinstance(value, ir.Subscript):
-            item = item_at(self._module, value) if depth else None
-            if isinstance(item, (ir.Name, ir.Attribute)) and (key := self._raw(item, depth - 1)) is not None:
-                return key
-            base, index = self._raw(value.base, depth), self._rendered(value.index)
-            return item_of(base, index) if base is not None and index is not None else None
-        if (
-            isinstance(value, ir.Call)
-            and self._module.names.of(value.func) == {"builtins.getattr"}
-            and len(value.positional) >= 2
-        ):
-            base, name = self._raw(value.positional[0], depth), self._rendered(value.positional[1])
-            return attribute_of(base, f"getattr({name})") if base is not None and name is not None else None
-        return None
+            return self._item_key(value, depth)
+        return self._getattr_key(value, depth) if isinstance(value, ir.Call) else None
+
+    def _attribute_key(self, value: ir.Attribute, depth: int) -> str | None:
+        """The key of `base.attr`; of a property that of what it returns."""
+        cls = owner_class(value)
+        base = self._kept_objects.of_self(cls) if cls is not None else self._raw(value.base, depth)
+        owner = cls if cls is not None or not isinstance(value.base, ir.Name) else self._class_of(value.base)
+        attr = self._property(owner, value.attr) if owner is not None else value.attr
+        return self._kept_objects.resolved(attribute_of(base, attr)) if base is not None else None
+
+    def _item_key(self, value: ir.Subscript, depth: int) -> str | None:
+        """The key of `base[index]`; of what a container surely has there its own."""
+        item = item_at(self._module, value) if depth else None
+        if item is not None and (key := self._raw(item, depth - 1)) is not None:
+            return key
+        base, index = self._raw(value.base, depth), self._rendered(value.index)
+        return item_of(base, index) if base is not None and index is not None else None
+
+    def _getattr_key(self, call: ir.Call, depth: int) -> str | None:
+        """The key of `getattr(base, name)`."""
+        if self._module.names.of(call.func) != {"builtins.getattr"} or len(call.positional) < 2:
+            return None
+        base, name = self._raw(call.positional[0], depth), self._rendered(call.positional[1])
+        return attribute_of(base, f"getattr({name})") if base is not None and name is not None else None
 
     def _class_of(self, value: ir.Name) -> ir.Class | None:
         """The class of this file that a variable is an instance of, where it is bound once."""
-        bindings = self.bindings(value)
-        made = bindings[0].value if len(bindings) == 1 and isinstance(bindings[0], Assigned) else None
+        bound = self._module.names.bound_once(value)
+        made = bound.value if bound is not None else None
         return self._local_class(made.func) if isinstance(made, ir.Call) else None
 
     def _property(self, cls: ir.Class, attr: str) -> str:
@@ -147,9 +155,13 @@ class Keys:
                     return value.attr
         return attr
 
-    def own_key(self, value: ir.Name) -> str:
-        """The key of a variable itself, aliases not followed."""
-        return self.variable(value.scope, value.name)
+    @overload
+    def own_key(self, value: ir.Name) -> str: ...
+    @overload
+    def own_key(self, value: ir.Value) -> str | None: ...
+    def own_key(self, value: ir.Value) -> str | None:
+        """The key of a variable itself, aliases not followed; of any other value its key."""
+        return self.variable(value.scope, value.name) if isinstance(value, ir.Name) else self.key(value)
 
     def variable(self, scope: Scope, name: str) -> str:
         """The key of the variable that `name` is in a scope."""
@@ -201,11 +213,7 @@ class Keys:
 
     def names_in(self, value: ir.Value) -> set[str]:
         """The keys of the variables and attributes that a value is made of."""
-        return {
-            key
-            for each in ir.walk_values(value)
-            if (key := self.own_key(each) if isinstance(each, ir.Name) else self.key(each)) is not None
-        }
+        return {key for each in ir.walk_values(value) if (key := self.own_key(each)) is not None}
 
     def assigned_to(self, value: ir.Value) -> Iterator[str]:
         """The keys of what a value is assigned to, where it is all of it or an arm of a conditional."""
@@ -226,7 +234,7 @@ class Keys:
             index = next(
                 (self._rendered(key) for key, each in display.items if each is value and key is not None), None
             )
-        elif isinstance(display, ir.Sequence) and not any(isinstance(each, ir.Starred) for each in display.items):
+        elif isinstance(display, ir.Sequence) and not display.unpacks():
             index = str(display.items.index(value))
         if isinstance(display, ir.Value) and index is not None:
             yield from (item_of(key, index) for key in self.stored_as(display))
@@ -241,7 +249,7 @@ class Keys:
             for value in self._bound_by(each):
                 if not flags and isinstance(value, ir.Name) and self._is_flag(value):
                     continue
-                key = self.own_key(value) if isinstance(value, ir.Name) else self.key(value)
+                key = self.own_key(value)
                 if key is not None:
                     found[key] = None
         return list(found)

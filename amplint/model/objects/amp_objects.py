@@ -181,19 +181,24 @@ class Objects(Keys):
             return _Bound.MADE
         if is_item(key):
             return _Bound.CHOICE
-        word, found = word_of(key), _Bound.GIVEN
-        for piece in self._module.whole.near(word).pieces:
-            for own, value in self._assigned_in(piece).get(word, ()):
-                if own == key and isinstance(value, ir.Call):
-                    fresh = bool(self.parameters_roots(value)) or is_of_self(own)
-                    found = found if fresh else _Bound.CALL
-                elif own == key and isinstance(value, (ir.Conditional, ir.Bool, ir.Subscript)):
-                    return _Bound.CHOICE
+        found = _Bound.GIVEN
+        for own, value in self._assigned_near(key):
+            if own != key:
+                continue
+            if isinstance(value, ir.Call):
+                fresh = bool(self.parameters_roots(value)) or is_of_self(key)
+                found = found if fresh else _Bound.CALL
+            elif isinstance(value, (ir.Conditional, ir.Bool, ir.Subscript)):
+                return _Bound.CHOICE
         if self._is_rebound(key):
             return _Bound.CALL
-        loops = (each for each in self._module.whole.near(word).statements if isinstance(each, ir.For))
+        return _Bound.CHOICE if self._is_looped_over(key) else found
+
+    def _is_looped_over(self, key: str) -> bool:
+        """Whether a key is one of a loop's variable."""
+        loops = (each for each in self._module.whole.near(word_of(key)).statements if isinstance(each, ir.For))
         targets = (value for each in loops for value in ir.walk_values(each.target) if isinstance(value, ir.Name))
-        return _Bound.CHOICE if any(self._raw(each) == key for each in targets) else found
+        return any(self._raw(each) == key for each in targets)
 
     def _is_rebound(self, key: str) -> bool:
         """Whether a variable is bound by unpacking, or a parameter is bound again: it may be an object that has another
@@ -244,10 +249,15 @@ class Objects(Keys):
             return _NOTHING_MADE
         if word not in self._constructed:
             found = self._constructed[word] = dict[str, _Constructed]()
-            for piece in self._module.whole.near(word).pieces:
-                for own, value in self._assigned_in(piece).get(word, ()):
-                    self._read_construction(found.setdefault(own, _Constructed()), value)
+            for own, value in self._assigned_near(key):
+                self._read_construction(found.setdefault(own, _Constructed()), value)
         return self._constructed[word].get(key, _NOTHING_MADE)
+
+    def _assigned_near(self, key: str) -> Iterator[tuple[str, ir.Value]]:
+        """What the file assigns to a key, and to others with the same last word."""
+        word = word_of(key)
+        for piece in self._module.whole.near(word).pieces:
+            yield from self._assigned_in(piece).get(word, ())
 
     def _assigned_in(self, piece: Piece) -> dict[str, list[tuple[str, ir.Value]]]:
         """What a piece assigns, by the last word of the key, which is as the file has it, whatever the call context."""

@@ -11,6 +11,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator
+from itertools import product
 from typing import TYPE_CHECKING
 
 from amplint.model.project import module_index
@@ -23,6 +24,8 @@ from amplint.sources.source import Source, lines_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
+
+    _What = ir.Function | ir.Class | Assigned
 
 _Imports = dict[str, set[tuple[str, str] | None]]  # names, and what imports make of them (`outline.imported`)
 _MOST_LINES = 4_000
@@ -53,27 +56,40 @@ def link(module: Module) -> None:
     # What something sets of another file, as in `helpers.step = ...`, is not what stands there.
     own = module_index.sets(module.source.text, imports, lambda name: _module(path, imports[name]))
     changed = {*own, *(place for other in names for place in module_index.changed(other))}
+    programs = _programs(module, names, constants, changed)
+    taken = _taken(programs, constants)
+    if taken:
+        module.folded.on_import(lambda scope: _bind(path, scope, taken))
+        for other, program in programs.items():
+            _bind(other, program.scope, taken)
+
+
+def _programs(
+    module: Module, names: dict[str, set[str]], constants: set[Place], changed: set[Place]
+) -> dict[str, ir.Program]:
+    """The files that can be read, with what the module takes of them."""
     programs = {}
     for other, of in names.items():
         own_constants = {place.name for place in constants if place.path == other}
         program = _take(module, other, of, own_constants, {place.name for place in changed if place.path == other})
         if program is not None:
             programs[other] = program
-    taken: dict[Place, ir.Function | ir.Class | Assigned] = {
+    return programs
+
+
+def _taken(programs: dict[str, ir.Program], constants: set[Place]) -> dict[Place, _What]:
+    """The functions, classes and constants that were taken from some files."""
+    taken: dict[Place, _What] = {
         Place(other, each.name): each
         for other, program in programs.items()
         for each in program.body.statements
         if isinstance(each, (ir.Function, ir.Class))
     }
-    taken |= {
-        place: only
-        for place in constants
-        if place.path in programs and (only := _only_binding(programs[place.path], place.name)) is not None
-    }
-    if taken:
-        module.folded.on_import(lambda scope: _bind(path, scope, taken))
-        for other, program in programs.items():
-            _bind(other, program.scope, taken)
+    for place in constants:
+        only = _only_binding(programs[place.path], place.name) if place.path in programs else None
+        if only is not None:
+            taken[place] = only
+    return taken
 
 
 def _only_binding(program: ir.Program, name: str) -> Assigned | None:
@@ -87,8 +103,8 @@ def is_idle(module: Module, value: ir.Value) -> bool:
     """Whether what is called is a function of another file of the project that has nothing to do with gradients."""
     attribute = value.attr if isinstance(value, ir.Attribute) else ""
     name = value.base if isinstance(value, ir.Attribute) else value
-    bindings = module.names.bindings(name) if isinstance(name, ir.Name) else []
-    path, only = os.path.abspath(module.source.filename), bindings[0] if len(bindings) == 1 else None
+    only = module.names.only_binding(name) if isinstance(name, ir.Name) else None
+    path = os.path.abspath(module.source.filename)
     if not isinstance(only, Imported) or not module.is_own(only.statement) or not os.path.isfile(path):
         return False
     meaning = module_index.imported(only.statement.module, only.alias.name, only.alias.asname)
@@ -120,9 +136,7 @@ def _uses(module: Module, path: str, concerned: list[tuple[ast.stmt, str]], impo
     """What of the project is called, or inherited, where the file has to do with AMP, as far as it can matter."""
     opens_regions = "autocast" in module.source.text  # where a model's own operations may run in half precision
     for statement, text in concerned:
-        inside = module_index.statements(statement) if _CLASS.search(text, text.find("\n") + 1) else ()
-        inherited = (base for each in (statement, *inside) for base in getattr(each, "bases", ()))
-        used = text_scan.called(text).union(map(_words, inherited))
+        used = text_scan.called(text).union(map(_words, _inherited(statement, text)))
         places = {each: _place(path, *each, imports) for each in used if each[0] in imports}
         of_others = {each: place for each, place in places.items() if place is not None and place.path != path}
         for each in [each for each, place in of_others.items() if _matters(place, opens_regions)]:
@@ -130,6 +144,12 @@ def _uses(module: Module, path: str, concerned: list[tuple[ast.stmt, str]], impo
         for call in ast.walk(statement) if text_scan.may_hand(text, of_others) else ():
             if isinstance(call, ast.Call) and _words(call.func) in of_others and text_scan.is_handed(call):
                 yield of_others[_words(call.func)]
+
+
+def _inherited(statement: ast.stmt, text: str) -> Iterator[ast.expr]:
+    """What the classes inherit that a statement is or holds."""
+    inside = module_index.statements(statement) if _CLASS.search(text, text.find("\n") + 1) else ()
+    return (base for each in (statement, *inside) for base in getattr(each, "bases", ()))
 
 
 def _matters(place: Place, opens_regions: bool) -> bool:
@@ -236,13 +256,13 @@ def _bind_passed_on(path: str, scope: Scope) -> None:
         for binding in bindings:
             if isinstance(binding, Imported) and binding.alias.name in _PASSED_ON and binding.statement.module:
                 binding.passed_on = module_index.passed_on(path, binding.statement.module, binding.alias.name)
-    for star in scope.stars:
-        for name in _PASSED_ON if star.module and star.module not in STAR_EXPORTS else ():
-            if name not in scope.bindings and (names := module_index.passed_on(path, star.module, name)):
-                scope.passed_on[name] = scope.passed_on.get(name, frozenset()) | names
+    modules = [star.module for star in scope.stars if star.module and star.module not in STAR_EXPORTS]
+    for module, name in product(modules, _PASSED_ON):
+        if name not in scope.bindings and (names := module_index.passed_on(path, module, name)):
+            scope.passed_on[name] = scope.passed_on.get(name, frozenset()) | names
 
 
-def _bind(path: str, scope: Scope, taken: dict[Place, ir.Function | ir.Class | Assigned]) -> None:
+def _bind(path: str, scope: Scope, taken: dict[Place, _What]) -> None:
     """Say of a scope's imports what they stand for."""
     _bind_passed_on(path, scope)
     paths = {place.path for place in taken}

@@ -143,10 +143,7 @@ class Outline:
         """Other statements than functions and classes; those of one line together."""
         is_part = isinstance(node, _PARTS) or _only_parts(node)
         rows = _rows(node)
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None and _is_plain(node.value):
-            mentions = frozenset(each.id for each in ast.walk(node.value) if isinstance(each, ast.Name))
-            targets = (each for each in _targets(node) if isinstance(each, ast.Name))
-            self.constants |= {each.id: Constant(node.lineno, mentions) for each in targets}
+        self.constants.update(_constants(node))
         binds = list(_bound(node, any(":=" in line for line in self.lines[rows[0] - 1 : rows[1]])))
         for name, what in binds:
             self._bind(name, Bound(what.lineno if isinstance(what, ast.stmt) else 0, False, _meaning(what, name)))
@@ -186,6 +183,13 @@ class Outline:
         return max((each.row for each in bound), default=0) if len(meanings) == 1 and None not in meanings else inf
 
 
+def _constants(node: ast.stmt) -> Iterator[tuple[str, Constant]]:
+    """The variables that a statement sets to a plain value."""
+    if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None and _is_plain(node.value):
+        mentions = frozenset(each.id for each in ast.walk(node.value) if isinstance(each, ast.Name))
+        yield from ((each.id, Constant(node.lineno, mentions)) for each in _targets(node) if isinstance(each, ast.Name))
+
+
 def _rows(node: ast.stmt) -> tuple[int, int]:
     """The lines, from 1, of a statement with its decorators."""
     decorators = node.decorator_list if isinstance(node, DEFINED) else ()
@@ -209,16 +213,22 @@ def _bound(node: ast.AST, by_walrus: bool) -> Iterator[tuple[str, ast.AST]]:
         globals_ = (each for each in ast.walk(node) if isinstance(each, ast.Global))
         yield from ((name, each) for each in globals_ for name in each.names)
         return
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        yield from ((alias.asname or alias.name.partition(".")[0], node) for alias in node.names)
-    elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        yield node.id, node
-    elif isinstance(node, (ast.MatchAs, ast.MatchStar, ast.ExceptHandler)) and node.name:
-        yield node.name, node
+    for name in _own_names(node):
+        yield name, node
     for child in ast.iter_child_nodes(node):
         if by_walrus or not isinstance(child, ast.expr) or isinstance(child, _TARGETS):
             if not isinstance(child, (ast.Lambda, ast.comprehension)):
                 yield from _bound(child, by_walrus)
+
+
+def _own_names(node: ast.AST) -> list[str]:
+    """The names that a node binds itself, and not what stands below it."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+    if isinstance(node, ast.Name):
+        return [node.id] if not isinstance(node.ctx, ast.Load) else []
+    named = isinstance(node, (ast.MatchAs, ast.MatchStar, ast.ExceptHandler)) and node.name
+    return [named] if named else []
 
 
 def _meaning(node: ast.AST, name: str) -> tuple[str, str] | None:
@@ -532,8 +542,8 @@ def taken(path: str, names: set[str], constants: set[str], changed: set[str]) ->
     kept: list[ast.stmt] = []
     for each in of.body:
         if isinstance(each, Rest):
-            wanted = each.is_part and (bool(names) or any(each.first <= row <= each.last for row in rows))
-            kept += of.parsed(each) if wanted else [Gap()]
+            wanted = names or any(each.first <= row <= each.last for row in rows)
+            kept += of.parsed(each) if each.is_part and wanted else [Gap()]
             changed = changed | each.binds
         elif each.name in names and each is of.units[each.name]:
             kept += each.parsed()
@@ -542,7 +552,7 @@ def taken(path: str, names: set[str], constants: set[str], changed: set[str]) ->
             changed = changed | each.binds
     if too_deep(ast.Module([each for each in kept if not isinstance(each, Gap)], []), of.source) is not None:
         return None
-    unknown = [f"{name} = globals()[{name!r}]\n" for name in sorted(changed) if name in of.bound and name not in names]
+    unknown = [f"{name} = globals()[{name!r}]\n" for name in sorted(changed.intersection(of.bound) - names)]
     behind = _parsed("".join(unknown), len(of.lines) + 1)
     return of.source.text + "\n" + "".join(unknown), ast.Module([*kept, *behind], [])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from amplint.base.paths import look_again, remembered
@@ -56,14 +57,18 @@ def _seen_from(folder: str, module: str) -> str | None:
         return None
     if parts[0] == os.path.basename(root) and os.path.isfile(os.path.join(root, "__init__.py")):
         return _in(os.path.dirname(root), parts, root)
-    while True:
-        found = _in(folder, parts, root)
-        if found or folder == root or os.path.dirname(folder) == folder:
-            break
-        folder = os.path.dirname(folder)
     given = _src[0]
     others = [(os.path.join(root, "src"), root)] if given is None else [(each, each) for each in given]
-    return found or next(filter(None, (_in(each, parts, within) for each, within in others)), None)
+    places = [*((each, root) for each in _up_to(root, folder)), *others]
+    return next(filter(None, (_in(each, parts, within) for each, within in places)), None)
+
+
+def _up_to(root: str, folder: str) -> Iterator[str]:
+    """A folder, and those above it up to the project's."""
+    yield folder
+    while folder not in (root, os.path.dirname(folder)):
+        folder = os.path.dirname(folder)
+        yield folder
 
 
 def _in(folder: str, parts: list[str], root: str) -> str | None:

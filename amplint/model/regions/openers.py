@@ -11,13 +11,13 @@ from amplint.model.calls.call_sites import passed
 from amplint.model.inference.formulas import FALSE, TRUE, Formula, both, contradict, either, negated, replaced
 from amplint.model.inference.value_sets import decided
 from amplint.model.module import Answers
-from amplint.model.names.reaching_definitions import reaching, returned
+from amplint.model.names.reaching_definitions import only_assignment, only_reaching, reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region, region_of
 from amplint.model.objects.call_context import CallContext, Callee
 from amplint.model.objects.terms import Term, literal, path, present, reads
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Assigned, Other
+from amplint.model.syntax.ir import Assigned
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -120,28 +120,27 @@ class Openers:
 
     def _only(self, name: ir.Name) -> ir.Value | None:
         """What a variable is assigned where it is read, if that is one thing."""
-        bindings = reaching(self._module.names, name)
-        only = bindings[0] if len(bindings) == 1 else None
-        plain = isinstance(only, Assigned) and isinstance(only.target.parent, (ir.Assign, ir.Walrus))
-        return only.value if plain and isinstance(only, Assigned) else None
+        only = only_assignment(self._module.names, name)
+        plain = only is not None and isinstance(only.target.parent, (ir.Assign, ir.Walrus))
+        return only.value if only is not None and plain else None
 
     def _several(self, value: ir.Value) -> Opens:
         """What a variable, attribute or parameter opens that is set to several things, each under tests untold."""
-        given: list[ir.Value | None] = [None]
-        if isinstance(value, (ir.Name, ir.Attribute)):
-            sources, bindings = self._objects.sources(value), []
-            if isinstance(value, ir.Name):
-                bindings = reaching(self._module.names, value)
-            only = bindings[0] if len(bindings) == 1 else None
-            if isinstance(only, Other) and isinstance(only.node, ir.Function) and isinstance(value, ir.Name):
-                given = passed(self._module, only.node, value.name) or given
-            elif sources:
-                bound = isinstance(value, ir.Attribute) or all(isinstance(each, Assigned) for each in bindings)
-                given = [*sources, *(() if bound else (None,))]
+        given = self._set_to(value) if isinstance(value, (ir.Name, ir.Attribute)) else [None]
         found = _joined(self.opens(each) for each in given if each is not None)
         unseen = () if None not in given else () if self.is_plain(value) else (value,)
         untold = tuple(each._replace(when=None) for each in found.regions)
         return Opens(untold, (*found.unseen, *unseen))
+
+    def _set_to(self, value: ir.Name | ir.Attribute) -> list[ir.Value | None]:
+        """What a variable, attribute or parameter can be set to; None among that is something out of sight."""
+        sources: list[ir.Value | None] = [*self._objects.sources(value)]
+        bindings = reaching(self._module.names, value) if isinstance(value, ir.Name) else []
+        function = ir.parameter_of(bindings[0]) if len(bindings) == 1 else None
+        if function is not None and isinstance(value, ir.Name):
+            return passed(self._module, function, value.name) or [None]
+        bound = isinstance(value, ir.Attribute) or all(isinstance(each, Assigned) for each in bindings)
+        return sources if sources and bound else [*sources, None]
 
     def is_plain(self, context: ir.Value) -> bool:
         """Whether a context is one of torch's or Python's own, none of which is a region by another name."""
@@ -213,10 +212,9 @@ class Openers:
 
     def _parameter(self, value: ir.Value | None, function: ir.Function) -> str | None:
         """The name of the parameter that a value is."""
-        bindings = reaching(self._module.names, value) if isinstance(value, ir.Name) else []
-        only = bindings[0] if len(bindings) == 1 else None
-        is_one = isinstance(only, Other) and only.node is function
-        return value.name if is_one and isinstance(value, ir.Name) else None
+        if not isinstance(value, ir.Name):
+            return None
+        return value.name if ir.parameter_of(only_reaching(self._module.names, value)) is function else None
 
     def _hangs_on_call(self, value: ir.Value, function: ir.Function) -> bool:
         """Whether a value is made of a parameter for which not all calls give one thing."""
@@ -281,17 +279,16 @@ class Openers:
         for call in before:
             if self.sets(call):
                 yield Entered(call, call, Opens(unseen=(call,)))
-            elif isinstance(call.func, ir.Attribute) and call.func.attr in _ENTERS:
-                context = entered_by(call)
-                key = self._objects.key(call.func.base)
-                stack = self._with_of(call, key)
-                if context is None or (stack is not None and not _is_below(node, stack)):
-                    continue
-                ends = [each for each in before if call.id < each.id and self._closes(each, key)]
-                inside = self._decided.inside
-                made = both(inside(call), *(negated(inside(each)) for each in ends))
-                if made != FALSE:
-                    yield Entered(context, call, self.opens(context), made)
+                continue
+            base, context = ir.called_on(call, *_ENTERS), entered_by(call)
+            key = self._objects.key(base) if base is not None else None
+            stack = self._with_of(call, key)
+            if context is None or (stack is not None and not _is_below(node, stack)):
+                continue
+            ends = (each for each in before if call.id < each.id and self._closes(each, key))
+            made = both(self._decided.inside(call), *(negated(self._decided.inside(each)) for each in ends))
+            if made != FALSE:
+                yield Entered(context, call, self.opens(context), made)
 
     def _with_of(self, node: ir.Node, key: str | None) -> ir.With | None:
         """The `with` round a node that binds the object with a key."""
@@ -304,8 +301,8 @@ class Openers:
         return None
 
     def _closes(self, call: ir.Call, key: str | None) -> bool:
-        func = call.func
-        return isinstance(func, ir.Attribute) and func.attr in _CLOSES and self._objects.key(func.base) == key
+        base = ir.called_on(call, *_CLOSES)
+        return base is not None and self._objects.key(base) == key
 
     def sets(self, call: ir.Call) -> bool:
         """Whether a call sets the state of autocast behind the regions' backs."""

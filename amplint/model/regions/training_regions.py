@@ -105,7 +105,7 @@ class _Slice:
         for binding in reaching(self._module.names, value):
             if isinstance(binding, Assigned):
                 self.follow(binding.value, depth)
-            elif isinstance(binding, Other) and isinstance(binding.node, ir.Function):
+            elif ir.parameter_of(binding) is not None:
                 for given in self._decided.given(binding, value.name) if depth else ():
                     self.follow(given, depth - 1)
             elif isinstance(binding, Other) and (source := taken_from(binding.node)) is not None:

@@ -22,8 +22,8 @@ __all__ = [
     "Delete", "Expr", "FString", "FoldedClass", "FoldedFunction", "For", "Function", "Handler", "If", "Import",
     "Imported", "Item", "Jump", "Lambda", "Mapping", "Match", "Name", "Node", "Other", "Param", "Program", "Quoted",
     "Raise", "Return", "Scope", "Sequence", "Slice", "Starred", "Statement", "Subscript", "Suspend", "Try", "Unary",
-    "Value", "Walrus", "While", "With", "function_of", "last_name", "node_of", "statement_of", "values_below",
-    "walk_statements", "walk_values",
+    "Value", "Walrus", "While", "With", "called_on", "function_of", "last_name", "node_of", "parameter_of",
+    "statement_of", "values_below", "walk_statements", "walk_values",
 ]  # fmt: skip
 
 
@@ -215,6 +215,10 @@ class Sequence(Value):
     def children(self) -> Iterator[Value]:
         yield from self.items
 
+    def unpacks(self) -> bool:
+        """Whether some item is unpacked."""
+        return any(isinstance(each, Starred) for each in self.items)
+
 
 @dataclass(eq=False, slots=True)
 class Mapping(Value):
@@ -334,6 +338,12 @@ def walk_values(value: Value) -> Iterator[Value]:
 def last_name(value: Value) -> str:
     """The last word of a name or dotted name; "" for anything else."""
     return value.attr if isinstance(value, Attribute) else value.name if isinstance(value, Name) else ""
+
+
+def called_on(value: Value | None, *methods: str) -> Value | None:
+    """What a method of one of some names is called on; None for a value that is not such a call."""
+    func = value.func if isinstance(value, Call) else None
+    return func.base if isinstance(func, Attribute) and func.attr in methods else None
 
 
 @dataclass(eq=False, slots=True)
@@ -764,7 +774,7 @@ def pairs(target: Value, value: Value) -> list[tuple[Value, Value]]:
     """An assignment's target and value; one by one where both are written as sequences: `a, b = c, d`."""
     if not isinstance(target, Sequence) or not isinstance(value, Sequence) or len(target.items) != len(value.items):
         return [(target, value)]
-    if any(isinstance(each, Starred) for each in (*target.items, *value.items)):
+    if target.unpacks() or value.unpacks():
         return [(target, value)]
     return [pair for one, other in zip(target.items, value.items, strict=True) for pair in pairs(one, other)]
 
@@ -848,6 +858,11 @@ class Other:
 
 
 Binding: TypeAlias = Imported | Assigned | Defined | Other
+
+
+def parameter_of(binding: Binding | None) -> Function | None:
+    """The function whose parameter a binding is."""
+    return binding.node if isinstance(binding, Other) and isinstance(binding.node, Function) else None
 
 
 def node_of(binding: Binding) -> Node | None:

@@ -145,11 +145,7 @@ def meaning(nodes: Nodes, names: Names, sought: tuple[str, ...]) -> tuple[tuple[
     while more - words:
         words |= more
         near = nodes.near(*sorted(words))
-        for statement in near.statements:
-            if isinstance(statement, ir.Import):
-                more.update(
-                    alias.bound for alias in statement.aliases if is_sought(_imported(statement, alias, packages))
-                )
+        more.update(word for word, name in _imported(near, packages) if is_sought(name))
         found: list[ir.Value] = [
             value
             for value in near.values
@@ -161,10 +157,12 @@ def meaning(nodes: Nodes, names: Names, sought: tuple[str, ...]) -> tuple[tuple[
     return tuple(sorted(words)), found
 
 
-def _imported(statement: ir.Import, alias: ir.Alias, packages: tuple[str, ...]) -> str:
-    """The qualified name that an import binds; a package's with its dot."""
-    name = alias.name if statement.module is None else canonical(f"{statement.module}.{alias.name}")
-    return f"{name}." if f"{name}." in packages else name
+def _imported(nodes: Nodes, packages: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """The words that imports bind, with the qualified names that they stand for; a package's with its dot."""
+    for statement in (each for each in nodes.statements if isinstance(each, ir.Import)):
+        for alias in statement.aliases:
+            name = alias.name if statement.module is None else canonical(f"{statement.module}.{alias.name}")
+            yield alias.bound, f"{name}." if f"{name}." in packages else name
 
 
 def assigned(value: ir.Value) -> Iterator[str]:

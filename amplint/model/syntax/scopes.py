@@ -96,10 +96,14 @@ class Names:
         home = name.scope.home(name.name)
         return home.bindings[name.name] if home is not None else []
 
+    def only_binding(self, name: ir.Name) -> Binding | None:
+        """The one binding that a read of `name` can see."""
+        bindings = self.bindings(name)
+        return bindings[0] if len(bindings) == 1 else None
+
     def bound_once(self, name: ir.Name) -> Assigned | None:
         """The assignment that binds a variable, where nothing else ever does."""
-        bindings = self.bindings(name)
-        only = bindings[0] if len(bindings) == 1 else None
+        only = self.only_binding(name)
         return only if isinstance(only, Assigned) else None
 
     def is_passed_on(self, value: ir.Value) -> bool:
@@ -128,8 +132,7 @@ class Names:
     def imported_constant(self, value: ir.Name | ir.Attribute) -> ir.Value | None:
         """What another file of the project sets a name to that is imported, or a module's attribute."""
         name = value.base if isinstance(value, ir.Attribute) else value
-        bindings = self.bindings(name) if isinstance(name, ir.Name) else []
-        only = bindings[0] if len(bindings) == 1 else None
+        only = self.only_binding(name) if isinstance(name, ir.Name) else None
         if not isinstance(only, Imported):
             return None
         found = only.members.get(value.attr) if isinstance(value, ir.Attribute) else only.what

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.objects.amp_objects import objects
@@ -21,18 +22,24 @@ def _frozen(module: Module) -> frozenset[str]:
     known = objects(module)
     found: set[str | None] = set()
     for call in module.whole.near("requires_grad", "freeze").calls:
-        name, func = ir.last_name(call.func), call.func
-        off = any(is_false(each) for each in call.positional)
-        if isinstance(func, ir.Attribute) and name == "requires_grad_" and off:
-            made = call.parent  # `teacher = load().requires_grad_(False)`
-            targets = made.targets if isinstance(made, ir.Assign) else ()
-            found |= {known.key(each) for each in (func.base, *targets)}
-        if "freeze" in name or ("requires_grad" in name and off):
-            found |= {known.key(arg.value) for arg in call.args}
+        found |= {known.key(each) for each in _frozen_by(call)}
     for statement in module.whole.near("requires_grad", "setattr").statements:
         if isinstance(statement, ir.For) and _may_freeze(statement.body):
             found |= known.parameters_roots(statement.iter)
     return frozenset(each for each in found if each is not None)
+
+
+def _frozen_by(call: ir.Call) -> Iterator[ir.Value]:
+    """The models that a call freezes."""
+    name = ir.last_name(call.func)
+    off = any(map(is_false, call.positional))
+    base = ir.called_on(call, "requires_grad_")
+    if base is not None and off:
+        yield base
+        if isinstance(call.parent, ir.Assign):  # `teacher = load().requires_grad_(False)`
+            yield from call.parent.targets
+    if "freeze" in name or ("requires_grad" in name and off):
+        yield from (arg.value for arg in call.args)
 
 
 def _may_freeze(body: ir.Block) -> bool:

@@ -65,13 +65,8 @@ def _stops(module: Module, statement: ir.Statement, depth: int) -> bool:
     if isinstance(statement, ir.Assert):
         return _implies(module, statement.test, True)
     if isinstance(statement, ir.If):
-        if _leaves(module, statement.then) and _implies(module, statement.test, False):
-            return True
-        return (
-            statement.orelse is not None
-            and _leaves(module, statement.orelse)
-            and _implies(module, statement.test, True)
-        )
+        arms = ((statement.then, False), (statement.orelse, True))
+        return any(_leaves(module, arm) and _implies(module, statement.test, outcome) for arm, outcome in arms)
     if isinstance(statement, ir.With):
         return any(_stops(module, each, depth) for each in statement.body.statements)
     if not isinstance(statement, (ir.Expr, ir.Assign)):
@@ -123,7 +118,9 @@ def _uses_cuda(module: Module, call: ir.Call) -> bool:
     return isinstance(call.func, ir.Attribute) and call.func.attr == "cuda" and names <= {UNKNOWN, NOTHING}
 
 
-def _leaves(module: Module, block: ir.Block) -> bool:
+def _leaves(module: Module, block: ir.Block | None) -> bool:
+    if block is None:
+        return False
     last = block.statements[-1] if block.statements else None
     if isinstance(last, ir.Expr) and isinstance(last.value, ir.Call):
         return bool(module.names.of(last.value.func) & EXITS)
@@ -134,12 +131,11 @@ def _implies(module: Module, test: ir.Value, outcome: bool) -> bool:
     """Whether there is CUDA where a test has an outcome."""
     if isinstance(test, ir.Unary) and test.op == "Not":
         return _implies(module, test.operand, not outcome)
-    if isinstance(test, ir.Call) and module.names.of(test.func) == {_COUNT}:
+    if _is_count(module, test):
         return outcome
-    if isinstance(test, ir.Compare) and len(test.ops) == 1:
-        count = isinstance(test.left, ir.Call) and module.names.of(test.left.func) == {_COUNT}
+    if isinstance(test, ir.Compare) and len(test.ops) == 1 and _is_count(module, test.left):
         number = test.rights[0].value if isinstance(test.rights[0], ir.Constant) else None
-        if count and isinstance(number, int):
+        if isinstance(number, int):
             return _is_some(test.ops[0], number, outcome)
     if isinstance(test, ir.Bool):
         sides = [_implies(module, each, outcome) for each in (test.left, test.right)]
@@ -147,6 +143,11 @@ def _implies(module: Module, test: ir.Value, outcome: bool) -> bool:
     formula = decided(module).of(test)
     formula = formula if outcome else negated(formula)
     return not is_vague(formula) and possible(formula, negated(ON_CUDA)) is None
+
+
+def _is_count(module: Module, value: ir.Value) -> bool:
+    """Whether a value is the number of CUDA devices."""
+    return isinstance(value, ir.Call) and module.names.of(value.func) == {_COUNT}
 
 
 def _is_some(op: str, number: int, outcome: bool) -> bool:
