@@ -165,7 +165,7 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
         f"{said(module, world, arm, about)} this region is on, in float16, and the backward of "
         f"{module.line(found.event.call)} is not scaled, so that small gradients become zero; {_BOTH}",
         withheld="which of the two is meant can't be told",
-        severity=_severity(module, found),
+        severity=Severity.NOTE if unseen else _severity(module, found),
         confidence=Confidence.SUSPICION if unseen else None,
     )
 
