@@ -119,25 +119,27 @@ class Baseline:
         An entry is stale where its file was read and its rule ran. What was not looked at stays as it is, unless the
         file is gone.
         """
-        left = dict(self._entries)
+        looked_at: set[str] = set()
         compared: list[Outcome] = []
         entries, stale, held = set[Entry](), list[Entry](), 0
         for filename, outcome in zip(files, outcomes, strict=True):
             known, result = self.known(filename), outcome.result
             findings = result.findings if result else ()
-            now = known.of(result.source, findings) if result and result.source else []
-            new = known.new(result.source, findings) if result and result.source else list(findings)
+            source = result.source if result else None
+            now = known.of(source, findings) if source else []
+            new = known.new(source, findings) if source else list(findings)
             compared.append(outcome._replace(result=result._replace(findings=tuple(new)) if result and new else None))
             held += len(findings) - len(new)
-            read = not outcome.error and all(each.code not in UNSUPPRESSIBLE for each in findings)
+            read = _is_read(outcome)
             gone = sorted(each for each in known.entries.difference(now) if read and each.code in codes(filename))
             stale += gone
             entries.update(known.entries.difference(gone), (each for each in now if each.code not in UNSUPPRESSIBLE))
-            left.pop(known.path, None)
-        for path, others in left.items():
-            if os.path.exists(os.path.join(self._folder, path)):
-                entries |= others
+            looked_at.add(known.path)
+        entries.update(*(self._entries[path] for path in self._entries.keys() - looked_at if self._is_there(path)))
         return Compared(compared, held, stale, sorted(entries))
+
+    def _is_there(self, path: str) -> bool:
+        return os.path.exists(os.path.join(self._folder, path))
 
     def write(self, entries: list[Entry]) -> tuple[int, int, int, int]:
         """Make `entries` what it holds; how many they are, in how many files, how many are new, and how many gone.
@@ -153,6 +155,12 @@ class Baseline:
         for each in entries:
             self._entries[each.path].add(each)
         return len(entries), len(self._entries), len(set(entries) - before), len(before.difference(entries))
+
+
+def _is_read(outcome: Outcome) -> bool:
+    """Whether a file was read, so that what isn't found in it is not there."""
+    findings = outcome.result.findings if outcome.result else ()
+    return not outcome.error and all(each.code not in UNSUPPRESSIBLE for each in findings)
 
 
 def _text(entries: list[Entry]) -> str:

@@ -20,14 +20,8 @@ def dispatch(arguments: list[str]) -> int:
         OSError: the output can't be written.
     """
     try:
-        if sys.stdout is None or sys.stderr is None:  # closed by who has started this
-            nowhere = open(os.devnull, "w")  # noqa: SIM115 - as long as the streams are
-            sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
+        _make_writable()
         arguments = _named(arguments)
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):
-                # A file name or a source line that the terminal's encoding lacks must not end the run.
-                stream.reconfigure(errors="backslashreplace")
         named = arguments[0] if arguments and arguments[0] in _COMMANDS else None
         code = _COMMANDS[named or "check"](arguments[1:] if named else arguments)
         sys.stdout.flush()
@@ -40,6 +34,17 @@ def dispatch(arguments: list[str]) -> int:
         raise
     except Exception as error:  # a bug of ours is said in one line, too
         return fail(describe(error))
+
+
+def _make_writable() -> None:
+    """Let stdout and stderr take any text."""
+    if sys.stdout is None or sys.stderr is None:  # closed by who has started this
+        nowhere = open(os.devnull, "w")  # noqa: SIM115 - as long as the streams are
+        sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A file name or a source line that the terminal's encoding lacks must not end the run.
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _named(arguments: list[str]) -> list[str]:

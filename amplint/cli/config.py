@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -93,20 +93,26 @@ def _rows(resolver: Resolver, config: Config | None, settings: Settings, path: s
     flags = resolver.overrides.said
     ignored = {each.written for each in ignores_of(config, resolver.overrides) if each.apply(path)}
     for key, known in KEYS.items():
-        begins = next((first for first, others in _BEGINS.items() if key in others), key)
-        layers: list[Row] = []
-        if config is not None and key in config.said and (begins not in flags or key == begins):
-            for item, value in _items(config.said[key]):
-                layers.append(Row(key, item, value, config.place(key, *([item] if item is not None else []))))
-        if key in flags:
-            off = "no-" * (flags[key] is False)
-            given = [Row(key, item, value, f"--{off}{key}") for item, value in _items(flags[key])]
-            layers = layers + given if key in _ADDS else given
+        layers = _said(key, config, flags)
         if key == "per-file-ignores":
             layers = [each._replace(holds=each.item in ignored) for each in layers]
         if key in ("target-torch", "targets"):
             layers += _required(key, layers, settings, path)
         yield from layers or [Row(key, None, known.default, "default")]
+
+
+def _said(key: str, config: Config | None, flags: Mapping[str, Any]) -> list[Row]:
+    """What the configuration file and flags say of a key."""
+    begins = next((first for first, others in _BEGINS.items() if key in others), key)
+    layers: list[Row] = []
+    if config is not None and key in config.said and (begins not in flags or key == begins):
+        for item, value in _items(config.said[key]):
+            layers.append(Row(key, item, value, config.place(key, *([item] if item is not None else []))))
+    if key in flags:
+        off = "no-" * (flags[key] is False)
+        given = [Row(key, item, value, f"--{off}{key}") for item, value in _items(flags[key])]
+        layers = layers + given if key in _ADDS else given
+    return layers
 
 
 def _items(value: Any) -> list[tuple[str | None, Any]]:

@@ -60,11 +60,7 @@ def run_verify(arguments: list[str]) -> int:
         return 2
     finally:
         say("")
-    if options.verbose:
-        start = overrides(options, docs=False).start
-        sys.stderr.writelines(f"{visible(line)}\n" for line in steps.looked_at(checked, start))
-    for error_line in errors:
-        print(f"amplint: error: {visible(error_line)}", file=sys.stderr)
+    _tell(checked, errors, options)
     found = [row for of_file in checked.values() for row in of_file.rows]
     if options.output_format == "json":
         objects = [*proofs.as_json(rows), *steps.as_json(found)]
@@ -75,6 +71,15 @@ def run_verify(arguments: list[str]) -> int:
         tables += _tables(checked, found, width, options, len(errors)) if code else ""
         sys.stdout.write("\n".join(map(visible, tables.split("\n"))))
     return 2 if errors else _exit_code(rows, found)
+
+
+def _tell(checked: dict[str, Checked], errors: list[str], options: argparse.Namespace) -> None:
+    """Say on stderr what was looked at, if that is asked for, and what failed."""
+    if options.verbose:
+        start = overrides(options, docs=False).start
+        sys.stderr.writelines(f"{visible(line)}\n" for line in steps.looked_at(checked, start))
+    for error in errors:
+        print(f"amplint: error: {visible(error)}", file=sys.stderr)
 
 
 def _tables(

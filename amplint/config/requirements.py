@@ -12,12 +12,15 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from amplint.base.paths import LARGEST_CONFIG, contents, shown
 from amplint.base.target import Target
 from amplint.config.requirement_lists import LONGEST, Said, listed, lists, pinned, read, requirement_lines
 from amplint.config.toml_lines import parse_toml
+
+if TYPE_CHECKING:
+    from amplint.config.specifiers import Bounds
 
 # What they are called where they are installed.
 _PACKAGES = {
@@ -82,7 +85,7 @@ def _target(directory: Path, group: Iterable[Said], package: str) -> Target | No
     texts = [(file, pinned(text)) for file, text in group if len(text) < LONGEST and package in text.lower()]
     if not texts:
         return None
-    from amplint.config.specifiers import Bounds, bounds, split  # noqa: PLC0415 - packaging is only for who declares something
+    from amplint.config.specifiers import bounds, split  # noqa: PLC0415 - packaging is only for who declares something
 
     found: dict[str, dict[str, Bounds]] = {}
     for file, text in texts:
@@ -94,10 +97,14 @@ def _target(directory: Path, group: Iterable[Said], package: str) -> Target | No
     if not found:
         return None
     every = [bound for said in found.values() for bound in said.values()]
-    highs = [each[1] for each in every]
-    high = None if None in highs else max(each for each in highs if each is not None)
     origin = "; ".join(f"{name}: {', '.join(said)}" for name, said in found.items())
-    return Target(min(each[0] for each in every), high, origin)
+    return Target(min(each[0] for each in every), _highest(every), origin)
+
+
+def _highest(every: list[Bounds]) -> tuple[int, ...] | None:
+    """The highest release that any of the requirements admits; None: one of them has no bound."""
+    highs = [high for _, high in every if high is not None]
+    return max(highs) if len(highs) == len(every) else None
 
 
 def _read(group: Iterable[str | Path]) -> Iterator[str | Path]:

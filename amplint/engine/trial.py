@@ -89,7 +89,10 @@ class _Trial:
                 seen.add(changes[0])
                 self._settled(group[:1])
                 (doubtful if group[0].edits in self.reasons else queue).append(group[1:])
-        # What each of them does well may go wrong where all are made, and nothing would be found then.
+        self._withhold_doubtful()
+
+    def _withhold_doubtful(self) -> None:
+        """What each fix does well may go wrong where all are made, and nothing would be found then."""
         for doubt, group in reversed(self.doubtful):
             if not any(fix.edits in self.reasons for fix in group):
                 unsafe = [fix for fix in group if fix.applicability is not Applicability.SAFE]
@@ -122,7 +125,7 @@ class _Trial:
         expected = Counter(self.before)
         expected.subtract(each.code for fix in group for each in self.sharing[fix.edits])
         after = self.analyse(apply(self.text, group)[0])
-        wrong = sorted(code for code, count in after.items() if count > expected[code])
+        wrong = _more(after, expected)
         if wrong and len(group) > 1:
             self.doubtful += [(each, group) for each in wrong if _is_doubt(each)]
             return False
@@ -132,7 +135,7 @@ class _Trial:
                 self.chains[group[0].edits] = chain
                 return True
             own = {each.code for each in self.sharing[group[0].edits]}
-            wrong = sorted(code for code, count in after.items() if count > expected[code])
+            wrong = _more(after, expected)
             self.reasons[group[0].edits] = _reason(wrong, own, self.before, after)
         return True
 
@@ -169,6 +172,11 @@ class _Trial:
     @cached_property
     def _known(self) -> list[Finding]:
         return self.look(self.text) if self.look is not None else []
+
+
+def _more(after: Counter[str], expected: Counter[str]) -> list[str]:
+    """The codes that are found more often than expected."""
+    return sorted(code for code, count in after.items() if count > expected[code])
 
 
 def _steps(fixes: list[Fix]) -> list[tuple[Edit, ...]]:

@@ -107,13 +107,16 @@ def _call(module: Module, call: ir.Call) -> bool:
     names = module.names.of(call.func)
     if names <= _NUMBERS | _ASIDE or all(name.startswith(_ASIDE_MODULES) for name in names):
         return True
-    if not isinstance(call.func, ir.Attribute) or names - {UNKNOWN}:
-        return False
-    if call.func.attr == "update":  # a metric may compute with what it is given
+    return isinstance(call.func, ir.Attribute) and not names - {UNKNOWN} and _is_method(module, call, call.func)
+
+
+def _is_method(module: Module, call: ir.Call, func: ir.Attribute) -> bool:
+    """Whether a call of something unknown is one on the list, by the method's name."""
+    if func.attr == "update":  # a metric may compute with what it is given
         return all(isinstance(arg.value, ir.Mapping) or _is_number(module, arg.value) for arg in call.args)
-    if call.func.attr == "log":  # a logger takes something; a tensor's logarithm nothing, and is float32 in a region
+    if func.attr == "log":  # a logger takes something; a tensor's logarithm nothing, and is float32 in a region
         return bool(call.args)
-    return call.func.attr in _READS or call.func.attr in _REPORTS or _steps_scheduler(call.func)
+    return func.attr in _READS or func.attr in _REPORTS or _steps_scheduler(func)
 
 
 def _is_number(module: Module, value: ir.Value) -> bool:

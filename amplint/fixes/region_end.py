@@ -46,11 +46,10 @@ def end_region(
     runs = _runs(module, body, offending)
     if runs is None:
         return Refused("what stands with it in one statement belongs to the region")
-    outer, inner = indentation(module, region), indentation(module, body[0])
-    alone = all(indentation(module, statement) is not None for statement in body)
-    if outer is None or inner is None or not inner.startswith(outer) or not alone:
+    margins = _margins(module, region)
+    if margins is None:
         return Refused("the region shares a line with other code")
-    unit = inner.removeprefix(outer)
+    outer, unit = margins
     if len(region.items) > 1:
         if len(runs) > 1 or runs[0][1] < len(body):
             return Refused("leaving the `with` would leave its other contexts too")
@@ -62,11 +61,19 @@ def end_region(
     edits = [_without_header(module, region)] if runs[0][0] == 0 else []
     for first, stop in runs:
         stretch = _tail_start(module, region, first), _end(module, body[stop - 1])
-        edits += shift(module, stretch, inner, unit, outward=True)
+        edits += shift(module, stretch, outer + unit, unit, outward=True)
         if stop < len(body):
             edits.append(insert(_tail_start(module, region, stop), f"{outer}{header}{module.source.newline}"))
     title = "End the region before it" + (", and open another one behind it" if reopened else "")
     return Fix(_applicability(safe), title, tuple(sorted(edits)))
+
+
+def _margins(module: Module, region: ir.With) -> tuple[str, str] | None:
+    """The indentation of a region, and what its suite has more; None: not all have lines of their own."""
+    outer, *inner = (indentation(module, each) for each in (region, *region.body.statements))
+    if outer is None or inner[0] is None or not inner[0].startswith(outer) or None in inner:
+        return None
+    return outer, inner[0].removeprefix(outer)
 
 
 def _without_header(module: Module, region: ir.With) -> Edit:

@@ -378,15 +378,19 @@ class Renames:
                 return drop_plain_import(module, statement)
             return []
         if use.kind == "module":
-            assert use.binding is not None
-            if self._whole_module(use):
-                return alias_edit(module, statement, use.binding.alias, LEGACY_MODULES[use.binding.name])
-            useless = use.binding.alias if self._only_reads(use) and self._exported(use) is None else None
-            return torch_instead(module, statement, useless, needed=module_name(module, "torch") is None)
+            return self._module_edits(use, statement)
         if use.binding is None:
             return star_edit(module, statement) if self._all_go(statement, together) else None
         moved = {id(each.binding.alias): (self._home(each.legacy), each.legacy) for each in together if each.binding}
         return rewrite_from_import(module, statement, moved)
+
+    def _module_edits(self, use: Use, statement: ir.Import) -> list[Edit] | None:
+        """The edits of the import of an old module."""
+        assert use.binding is not None
+        if self._whole_module(use):
+            return alias_edit(self.module, statement, use.binding.alias, LEGACY_MODULES[use.binding.name])
+        useless = use.binding.alias if self._only_reads(use) and self._exported(use) is None else None
+        return torch_instead(self.module, statement, useless, needed=module_name(self.module, "torch") is None)
 
     def _all_go(self, statement: ir.Import, together: list[Use]) -> bool:
         return all(each in together for each in self.uses if each.statement is statement)

@@ -39,6 +39,12 @@ def rewrite_use(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
         return Rewrite("it is handed on, and the new function takes other arguments")
     if _in_annotation(value) or _in_type(module, value) or _only_tested(module, value):
         return Rewrite()
+    return _of_class(module, legacy, value)
+
+
+def _of_class(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
+    """What has to change around `value`, the name of an old class that something else than a call takes."""
+    parent = value.parent
     if isinstance(parent, ir.Attribute):
         return Rewrite() if parent.attr != "__init__" else _base_init(module, legacy, parent)
     if isinstance(parent, ir.Class):

@@ -17,9 +17,12 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.registry.rule import GROUP, OURS, Known, PluginError, Rule, header_of, reason
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
 
 _PREFIX = re.compile(r"[A-Z]{3}")
 _MODULE = re.compile(r"(?!\d)\w+(?:\.(?!\d)\w+)*")
@@ -115,8 +118,7 @@ def _rules(point: _Point) -> dict[str, Rule]:
 def _modules(named: str, rule_module: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     """The modules of rules that a name stands for, and their files. Nothing is imported to tell."""
     first, *rest = named.split(".")
-    finds = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
-    spec = next((spec for find in finds if find is not None and (spec := find(first, None)) is not None), None)
+    spec = _spec(first)
     if spec is None:
         return
     folders = [os.path.join(folder, *rest) for folder in spec.submodule_search_locations or ()]
@@ -129,6 +131,12 @@ def _modules(named: str, rule_module: re.Pattern[str]) -> Iterator[tuple[str, st
         for file in _listed(folder):
             if file.endswith(".py") and rule_module.fullmatch(file[:-3]):
                 yield f"{named}.{file[:-3]}", os.path.join(folder, file)
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    """Where a package or module is."""
+    finds = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
+    return next((spec for find in finds if find is not None and (spec := find(name, None)) is not None), None)
 
 
 def _listed(folder: str) -> list[str]:

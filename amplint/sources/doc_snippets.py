@@ -134,25 +134,31 @@ def _snippets(text: str, region: Region) -> Iterator[Snippet]:
     lines = _lines(text, region.start, region.end)
     at = 0
     while at < len(lines):
-        first, line = at, lines[at].text
-        body: list[Line] | None = None
-        if region.fences and (fence := _FENCE.match(line)):
-            body, at = _fenced(lines, at, fence)
-        elif region.rest and (opened := _opens(line)) is not None:
-            body, after = _indented(lines, at + 1, opened if at else region.margin + opened)
-            at = after if body else at + 1
-        elif region.rest and (prompt := _PROMPT.match(line)) and prompt["mark"] == ">>>":
-            while at < len(lines) and (lines[at].text.strip() or _goes_on(lines, at)):
-                at += 1
-            body = lines[first:at]
-        else:
-            at += 1
+        first = at
+        body, at = _block(lines, at, region)
         if body:
             start, end = lines[first].start, lines[at].start if at < len(lines) else region.end
             own = region._replace(start=start, end=end, margin="" if first else region.margin)
             found = _made(body, own)
             if found.lines:
                 yield found
+
+
+def _block(lines: list[Line], at: int, region: Region) -> tuple[list[Line] | None, int]:
+    """The lines of code of the block that a line begins, if it begins one, and where the document goes on."""
+    line = lines[at].text
+    if region.fences and (fence := _FENCE.match(line)):
+        return _fenced(lines, at, fence)
+    if not region.rest:
+        return None, at + 1
+    if (opened := _opens(line)) is not None:
+        body, after = _indented(lines, at + 1, opened if at else region.margin + opened)
+        return body, after if body else at + 1
+    end = at
+    if (prompt := _PROMPT.match(line)) and prompt["mark"] == ">>>":
+        while end < len(lines) and (lines[end].text.strip() or _goes_on(lines, end)):
+            end += 1
+    return lines[at:end], max(end, at + 1)
 
 
 def _goes_on(lines: list[Line], at: int) -> bool:

@@ -230,20 +230,9 @@ def _commands(text: str, timed: bool, signed: bool) -> Iterator[tuple[int, int, 
             automagic = not signed and _is_automagic(text, at)
             while text[at : at + 1] in (" ", "\t", "\f"):
                 at += 1
-            if automagic or _COMMAND.match(text, at):
-                times = _TIMES.match(text, at) if timed else None
-                end = times.end() if times else _end(text, at)
-                if times:
-                    yield at, end, f"'{MARK}';"
-                else:
-                    yield at, end, _STAR if _RUNS.match(text, at) else _call(text[at:end])
-                at = end
-                continue
-            if (assigned := _ASSIGNED.match(text, at)) or _HELP.match(text, at):
-                at = assigned.end() if assigned else at
-                end = _end(text, at)
-                yield at, end, _call(text[at:end]) if assigned else _UNKNOWN
-                at = end
+            if (command := _command(text, at, timed=timed, automagic=automagic)) is not None:
+                yield command
+                at = command[1]
                 continue
         token = _TOKEN.match(text, at)
         if token is None:  # the end
@@ -255,6 +244,20 @@ def _commands(text: str, timed: bool, signed: bool) -> Iterator[tuple[int, int, 
         elif not token["skip"]:
             depth = max(0, depth - (token[0] in ")]}"))
         at = token.end()
+
+
+def _command(text: str, at: int, *, timed: bool, automagic: bool) -> tuple[int, int, str] | None:
+    """The command at the start of a statement, as `_commands` has them; `automagic`: it is one without its `%`."""
+    if automagic or _COMMAND.match(text, at):
+        if timed and (times := _TIMES.match(text, at)):
+            return at, times.end(), f"'{MARK}';"
+        end = _end(text, at)
+        return at, end, _STAR if _RUNS.match(text, at) else _call(text[at:end])
+    if assigned := _ASSIGNED.match(text, at):
+        at = assigned.end()
+        end = _end(text, at)
+        return at, end, _call(text[at:end])
+    return (at, _end(text, at), _UNKNOWN) if _HELP.match(text, at) else None
 
 
 def _is_automagic(text: str, at: int) -> bool:

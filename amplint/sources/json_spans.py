@@ -151,25 +151,25 @@ class Writer:
         old = old._replace(spans=tuple(span for span, _ in full), texts=tuple(each for _, each in full))
         if not old.listed:
             return f'"{"".join(raw for raw, _ in self._pieces(old, text))}"'
-        elements: list[str] = []
-        between: list[str | None] = []
-        current = ""
-        for raw, separator in self._pieces(old, text):
-            current += raw
-            if separator is not None:
-                if current:
-                    elements.append(current)
-                    between.append(separator or None)
-                current = ""
-        if current:
-            elements.append(current)
-        separator = self._own_separator(old)
-        written = "".join(f'{(between[at - 1] or separator) if at else ""}"{each}"' for at, each in enumerate(elements))
+        written = self._strings(old, text)
         head, tail = ("[", "]")
         if old.spans:
             head = self._document[old.start : old.spans[0][0] - 1]
             tail = self._document[old.spans[-1][1] + 1 : old.end]
-        return f"{head}{written}{tail}" if elements else "[]"
+        return f"{head}{written}{tail}" if written else "[]"
+
+    def _strings(self, old: Strings, text: str) -> str:
+        """The strings of a list for the new text, with what separates them."""
+        usual = self._own_separator(old)
+        written = current = before = ""
+        for raw, separator in [*self._pieces(old, text), ("", "")]:
+            current += raw
+            if separator is not None:
+                if current:
+                    written += f'{before}"{current}"'
+                    before = separator or usual
+                current = ""
+        return written
 
     def _pieces(self, old: Strings, text: str) -> Iterator[tuple[str, str | None]]:
         """The new text as it is to be written, in pieces; behind each what separates it from the next string.

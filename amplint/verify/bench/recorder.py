@@ -225,20 +225,27 @@ class Recorder(Listener):
             for each in parameters:
                 self._applied.pop(id(each), None)
             self._refuse(parameters)
-        for each in parameters:
-            found = gradient(each)
-            if id(each) in self._applied and found is not None:
-                self._behind[id(each)] = found, found._version
+        self._note_used(parameters)
         self._requests += 1
         self._of[number] = key[1] + 1
         self._since.clear()
         if self._reference:
             self._match(optimizer, parameters, self._steps[key], self._reference._steps.get(key))
         if self._may_inject(optimizer):
-            target = next((each for each in parameters if each.requires_grad and gradient(each) is not None), None)
-            if target is not None:
-                self._inject = False
-                inject_overflow(target)
+            self._overflow_one(parameters)
+
+    def _note_used(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Keep the gradients that the step has used, as they are now."""
+        for each in parameters:
+            found = gradient(each)
+            if id(each) in self._applied and found is not None:
+                self._behind[id(each)] = found, found._version
+
+    def _overflow_one(self, parameters: Sequence[torch.Tensor]) -> None:
+        target = next((each for each in parameters if each.requires_grad and gradient(each) is not None), None)
+        if target is not None:
+            self._inject = False
+            inject_overflow(target)
 
     def _may_inject(self, optimizer: Any) -> bool:
         if not self.may_overflow(optimizer):

@@ -17,6 +17,7 @@ FEW = 4
 MOST, MORE = 24, 12
 
 Options = tuple[Any, ...]
+_Pair = tuple[tuple[str, Any], tuple[str, Any]]  # two questions with their answers
 
 
 @dataclass
@@ -130,20 +131,10 @@ def _words(text: str) -> set[str]:
 
 
 def _next(known: dict[str, Options], done: list[dict[str, Any]], tried: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The answers of the next run; None: there is none."""
     if len(known) <= FEW:
-        for values in product(*known.values()):
-            wanted = dict(zip(known, values, strict=True))
-            if not any(all(wanted[question] == answer for question, answer in each.items()) for each in done):
-                return wanted
-        return None
-    first = {question: options[0] for question, options in known.items()}
-    seen = [{**first, **each} for each in tried]
-    missing = [
-        pair
-        for one, other in combinations(known, 2)
-        for pair in product(((one, value) for value in known[one]), ((other, value) for value in known[other]))
-        if not any(each[pair[0][0]] == pair[0][1] and each[pair[1][0]] == pair[1][1] for each in seen)
-    ]
+        return _combination(known, done)
+    missing = _missing_pairs(known, tried)
     if not missing:
         return None
     wanted = dict(missing[0])
@@ -151,6 +142,27 @@ def _next(known: dict[str, Options], done: list[dict[str, Any]], tried: list[dic
         if question not in wanted:
             wanted[question] = max(options, key=lambda value: _covered({**wanted, question: value}, missing))
     return wanted
+
+
+def _combination(known: dict[str, Options], done: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The first combination of answers that no run has had; None: all were run."""
+    for values in product(*known.values()):
+        wanted = dict(zip(known, values, strict=True))
+        if not any(each.items() <= wanted.items() for each in done):
+            return wanted
+    return None
+
+
+def _missing_pairs(known: dict[str, Options], tried: list[dict[str, Any]]) -> list[_Pair]:
+    """The pairs of answers that no run has had."""
+    first = {question: options[0] for question, options in known.items()}
+    seen = [{**first, **each} for each in tried]
+    pairs = (
+        ((one, value), (other, another))
+        for one, other in combinations(known, 2)
+        for value, another in product(known[one], known[other])
+    )
+    return [pair for pair in pairs if not any(dict(pair).items() <= each.items() for each in seen)]
 
 
 def _neighbour(known: dict[str, Options], done: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -166,7 +178,7 @@ def _neighbour(known: dict[str, Options], done: list[dict[str, Any]]) -> dict[st
     return None
 
 
-def _covered(wanted: dict[str, Any], missing: list[Any]) -> int:
+def _covered(wanted: dict[str, Any], missing: list[_Pair]) -> int:
     return sum(all(wanted.get(question) == value for question, value in pair) for pair in missing)
 
 
@@ -296,10 +308,13 @@ class Facts:
             self._of(value).can_be(other)
             return self._ask(value, lambda it: bool(it == other), said, first=True, matters=matters)
         if op == "In" and isinstance(other, (list, tuple)):
-            names = [each for each in other if isinstance(each, (int, float, str))]
-            self._of(value).can_be(*names)
-            return self._ask(value, lambda it: it in names, said, first=True, matters=matters)
+            return self._among(value, other, said, matters=matters)
         return bool(self.choices.ask(said, (True, False), matters=matters))
+
+    def _among(self, value: Unknown, listed: Sequence[Any], said: str, *, matters: bool) -> bool:
+        names = [each for each in listed if isinstance(each, (int, float, str))]
+        self._of(value).can_be(*names)
+        return self._ask(value, lambda it: it in names, said, first=True, matters=matters)
 
     def _in_order(self, value: Unknown, op: str, other: float, said: str, *, matters: bool) -> bool:
         """A comparison with a number: who makes it takes the value for one."""

@@ -179,15 +179,7 @@ class Callers(Generic[AnyFile]):
         elif isinstance(value, ir.Call):
             yield from self._made(code, value, depth)
         elif isinstance(value, ir.Attribute):
-            cls = owner_class(value)
-            for of, base in self._files.bases(code, cls) if cls is not None else ():
-                for stored in base.stored(value.attr):
-                    yield from self.sources(of, stored, depth - 1)
-            place = self._files.of(code, value) if cls is None else None
-            if place is not None and place.what is None and place.name:
-                yield from self._of_place(place, depth)
-            elif place is not None:
-                yield code, value
+            yield from self._of_attribute(code, value, depth)
         elif isinstance(value, ir.Name):
             yield from self._of_name(code, value, depth)
 
@@ -218,6 +210,19 @@ class Callers(Generic[AnyFile]):
         for each in ir.walk_statements(what.body, into=False):
             if isinstance(each, ir.Return) and each.value is not None:
                 yield self._files.owner(what), each.value
+
+    def _of_attribute(self, code: AnyFile, value: ir.Attribute, depth: int) -> Iterator[_Source[AnyFile]]:
+        cls = owner_class(value)
+        if cls is not None:
+            for of, base in self._files.bases(code, cls):
+                for stored in base.stored(value.attr):
+                    yield from self.sources(of, stored, depth - 1)
+            return
+        place = self._files.of(code, value)
+        if place is not None and place.what is None and place.name:
+            yield from self._of_place(place, depth)
+        elif place is not None:
+            yield code, value
 
     def _of_name(self, code: AnyFile, name: ir.Name, depth: int) -> Iterator[_Source[AnyFile]]:
         for each in code.module.names.bindings(name):

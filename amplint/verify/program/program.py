@@ -235,22 +235,28 @@ class Code(Texts):
         if key not in self._kinds:
             found: set[str] = set()
             for statement in ir.walk_statements(self._body(function), into=False):
-                if isinstance(statement, (ir.Function, ir.Class)):
-                    continue
-                for event in self.events.in_statement(statement):
-                    found |= {event.kind, REGION} if event.how == LIBRARY else {event.kind}
-                for value in statement.values():
-                    for each in ir.walk_values(value):
-                        if isinstance(each, ir.Call):
-                            if region_of(self.module, each) is not None:
-                                found.add(REGION)
-                            elif self.module.names.of(each.func) & MAKES and loops_round(each):
-                                found.add(_MADE)
-            for each in function.decorators if function is not None else ():
-                if isinstance(each, ir.Call) and region_of(self.module, each) is not None:
-                    found.add(REGION)
+                if not isinstance(statement, (ir.Function, ir.Class)):
+                    found |= self._kinds_in(statement)
+            if function is not None and any(map(self._opens_region, function.decorators)):
+                found.add(REGION)
             self._kinds[key] = frozenset(found - {"opaque"})
         return self._kinds[key]
+
+    def _kinds_in(self, statement: ir.Statement) -> set[str]:
+        """The kinds of the events in a statement itself; regions, and scalers made in a loop, count."""
+        found: set[str] = set()
+        for event in self.events.in_statement(statement):
+            found |= {event.kind, REGION} if event.how == LIBRARY else {event.kind}
+        for value in statement.values():
+            for each in ir.walk_values(value):
+                if self._opens_region(each):
+                    found.add(REGION)
+                elif isinstance(each, ir.Call) and self.module.names.of(each.func) & MAKES and loops_round(each):
+                    found.add(_MADE)
+        return found
+
+    def _opens_region(self, value: ir.Value) -> bool:
+        return isinstance(value, ir.Call) and region_of(self.module, value) is not None
 
     def _body(self, function: ir.Function | None) -> ir.Block:
         return function.body if function is not None else self.module.program.body
@@ -276,28 +282,35 @@ class Code(Texts):
         return any(True for _ in self._named(call))
 
     def _named(self, value: ir.Value) -> Iterator[ir.Function]:
+        """The functions of the program that an expression calls or names, by itself."""
         if isinstance(value, ir.Lambda):
             for inner in ir.values_below(value.function.body):
                 yield from self._named(inner)
-        if isinstance(value, ir.Call):
-            callee = self._calls.find(value)
-            if callee is not None:
-                yield callee.function
-            else:
-                yield from self.callers.called(self, value)
-            if isinstance(value.func, ir.Name) and value.func.name == "self":  # a module's own call is of its forward
-                yield from (each for name in ("forward", "__call__") for each in self._by_name.get(name, ()))
-        if isinstance(value, ir.Name):
+        elif isinstance(value, ir.Call):
+            yield from self._called_by(value)
+        elif isinstance(value, ir.Name):
             for each in self._by_name.get(value.name, ()):
                 if each.cls is None and value.scope.home(value.name) is each.scope.parent:
                     yield each
-        elif isinstance(value, ir.Attribute) and isinstance(value.parent, ir.Call) and value.parent.func is value:
-            event = self.event(value.parent)
-            if event is not None and event.kind != "opaque":
-                return
-            methods = [each for each in self._by_name.get(value.attr, ()) if each.cls is not None]
-            if isinstance(value.base, ir.Name) and value.base.name == "self":
-                yield from methods
+        elif isinstance(value, ir.Attribute) and _is_self(value.base):
+            yield from self._own_methods(value)
+
+    def _own_methods(self, func: ir.Attribute) -> Iterator[ir.Function]:
+        """The methods that a call of `self` runs by their name, unless it is an event."""
+        call = func.parent
+        if isinstance(call, ir.Call) and call.func is func:
+            event = self.event(call)
+            if event is None or event.kind == "opaque":
+                yield from (each for each in self._by_name.get(func.attr, ()) if each.cls is not None)
+
+    def _called_by(self, call: ir.Call) -> Iterator[ir.Function]:
+        callee = self._calls.find(call)
+        if callee is not None:
+            yield callee.function
+        else:
+            yield from self.callers.called(self, call)
+        if _is_self(call.func):  # a module's own call is of its forward
+            yield from (each for name in ("forward", "__call__") for each in self._by_name.get(name, ()))
 
     def reach(self, function: ir.Function | None) -> tuple[ir.Function | None, ...]:
         """What runs where a function runs: itself, and what it calls that matters."""
@@ -442,6 +455,10 @@ class Code(Texts):
                 parts.append(up.name)
             up = up.parent
         return ".".join(reversed(parts)) or "<module>"
+
+
+def _is_self(value: ir.Value) -> bool:
+    return isinstance(value, ir.Name) and value.name == "self"
 
 
 def _is_over_others(statement: ir.Statement) -> TypeGuard[ir.For | ir.While]:

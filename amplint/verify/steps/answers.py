@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from amplint.base.paths import look_again
 from amplint.base.project_root import Start
@@ -21,6 +21,9 @@ from amplint.verify.program.files import lowered
 from amplint.verify.program.program import Code, Step
 from amplint.verify.steps.looked_at import Looker
 from amplint.verify.steps.trials import judged, run_step
+
+if TYPE_CHECKING:
+    from amplint.model import Module
 
 
 class Answers:
@@ -102,14 +105,20 @@ def trained_on(code: Code, usual: str | None = None) -> str:
     module = code.module
     found = [each.type for region in regions(module) for each in region_devices(module, region)]
     for call in module.calls:
-        name = module.names.only(call.func)
-        if name in OLD_SCALER:
-            found.append(OLD_SCALER[name])
-        elif name == SCALER:
-            given = call.positional[0] if call.positional else call.keyword("device")
-            found += [each.type for each in devices(module, given)] if isinstance(given, ir.Value) else []
+        found += _scaler_devices(module, call)
     known = Counter(each for each in found if each in (*DEVICES, "cpu"))
     if not known:
         return usual if usual in (*DEVICES, "cpu") else "cuda"
     accelerators = [each for each, _ in known.most_common() if each != "cpu"]
     return accelerators[0] if accelerators else "cpu"
+
+
+def _scaler_devices(module: Module, call: ir.Call) -> list[str | None]:
+    """The devices that a call makes a scaler for."""
+    name = module.names.only(call.func)
+    if name in OLD_SCALER:
+        return [OLD_SCALER[name]]
+    given = call.positional[0] if call.positional else call.keyword("device")
+    if name != SCALER or not isinstance(given, ir.Value):
+        return []
+    return [each.type for each in devices(module, given)]

@@ -80,7 +80,7 @@ class Confirmation:
             fixed, rows = self._tried(allowed)
         healed = {(row.name, row.row) for row in rows if row.before.state == WRONG and row.after is not None}
         for some in self._in_turn(allowed):
-            fewer = {each: None for each in allowed if each not in some}
+            fewer = _without(allowed, some)
             without, others = self._tried(fewer)
             if without.data == fixed.data:
                 continue  # the same fix has another finding's name
@@ -96,7 +96,7 @@ class Confirmation:
         said = f"{row.verdict}{f', {row.reason}' if row.reason else ''}"
         own = [each for each in allowed if each.function in row.functions or row.name == MODULE] or [*allowed]
         for each in own if len(own) > 1 else ():
-            fewer = {other: None for other in allowed if other is not each}
+            fewer = _without(allowed, [each])
             _, rows = self._tried(fewer)
             then = next((other for other in rows if (other.name, other.row) == (row.name, row.row)), None)
             if then is not None and then.after is not None and then.after.state == RIGHT:
@@ -104,7 +104,7 @@ class Confirmation:
                 return fewer
         for each in own:
             self._why[each] = f"its run doesn't confirm it: {said}"
-        return {each: None for each in allowed if each not in own}
+        return _without(allowed, own)
 
     @staticmethod
     def _in_turn(allowed: dict[Unit, None]) -> Iterator[list[Unit]]:
@@ -154,6 +154,10 @@ class Confirmation:
             seen[group] += 1
             found.append((each, Unit(*group, seen[group])))
         return found
+
+
+def _without(allowed: dict[Unit, None], left_out: Sequence[Unit]) -> dict[Unit, None]:
+    return {each: None for each in allowed if each not in left_out}
 
 
 def _are_right(rows: Sequence[StepRow], healed: set[tuple[str, int]]) -> bool:

@@ -91,36 +91,54 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
         return Judged(UNKNOWN, reason=failed)
     paths = [each for each in paths if not each.impossible] or paths
     seen = [each for each in paths if not each.effects]
-    effects = [
-        f"{where}: what {_short(text)} does can't be seen" for each in paths for where, text in each.effects.items()
-    ]
+    effects = _unseen_effects(paths)
     if paths and not seen:
         return Judged(UNKNOWN, reason=effects[0])
-    # Where only some conditions lead to a backward, without one nothing is trained.
-    paths = [each for each in seen if each.reference_backwards or each.reference_end] or seen
-    faults = [(path, each) for path in paths for each in _faults(path)]
-    told, reason = _by_who_owns_what(faults, guessed)
-    if faults and not told:
-        return Judged(UNKNOWN, reason=reason)
-    shown: dict[str, list[str]] = {each.label: [] for each in paths}
-    for path, each in told:
-        shown[path.label].append(each.what)
+    paths = _that_train(seen)
+    told, reason = _by_who_owns_what(paths, guessed)
     if told:
-        wrong = {id(path): path.answers for path, _ in told}
-        worst = _worst([each for _, each in told])
-        parts = {each.label: _parts(each, shown[each.label]) for each in paths}
-        return Judged(WRONG, worst, paths=shown, answers=list(wrong.values()), warned=_warned(paths), parts=parts)
-    if reason := _why_nothing_is_compared(paths) or next(filter(None, [failed, *missing, *effects]), ""):
+        return _wrong(paths, told)
+    if reason := reason or _why_nothing_is_compared(paths) or next(filter(None, [failed, *missing, *effects]), ""):
         return Judged(UNKNOWN, reason=reason)
+    return _right(paths)
+
+
+def _unseen_effects(paths: list[Path]) -> list[str]:
+    """The calls that may train where that can't be seen, in words."""
+    return [
+        f"{where}: what {_short(text)} does can't be seen" for each in paths for where, text in each.effects.items()
+    ]
+
+
+def _that_train(paths: list[Path]) -> list[Path]:
+    """Where only some conditions lead to a backward, the paths with these: without one nothing is trained."""
+    return [each for each in paths if each.reference_backwards or each.reference_end] or paths
+
+
+def _wrong(paths: list[Path], told: list[tuple[Path, Fault]]) -> Judged:
+    """What is known of a step that has faults."""
+    shown: dict[str, list[str]] = {each.label: [] for each in paths}
+    for path, fault in told:
+        shown[path.label].append(fault.what)
+    answers = {id(path): path.answers for path, _ in told}
+    parts = {each.label: _parts(each, shown[each.label]) for each in paths}
+    worst = _worst([fault for _, fault in told])
+    return Judged(WRONG, worst, paths=shown, answers=list(answers.values()), warned=_warned(paths), parts=parts)
+
+
+def _right(paths: list[Path]) -> Judged:
+    """What is known of a step without faults, if a path of it was compared with the reference."""
     compared = [each.observed for each in paths if each.observed.gradient.count]
     if not compared:
         return Judged(UNKNOWN, reason="no step could be compared with the reference")
     numbers = show("gradient", compared[0], compared[0]).text
-    return Judged(RIGHT, numbers=numbers, paths=shown, parts={each.label: _parts(each, ()) for each in paths})
+    parts = {each.label: _parts(each, ()) for each in paths}
+    return Judged(RIGHT, numbers=numbers, paths={each.label: [] for each in paths}, parts=parts)
 
 
-def _by_who_owns_what(faults: list[tuple[Path, Fault]], guessed: set[str]) -> tuple[list[tuple[Path, Fault]], str]:
+def _by_who_owns_what(paths: list[Path], guessed: set[str]) -> tuple[list[tuple[Path, Fault]], str]:
     """The faults that don't hang on what the bench has guessed of models and optimizers, and why others are none."""
+    faults = [(path, each) for path in paths for each in _faults(path)]
     reason = ""
     if any(path.stale and each.shows in _BY_OWNERSHIP for path, each in faults):
         faults = [(path, each) for path, each in faults if not path.stale or each.shows not in _BY_OWNERSHIP]
@@ -174,12 +192,13 @@ def _worst(faults: list[Fault]) -> list[Fault]:
 
 
 def _faults(path: Path) -> Iterator[Fault]:
+    """What is wrong on a path."""
     observed = path.observed
-    said = observed.detail.partition(": ")[2]
-    if observed.end == "exception" and (path.of_amp or _kind(said) != _kind(path.reference_end)):
-        yield Fault("exception", without_places(observed.detail), path.label)
-    elif path.reference_end:
+    raised = observed.end == "exception" and (path.of_amp or _kind(_said(observed)) != _kind(path.reference_end))
+    if path.reference_end and not raised:
         return
+    if raised:
+        yield Fault("exception", without_places(observed.detail), path.label)
     elif path.caught:
         yield Fault("exception", f"{without_places(path.caught[0])}, which the program catches", path.label)
     elif not path.stale and observed.steps != path.reference_steps:
@@ -191,14 +210,30 @@ def _faults(path: Path) -> Iterator[Fault]:
     if path.never:
         said = "the loss is not finite at any scale, and the scaler skips every step; in float32 it is finite"
         yield Fault("gradient", said, path.label)
+    yield from _unlike_the_reference(path)
+    yield from _at_overflows(path)
+    if path.free is not None and (shown := show("learning", path.free, path.free)).misbehaves:
+        yield Fault("learning", shown.text, path.label)
+    if path.remade:
+        text = f"a new scaler is made {path.remade + 1} times, and its scale starts anew each time"
+        yield Fault("scale", text, path.label)
+
+
+def _unlike_the_reference(path: Path) -> Iterator[Fault]:
+    """What a path's gradients, updates and regions are against the run without AMP."""
+    observed = _ended_well(path.observed)
     for shows in ("gradient", "update", "autocast-state"):
         if shows == "update" and not observed.update.count:
             continue
-        shown = show(shows, _ended_well(observed), _ended_well(observed))
+        shown = show(shows, observed, observed)
         if shown.misbehaves:
             yield Fault(shows, shown.text, path.label)
         elif shows == "gradient" and observed.late:
             yield Fault(shows, "gradients are clipped or changed after the step that has used them", path.label)
+
+
+def _at_overflows(path: Path) -> Iterator[Fault]:
+    """What goes wrong where gradients overflow."""
     for beyond in path.overflows:
         if beyond.end == "exception":
             label = f"{path.label}, with an overflow" if path.label else "with an overflow"
@@ -208,13 +243,11 @@ def _faults(path: Path) -> Iterator[Fault]:
             beyond.overflows and (beyond.overflows_applied or not beyond.finite or not beyond.backoffs)
         ):
             yield Fault("skips", show("skips", beyond, beyond).text, path.label)
-    if path.free is not None:
-        shown = show("learning", path.free, path.free)
-        if shown.misbehaves:
-            yield Fault("learning", shown.text, path.label)
-    if path.remade:
-        text = f"a new scaler is made {path.remade + 1} times, and its scale starts anew each time"
-        yield Fault("scale", text, path.label)
+
+
+def _said(observed: Observed) -> str:
+    """What an exception says, without its place."""
+    return observed.detail.partition(": ")[2]
 
 
 def _kind(said: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from amplint.base.paths import seen_from
@@ -34,6 +34,14 @@ class _Above(NamedTuple):
     files: list[str]
 
 
+class _Seen(NamedTuple):
+    """A function's look, the files with steps that run it, and the cause that other methods of modules can have too."""
+
+    look: Look
+    files: Sequence[str] = ()
+    cause: str = ""
+
+
 class Looker:
     """Looks at one file."""
 
@@ -57,26 +65,32 @@ class Looker:
         looks: list[Look] = []
         causes: dict[str, list[int]] = {}  # of what methods of modules can't be checked for: their looks
         for function in (None, *code.module.functions):
-            has = self.has(function) or self._given_away(function)
-            row = code.row(function) if function is not None else 1
-            if has is None and not self._is_step(function):
-                kind, other = self._idle(function) if not leads and not self._steps else (Kind.NONE, "")
-                if other:
-                    looks.append(Look(code.name(function), row, kind, other))
-                continue
-            kind, why = self._kind(function, has, followed=leads)
-            if kind in (Kind.NONE, Kind.HIDDEN) and has is not None:
-                above = self._seen_above(function, has, kind, alone=not (self._steps or leads))
-                kind, why = (above.kind, above.why) if above is not None else (kind, why)
-                follow += [each for each in (above.files if above is not None else ()) if each not in follow]
-            looks.append(Look(code.name(function), row, kind, why))
-            if kind is Kind.HIDDEN and has is not None and (cause := self._cause(function, has, why)):
-                causes.setdefault(cause, []).append(len(looks) - 1)
+            seen = self._seen(function, leads=leads)
+            if seen is not None:
+                follow += [each for each in seen.files if each not in follow]
+                if seen.cause:
+                    causes.setdefault(seen.cause, []).append(len(looks))
+                looks.append(seen.look)
         for cause, places in causes.items():
             self._join(looks, cause, places)
         own = code.module.source.filename
         read = [each.module.source.filename for each in code.files.codes if each.module.source.filename != own]
         return Looked(self._outermost(looks), follow, read, code.files.unread, self._names_amp())
+
+    def _seen(self, function: ir.Function | None, *, leads: bool) -> _Seen | None:
+        """What a function is; None: it has nothing to do with AMP. `leads`: the file leads to others with steps."""
+        has = self.has(function) or self._given_away(function)
+        name, row = self._code.name(function), self._code.row(function) if function is not None else 1
+        if has is None and not self._is_step(function):
+            kind, why = self._idle(function) if not leads and not self._steps else (Kind.NONE, "")
+            return _Seen(Look(name, row, kind, why)) if why else None
+        kind, why = self._kind(function, has, followed=leads)
+        if has is None or kind not in (Kind.NONE, Kind.HIDDEN):
+            return _Seen(Look(name, row, kind, why))
+        above = self._seen_above(function, has, kind, alone=not (self._steps or leads))
+        kind, why, files = above if above is not None else (kind, why, [])
+        cause = self._cause(function, has, why) if kind is Kind.HIDDEN else ""
+        return _Seen(Look(name, row, kind, why), files, cause)
 
     def _cause(self, function: ir.Function | None, has: ir.Value, why: str) -> str:
         """Why a method of a module can't be checked, without the line that says so; "": it is another function."""
@@ -148,9 +162,14 @@ class Looker:
         if runs is not None:
             owner = code.owner(runs)
             return Kind.PART, f"runs {owner.name(runs)}{'' if owner is code else f' of {_file(code, owner)}'}"
-        what = self._line(has)
         if self._steps and _makes_scaler(code, has) and not code.own_kinds(function):
-            return Kind.PART, what
+            return Kind.PART, self._line(has)
+        return self._kind_without_step(function, has, followed=followed)
+
+    def _kind_without_step(self, function: ir.Function | None, has: ir.Value, *, followed: bool) -> tuple[Kind, str]:
+        """What a function with AMP is that neither is a step nor runs one, nor is run by one of the file."""
+        code = self._code
+        what = self._line(has)
         kinds = code.kinds_in(code.reach(function))
         trains = bool(kinds & {"backward", *STEPS, *OF_SCALER})
         missing = [
@@ -191,22 +210,29 @@ class Looker:
         for each in function.decorators if function is not None else ():
             if code.naming(each):
                 return each
-        for value in self._values(body):
-            if isinstance(value, ir.Call):
-                event = code.event(value)
-                if any(each.startswith(_APEX) for each in code.module.names.of(value.func)):
-                    return value
-                if region_of(code.module, value) is not None or code.module.names.of(value.func) & MAKES:
-                    return value
-                if event is not None and (event.kind in OF_SCALER or event.how == "accelerate"):
-                    return value
-                if event is not None and event.kind == "opaque" and _is_accelerators(value.func):
-                    return value
-            elif isinstance(value, (ir.Name, ir.Attribute)) and not _is_bound(value):
-                called = isinstance(value.parent, ir.Call) and value.parent.func is value
-                if code.module.names.of(value) & MAKES and not called and not isinstance(value.parent, ir.Attribute):
-                    return value
-        return None
+        return next(filter(self._is_of_amp, self._values(body)), None)
+
+    def _is_of_amp(self, value: ir.Value) -> bool:
+        """Whether an expression makes or uses a region or scaler, or names what makes one."""
+        if isinstance(value, ir.Call):
+            return self._calls_amp(value)
+        if not isinstance(value, (ir.Name, ir.Attribute)) or _is_bound(value):
+            return False
+        called = isinstance(value.parent, ir.Call) and value.parent.func is value
+        names = self._code.module.names.of(value)
+        return bool(names & MAKES) and not called and not isinstance(value.parent, ir.Attribute)
+
+    def _calls_amp(self, call: ir.Call) -> bool:
+        code = self._code
+        names = code.module.names.of(call.func)
+        if names & MAKES or any(each.startswith(_APEX) for each in names) or region_of(code.module, call) is not None:
+            return True
+        event = code.event(call)
+        if event is None:
+            return False
+        if event.kind == "opaque" and _is_accelerators(call.func):
+            return True
+        return event.kind in OF_SCALER or event.how == "accelerate"
 
     @staticmethod
     def _values(body: ir.Block) -> Iterator[ir.Value]:
@@ -337,37 +363,36 @@ class Looker:
 
         The variable is one of the file itself, which is given what `has` AMP.
         """
-        code, looker = self._code, Looker(owner)
-        if function is not None and (function.name != "__init__" or function.cls is None):
-            step = looker.step_with(function)
-            return step or (self._inheriting_step(owner, function.cls, has) if function.cls is not None else None)
-        if function is not None and function.cls is not None:
-            methods = [each for each in function.cls.body.statements if isinstance(each, ir.Function)]
-            found = next(filter(None, map(looker.step_with, methods)), None)
-            return found or self._inheriting_step(owner, function.cls, has)
-        stored = ir.statement_of(has)
-        targets = stored.targets if isinstance(stored, ir.Assign) else ()
-        names = {each.name for each in targets if isinstance(each, ir.Name)}
+        if function is None:
+            return self._using_step(owner, has)
+        cls = function.cls
+        running = [function]
+        if cls is not None and function.name == "__init__":
+            running = [each for each in cls.body.statements if isinstance(each, ir.Function)]
+        step = next(filter(None, map(Looker(owner).step_with, running)), None)
+        return step or (self._inheriting_step(owner, cls, has) if cls is not None else None)
+
+    def _using_step(self, owner: Code, has: ir.Value) -> Step | None:
+        """The step of another file that uses the variable which is given what has AMP."""
+        names = {each.name for each in _targets(has) if isinstance(each, ir.Name)}
         for step in owner.steps:
             for each in step.reach:
+                of = owner.owner(each)
                 values = ir.values_below(each.body if each is not None else owner.module.program.body)
-                places = (owner.owner(each).files.of(owner.owner(each), value) for value in values)
-                if any(place is not None and place.code is code and place.name in names for place in places):
+                places = (of.files.of(of, value) for value in values)
+                if any(place is not None and place.code is self._code and place.name in names for place in places):
                     return step
         return None
 
-    def _inheriting_step(self, owner: Code, cls: ir.Class, has: ir.Value) -> Step | None:
+    @staticmethod
+    def _inheriting_step(owner: Code, cls: ir.Class, has: ir.Value) -> Step | None:
         """The step of a class of another file that inherits one, and uses the attribute that is given what has AMP."""
-        stored = ir.statement_of(has)
-        targets = stored.targets if isinstance(stored, ir.Assign) else ()
-        names = {value.attr for each in targets for value in ir.walk_values(each) if isinstance(value, ir.Attribute)}
+        names = {
+            value.attr for each in _targets(has) for value in ir.walk_values(each) if isinstance(value, ir.Attribute)
+        }
         for step in owner.steps if names else ():
             of = step.function.cls if step.function is not None else None
-            if of is None or not owner.callers.derives(owner, of, cls):
-                continue
-            bodies = [each.body for each in step.reach if each is not None and each.cls is not None]
-            used = {each.attr for body in bodies for each in ir.values_below(body) if isinstance(each, ir.Attribute)}
-            if names & used:
+            if of is not None and owner.callers.derives(owner, of, cls) and names & _attributes(step):
                 return step
         return None
 
@@ -429,6 +454,18 @@ class Looker:
     def _steps_in(self, function: ir.Function) -> bool:
         """Whether a function is a step, of this file or another."""
         return self._code.owner(function).is_step(function)
+
+
+def _targets(has: ir.Value) -> Sequence[ir.Value]:
+    """What is given a value, if its statement assigns."""
+    stored = ir.statement_of(has)
+    return stored.targets if isinstance(stored, ir.Assign) else ()
+
+
+def _attributes(step: Step) -> set[str]:
+    """The attributes that the methods in a step name."""
+    bodies = [each.body for each in step.reach if each is not None and each.cls is not None]
+    return {each.attr for body in bodies for each in ir.values_below(body) if isinstance(each, ir.Attribute)}
 
 
 def _is_inference(code: Code, function: ir.Function) -> bool:

@@ -54,26 +54,38 @@ def looked_at(checked: Mapping[str, Checked], start: Start = NOWHERE) -> Iterato
     """
     last: Project | None = None
     for path, found in checked.items():
-        looked = found.looked
         project = project_of(os.path.dirname(absolute(path)), start)
         if project != last:
             yield f"project: {told(project)}"
             last = project
-        if found.has_amp and not looked.looks and not looked.follow and not found.rows:
-            yield f"{path}: AMP, but no region and no scaler"
-            continue
-        if not found.has_amp and not looked.follow and not looked.read and not looked.unread:
-            yield f"{path}: no AMP"
-            continue
-        read = ", ".join(sorted(shown(each) for each in looked.read))
-        yield f"{path}: read{f' with {read}' if read else ''}"
-        yield from (f"  {shown(other)} is not read: {why}" for other, why in looked.unread.items())
-        if looked.read and not looked.looks and not looked.follow:
-            yield "  nothing of these that has AMP is called"
-        for each in looked.looks:
-            not_one = "" if each.kind is Kind.STEP or each.kind is Kind.PART else "not a step: "
-            yield f"  {each.row} {each.name}: {not_one}{each.why}"
-        yield from (f"  leads to {shown(other)}, which is checked as well" for other in looked.follow)
+        yield from _looked_at(path, found)
+
+
+def _looked_at(path: str, found: Checked) -> Iterator[str]:
+    """What was looked at in a file, a line each."""
+    looked = found.looked
+    if nothing := _nothing_in(found):
+        yield f"{path}: {nothing}"
+        return
+    read = ", ".join(sorted(shown(each) for each in looked.read))
+    yield f"{path}: read{f' with {read}' if read else ''}"
+    yield from (f"  {shown(other)} is not read: {why}" for other, why in looked.unread.items())
+    if looked.read and not looked.looks and not looked.follow:
+        yield "  nothing of these that has AMP is called"
+    for each in looked.looks:
+        not_one = "" if each.kind in (Kind.STEP, Kind.PART) else "not a step: "
+        yield f"  {each.row} {each.name}: {not_one}{each.why}"
+    yield from (f"  leads to {shown(other)}, which is checked as well" for other in looked.follow)
+
+
+def _nothing_in(found: Checked) -> str:
+    """Why there is nothing to look at in a file; "": there is something."""
+    looked = found.looked
+    if found.has_amp and not looked.looks and not looked.follow and not found.rows:
+        return "AMP, but no region and no scaler"
+    if not found.has_amp and not looked.follow and not looked.read and not looked.unread:
+        return "no AMP"
+    return ""
 
 
 def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:
@@ -181,16 +193,12 @@ def _group(file: Checked) -> tuple[str, str] | None:
 
 
 def _sum(rows: Sequence[StepRow], files: Iterable[Checked], failed: int) -> str:
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row.verdict] = counts.get(row.verdict, 0) + 1
+    counts = Counter(row.verdict for row in rows)
     runs, seconds = sum(row.runs for row in rows), sum(row.seconds for row in rows)
     groups = Counter(filter(None, map(_group, files)))
-    unlisted = ", ".join(
-        f"{count} file{'s' if count > 1 else ''} {said[count > 1]}" for said, count in sorted(groups.items())
-    )
+    unlisted = ", ".join(f"{_counted(count, 'file')} {said[count > 1]}" for said, count in sorted(groups.items()))
     if failed:
-        unlisted = f"{unlisted}{', ' if unlisted else ''}{failed} error{'s' if failed > 1 else ''}"
+        unlisted = f"{unlisted}{', ' if unlisted else ''}{_counted(failed, 'error')}"
     if not rows:
         return f"nothing {'was checked' if failed else 'to check'}: {unlisted or 'no Python files'}"
     said = ", ".join(
@@ -199,6 +207,10 @@ def _sum(rows: Sequence[StepRow], files: Iterable[Checked], failed: int) -> str:
     said += f"; {unlisted}" if unlisted else ""
     speed = f"; {runs} runs in {seconds:.1f} s, {runs / seconds:,.0f} a second" if seconds else ""
     return f"{said}{speed}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' if count > 1 else ''}"
 
 
 def as_json(rows: Sequence[StepRow]) -> list[dict[str, Any]]:

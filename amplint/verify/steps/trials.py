@@ -50,6 +50,17 @@ class StepRuns:
     runs: int = 0
     seconds: float = 0.0
 
+    def take_in(self, run: Interpreter) -> None:
+        """Add what a run has come to."""
+        self.executed |= {each.id for each in run.record.executed}
+        for test, outcomes in run.record.decided.items():
+            self.decided.setdefault(test, set()).update(outcomes)
+        self.applied |= run.record.applied
+        self.guessed |= run.stage.guessed
+        self.touched |= run.record.touched
+        for key, what in run.record.notes.items():
+            self.notes[key] = self.notes.get(key) or what
+
 
 def run_step(
     code: Code, step: Step, device: str, *, real: bool = False, asked_for: Sequence[dict[str, Any]] = ()
@@ -85,6 +96,11 @@ class _Pair(NamedTuple):
     run: Interpreter
     observed: Observed
     given: dict[str, Any]
+
+    def ends_with(self, said: str) -> bool:
+        """Whether one of the runs ended by an exception that says so."""
+        ends = (each.record.ended for each in (self.right, self.run))
+        return any(end is not None and said in str(end.error) for end in ends)
 
 
 class _Trial:
@@ -131,18 +147,7 @@ class _Trial:
                 choices.add(beside)
                 raise
             pair = _Pair(right, reference, run, observed, given)
-            ends = [each.record.ended.error for each in (right, run) if each.record.ended is not None]
-            if not self._knowledge.changed and any(_STALE in str(each) for each in ends):
-                if not self._knowledge.learn_constants(right.stage.outliving - self._knowledge.constants):
-                    self._knowledge.changed = not self._knowledge.stale
-                    self._knowledge.stale = True
-            trains_nothing = bool(reference.observed.idle) or any(_FROZEN in str(each) for each in ends)
-            if not self._knowledge.changed and right.stage.has_frozen and trains_nothing:
-                self._knowledge.learn_unfrozen()
-            if not self._knowledge.changed and self._leaves_clearing(right, reference):
-                self._knowledge.learn_cleared()
-            if not self._knowledge.changed and _skips_all(reference, run, observed):
-                self._knowledge.learn_overflow()
+            self._learn(pair)
             if not self._knowledge.changed:
                 if other or self._knowledge.is_exact():
                     break
@@ -152,9 +157,40 @@ class _Trial:
         choices.add(own)
         return pair
 
+    def _learn(self, pair: _Pair) -> None:
+        """Learn from two runs what values are used as, where the runs themselves have learnt nothing."""
+        knowledge, right, reference = self._knowledge, pair.right, pair.reference
+        if not knowledge.changed and pair.ends_with(_STALE):
+            if not knowledge.learn_constants(right.stage.outliving - knowledge.constants):
+                knowledge.changed = not knowledge.stale
+                knowledge.stale = True
+        trains_nothing = bool(reference.observed.idle) or pair.ends_with(_FROZEN)
+        if not knowledge.changed and right.stage.has_frozen and trains_nothing:
+            knowledge.learn_unfrozen()
+        if not knowledge.changed and self._leaves_clearing(right, reference):
+            knowledge.learn_cleared()
+        if not knowledge.changed and _skips_all(pair):
+            knowledge.learn_overflow()
+
     def _path(self, choices: Choices) -> None:
         self._knowledge.init_scale, self._knowledge.cleared = INIT_SCALE, False
-        right, reference, run, observed, given = self._settled(choices)
+        pair = self._settled(choices)
+        path = self._compared(choices, pair)
+        run, observed, given = pair.run, pair.observed, pair.given
+        self._protects = bool(run.stage.protected)
+        protected = self._protects and any(observed.enabled)
+        if observed.end == "finished" and (protected or not self._events <= {each.id for each in run.record.executed}):
+            overflows = self._with_overflows(choices, given)
+            path.overflows = overflows if protected else []
+        if observed.steps_inside and observed.end == "finished":
+            _, path.free = self._observe(Choices(given), Recorder())
+            path.free.reference_losses = self._free_losses(given)
+        self._found.paths.append(path)
+        self._found.take_in(run)
+
+    def _compared(self, choices: Choices, pair: _Pair) -> Path:
+        """What the program's run shows beside that of the reference."""
+        right, reference, run, observed, _ = pair
         path = Path(choices.path(), observed)
         if right.record.ended is not None and right.record.ended.error is not None:
             path.reference_end = said(right.record.ended.error)
@@ -162,7 +198,7 @@ class _Trial:
         path.reference_backwards = reference.observed.backwards
         path.idle = bool(reference.observed.idle)
         path.not_finite = bool(reference.observed.skipped) and not observed.gradient.count
-        if _skips_all(reference, run, observed) and all(map(math.isfinite, reference.observed.losses)):
+        if _skips_all(pair) and all(map(math.isfinite, reference.observed.losses)):
             path.never = not any(map(math.isfinite, observed.losses))
         path.caught = [each for each in dict.fromkeys(run.record.caught) if each not in right.record.caught]
         path.reference_steps = reference.observed.steps
@@ -173,23 +209,7 @@ class _Trial:
         path.remade = run.record.scalers.most(again=self._again)
         # What a program does itself behind a reuse of gradients, it does without AMP as well.
         observed.reused = max(0, observed.reused - reference.observed.reused)
-        self._protects = bool(run.stage.protected)
-        protected = self._protects and any(observed.enabled)
-        if observed.end == "finished" and (protected or not self._events <= {each.id for each in run.record.executed}):
-            overflows = self._with_overflows(choices, given)
-            path.overflows = overflows if protected else []
-        if observed.steps_inside and observed.end == "finished":
-            _, path.free = self._observe(Choices(given), Recorder())
-            path.free.reference_losses = self._free_losses(given)
-        self._found.paths.append(path)
-        self._found.executed |= {each.id for each in run.record.executed}
-        for test, outcomes in run.record.decided.items():
-            self._found.decided.setdefault(test, set()).update(outcomes)
-        self._found.applied |= run.record.applied
-        self._found.guessed |= run.stage.guessed
-        self._found.touched |= run.record.touched
-        for key, what in run.record.notes.items():
-            self._found.notes[key] = self._found.notes.get(key) or what
+        return path
 
     def _with_overflows(self, choices: Choices, given: dict[str, Any]) -> list[Observed]:
         """What runs show in which the gradients of one optimizer overflow, of each in turn."""
@@ -248,11 +268,12 @@ class _Trial:
         return run
 
 
-def _skips_all(reference: Recorder, run: Interpreter, observed: Observed) -> bool:
+def _skips_all(pair: _Pair) -> bool:
     """Whether a run's scaler has skipped all steps that it was asked for, which the reference has taken."""
+    reference, observed = pair.reference, pair.observed
     took = reference.observed.steps and not reference.observed.skipped
     skipped_all = 0 < observed.steps == observed.skipped
-    return bool(took and run.stage.protected and observed.end == "finished" and skipped_all)
+    return bool(took and pair.run.stage.protected and observed.end == "finished" and skipped_all)
 
 
 def judged(code: Code, step: Step, runs: StepRuns) -> Judged:

@@ -53,24 +53,52 @@ def decide(
     explained = shown_by(left)
     if new := _new(before, after, explained):
         return Verdict(REFUTED, f"the fix brings something new: {new}; {REPORT}")
+    change = _change(before, after, fixed_rows)
+    if (wrong := _left_wrong(after, change, fixed, explained)) is not None:
+        return Verdict(REFUTED, f"the fix leaves it wrong: {wrong}; {REPORT}")
+    return Verdict(MISBEHAVES, _mended(before, after, change))
+
+
+class _Change(NamedTuple):
+    """What the fix does to what is wrong, all as `Fault.what`."""
+
+    gone: set[str]  # from all paths
+    fewer: set[str]  # gone from a path that is run after the fix, too
+    left: set[str]  # on some path after the fix
+    others: set[str]  # of those that are left the warnings of lines that no fix is for
+
+
+def _change(before: Judged, after: Judged, fixed_rows: Set[int]) -> _Change:
     was, now = _wrong(before), _wrong(after)
-    everywhere = {each for wrong in now.values() for each in wrong}
-    gone = {each for wrong in was.values() for each in wrong if each not in everywhere}
-    fewer = {each for label, wrong in was.items() if label in now for each in wrong if each not in now[label]}
-    others = {what for what in everywhere if _is_of_others(what, before, after, fixed_rows)}
-    mended = {*map(_shows, gone | fewer)}
+    left = {each for wrong in now.values() for each in wrong}
+    return _Change(
+        gone={each for wrong in was.values() for each in wrong if each not in left},
+        fewer={each for label, wrong in was.items() if label in now for each in wrong if each not in now[label]},
+        left=left,
+        others={what for what in left if _is_of_others(what, before, after, fixed_rows)},
+    )
+
+
+def _left_wrong(after: Judged, change: _Change, fixed: Iterable[str], explained: Set[str]) -> str | None:
+    """What is left of something that a fix is for and mends nowhere, in words."""
+    mended = {*map(_shows, change.gone | change.fewer)}
     for code in fixed:
-        still = {*map(_shows, everywhere - others)} & shown_by([code]) - explained
+        still = {*map(_shows, change.left - change.others)} & shown_by([code]) - explained
         if still and not mended & shown_by([code]):
-            return Verdict(REFUTED, f"the fix leaves it wrong: {_first(after, still)}; {REPORT}")
-    parts = {part for known in before.parts.values() for part in known}
-    told = {each for each in gone if each in parts or _shows(each) not in {*map(_shows, everywhere)}}
+            return _first(after, still)
+    return None
+
+
+def _mended(before: Judged, after: Judged, change: _Change) -> str:
+    """What the fix mends of a step that misbehaves after it, in words."""
+    parts = {part for compared in before.parts.values() for part in compared}
+    told = {each for each in change.gone if each in parts or _shows(each) not in {*map(_shows, change.left)}}
     if told:
-        return Verdict(MISBEHAVES, f"the fix mends {_listed(told, everywhere)}, but not {_listed(everywhere, told)}")
-    fewer |= {what for what in others if _rows(after, what) < _rows(before, what)}
+        return f"the fix mends {_listed(told, change.left)}, but not {_listed(change.left, told)}"
+    fewer = change.fewer | {what for what in change.others if _rows(after, what) < _rows(before, what)}
     if fewer:
-        return Verdict(MISBEHAVES, f"the fix mends one {_listed(fewer, ())}, and another one is left")
-    return Verdict(MISBEHAVES, "the fix is about something that the run doesn't show")
+        return f"the fix mends one {_listed(fewer, ())}, and another one is left"
+    return "the fix is about something that the run doesn't show"
 
 
 def _wrong(judged: Judged) -> dict[str, set[str]]:

@@ -18,7 +18,7 @@ from amplint.base.findings import Finding
 from amplint.config.settings import Settings
 from amplint.engine.file import fix_bytes
 from amplint.engine.reading import INVALID_SYNTAX
-from amplint.engine.result import FixResult
+from amplint.engine.result import FixResult, Result
 from amplint.model.project.importers import imports, reaches
 from amplint.model.project.resolve_import import look_in
 from amplint.model.torch_facts.deprecated_names import unavoidable
@@ -79,12 +79,24 @@ class Checked(NamedTuple):
     looked: Looked = NOTHING
 
 
+class _Half(NamedTuple):
+    """A program, before or after the fixes, and what is found in it."""
+
+    source: Source
+    findings: Sequence[Finding]
+
+    def inside(self, step: dict[str, Any]) -> list[Finding]:
+        """The findings in a step."""
+        return [each for each in self.findings if _contains(step, self.source.row(each.start))]
+
+
 class _Halves(NamedTuple):
-    """What is asked about a file, and its text before and after the fixes."""
+    """What is asked about a file, and its program before and after the fixes."""
 
     file: dict[str, Any]
-    before: str
-    after: str
+    before: _Half
+    after: _Half
+    is_changed: bool
 
 
 class Verifier:
@@ -151,24 +163,14 @@ class Verifier:
             at = _framework(data)
             return Checked([_not_run(path, MODULE, at, _OF_A_FRAMEWORK)], True) if at else Checked([])
         fixed = fix_bytes(data, path, settings, unsafe=unsafe)
-        broken = next((each for each in fixed.before.findings if each.code == INVALID_SYNTAX), None)
-        if broken is not None:
-            known = fixed.before.source
-            row = _broken(path, known.row(broken.start) if known is not None else 1, broken.message)
-            return Checked([row], True) if own else Checked([])
-        try:
-            source = fixed.before.source or load(data, path)
-        except SourceError as error:  # what has no word of a rule's was not read
-            return Checked([_broken(path, error.row, str(error))], True) if own else Checked([])
+        source = _program(path, data, fixed.before)
+        if isinstance(source, StepRow):
+            return Checked([source], True) if own else Checked([])
         rows = self.compare(path, data, settings, fixed, progress)
         looked, failed, at = self._look(_asked_of(path, settings), source.text)
         if failed:
             return Checked([*rows, _not_run(path, MODULE, at, Verdict(NOT_CHECKABLE, failed))], True)
-        idle = not looked.follow and all(each.kind is Kind.NONE for each in looked.looks)
-        for each in looked.looks:
-            if each.kind is Kind.HIDDEN or idle:
-                verdict = Verdict(NO_STEP if idle else NOT_CHECKABLE, each.why)
-                rows.append(_not_run(path, each.name, each.row, verdict, source.cells))
+        rows += _rows_beside_steps(path, looked, source.cells)
         return Checked(rows, bool(looked.looks) or looked.names_amp, looked)
 
     def compare(
@@ -183,67 +185,69 @@ class Verifier:
         found = fixed.before
         if any(each.code == INVALID_SYNTAX for each in found.findings):
             return []
-        source = found.source or load(data, path)
-        after_source = load(fixed.data, path)
+        before = _Half(found.source or load(data, path), found.findings)
+        after = _Half(load(fixed.data, path), fixed.result.findings)
         file = _asked_of(path, settings)
-        steps, device = self._steps(file, source.text)
+        steps, device = self._steps(file, before.source.text)
         file["device"] = device  # for what the fixes make of it, too
-        halves = _Halves(file, source.text, after_source.text)
-        after_steps = self._steps(file, after_source.text)[0] if fixed.data != data else []
+        halves = _Halves(file, before, after, fixed.data != data)
+        after_steps = self._steps(file, after.source.text)[0] if halves.is_changed else []
         rows = []
-        for at, known in enumerate(steps):
-            number = sum(each["name"] == known["name"] for each in steps[:at])
+        for at, step in enumerate(steps):
+            name = step["name"]
+            number = sum(each["name"] == name for each in steps[:at])
             if progress:
-                progress(f"{path}: {known['name']}")
-            before, told = self._run(file, source.text, known, number)
-            step = _with_touched(known, told)
-            inside = [each for each in found.findings if _contains(step, source.row(each.start))]
-            after, remaining = None, inside
-            if fixed.data != data:
-                same = [each for each in after_steps if each["name"] == step["name"]][number:]
-                after, after_step = self._after(halves, step, before, same, number)
-                remaining = [
-                    each for each in fixed.result.findings if _contains(after_step, after_source.row(each.start))
-                ]
-            gone = _gone(source, inside, after_source, remaining)
-            fixed_rows = {source.row(each.start) for each in gone}
-            codes = {each.code for each in gone}
-            verdict = decide(before, after, codes, [each.code for each in remaining], fixed_rows)
-            listed = compared(
-                before, [(each.code, source.row(each.start), each.message, each in gone) for each in inside]
-            )
-            rows.append(
-                StepRow(
-                    path=path,
-                    name=step["name"],
-                    row=step["row"],
-                    verdict=verdict.verdict,
-                    reason=verdict.reason,
-                    device=told.get("device", ""),
-                    simulated=told.get("simulated", False),
-                    before=before,
-                    after=after,
-                    findings=listed,
-                    only_run=unexplained(before, listed),
-                    functions=step["functions"],
-                    runs=told.get("runs", 0),
-                    seconds=told.get("seconds", 0.0),
-                    notes=[(row, text, what) for row, text, what in told.get("notes", ())],
-                    cells=source.cells,
-                )
-            )
+                progress(f"{path}: {name}")
+            same = [each for each in after_steps if each["name"] == name][number:]
+            rows.append(self._row(path, halves, step, same, number))
         return rows
+
+    def _row(
+        self, path: str, halves: _Halves, step: dict[str, Any], same: list[dict[str, Any]], number: int
+    ) -> StepRow:
+        """The row of a step, the `number`th of its name; the first of the `same` is that step after the fixes."""
+        source = halves.before.source
+        before, told = self._run(halves.file, source.text, step, number)
+        step = _with_touched(step, told)
+        inside = halves.before.inside(step)
+        after, remaining = None, inside
+        if halves.is_changed:
+            after, after_step = self._after(halves, step, before, same, number)
+            remaining = halves.after.inside(after_step)
+        gone = _gone(source, inside, halves.after.source, remaining)
+        fixed_rows = {source.row(each.start) for each in gone}
+        verdict = decide(before, after, {each.code for each in gone}, [each.code for each in remaining], fixed_rows)
+        listed = compared(before, [(each.code, source.row(each.start), each.message, each in gone) for each in inside])
+        return StepRow(
+            path=path,
+            name=step["name"],
+            row=step["row"],
+            verdict=verdict.verdict,
+            reason=verdict.reason,
+            device=told.get("device", ""),
+            simulated=told.get("simulated", False),
+            before=before,
+            after=after,
+            findings=listed,
+            only_run=unexplained(before, listed),
+            functions=step["functions"],
+            runs=told.get("runs", 0),
+            seconds=told.get("seconds", 0.0),
+            notes=[(row, text, what) for row, text, what in told.get("notes", ())],
+            cells=source.cells,
+        )
 
     def _after(
         self, halves: _Halves, step: dict[str, Any], before: Judged, same: list[dict[str, Any]], number: int
     ) -> tuple[Judged | None, dict[str, Any]]:
         """What a step does after the fixes, and that step; None where they neither touch it nor change what it does."""
         if not same:
-            whole = {**step, "rows": [(1, len(lines_of(halves.after)))]}
+            whole = {**step, "rows": [(1, len(lines_of(halves.after.source.text)))]}
             return Judged(UNKNOWN, reason="no step of this name is left"), whole
-        after, told = self._run(halves.file, halves.after, same[0], number, before.answers)
+        text = halves.after.source.text
+        after, told = self._run(halves.file, text, same[0], number, before.answers)
         found = _with_touched(same[0], told)
-        if _text_of(step, halves.before) != _text_of(found, halves.after):
+        if _text_of(step, halves.before.source.text) != _text_of(found, text):
             return after, found
         return (after if (after.state, after.paths) != (before.state, before.paths) else None), found
 
@@ -328,6 +332,26 @@ def _not_run(path: str, name: str, row: int, verdict: Verdict, cells: Sequence[t
     """The row of a function that has AMP and that is not run as a step."""
     before = Judged(UNKNOWN, reason=verdict.reason)
     return StepRow(path, name, row, *verdict, "", False, before, None, [], [], [], 0, 0.0, [], [*cells])
+
+
+def _rows_beside_steps(path: str, looked: Looked, cells: Sequence[tuple[int, int]]) -> Iterator[StepRow]:
+    """The rows of what may train out of sight, or, where a file trains nothing, of all that has AMP."""
+    idle = not looked.follow and all(each.kind is Kind.NONE for each in looked.looks)
+    for each in looked.looks:
+        if each.kind is Kind.HIDDEN or idle:
+            verdict = Verdict(NO_STEP if idle else NOT_CHECKABLE, each.why)
+            yield _not_run(path, each.name, each.row, verdict, cells)
+
+
+def _program(path: str, data: bytes, found: Result) -> Source | StepRow:
+    """The program that a file is, or the row of one that is none."""
+    broken = next((each for each in found.findings if each.code == INVALID_SYNTAX), None)
+    if broken is not None:
+        return _broken(path, found.source.row(broken.start) if found.source is not None else 1, broken.message)
+    try:
+        return found.source or load(data, path)
+    except SourceError as error:  # what has no word of a rule's was not read
+        return _broken(path, error.row, str(error))
 
 
 def _broken(path: str, row: int, why: str) -> StepRow:
