@@ -238,8 +238,8 @@ FAULTS = (
     Fault(
         "a boundary is taken for a flag",
         "flow/path_conditions.py",
-        'if isinstance(value, ir.Binary) and value.op == "Modulo"',
-        'if isinstance(value, ir.Binary) and value.op == "FloorDivide"',
+        'return value.op == "Modulo"',
+        'return value.op == "FloorDivide"',
     ),
     Fault(
         "a path forgets which arm it took",
