@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplint import check, fix
+from amplint import Severity, check, fix
 from amplint.config.settings import Settings
 
 CODES = frozenset({"AMP203", "AMP205", "AMP206", "AMP207", "AMP208", "AMP209", "AMP210", "AMP213"})
@@ -244,6 +244,59 @@ def test_a_dtype_is_read_with_the_flag_of_its_region(made: str, enabled: str, wa
 def test_a_region_that_can_be_on_in_bfloat16_needs_no_scaler_then(made: str, enabled: str, wanted: bool) -> None:
     text = step(f"scaler = GradScaler(); {made}", f"torch.autocast('cuda', enabled={enabled}, dtype=dtype)")
     assert ("AMP206" in found(text)) is wanted
+
+
+ON_EITHER = """
+import torch
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+def predict(model, x, args):
+    {made}
+    with torch.autocast(device.type, dtype=dtype):
+        return model(x)
+"""
+FULL, HALF = "torch.float32", "torch.float16"
+
+
+@pytest.mark.parametrize(
+    ("made", "severity"),
+    [
+        # float32 is chosen for what isn't cuda.
+        (
+            "ok = device.type == 'cuda' and torch.cuda.is_bf16_supported()\n"
+            f"    dtype = torch.bfloat16 if ok else {HALF} if device.type == 'cuda' else {FULL}",
+            Severity.NOTE,
+        ),
+        (f"dtype = {HALF} if torch.cuda.is_available() else {FULL}", Severity.NOTE),
+        (f"dtype = {{'cuda': {HALF}, 'cpu': {FULL}}}[device.type]", Severity.NOTE),
+        (f"dtype = {HALF} if torch.cuda.device_count() > 0 else {FULL}", Severity.NOTE),
+        (f"count = torch.cuda.device_count()\n    dtype = {FULL} if 1 > count else {HALF}", Severity.NOTE),
+        (f"dtype = {HALF} if torch.cuda.device_count() else {FULL}", Severity.NOTE),
+        (f"dtype = {HALF} if args.fast and torch.cuda.is_bf16_supported() else {FULL}", Severity.NOTE),
+        (f"dtype = {HALF}\n    if device.type == 'cpu':\n        dtype = {FULL}", Severity.NOTE),
+        # It is chosen by something else.
+        (f"dtype = {FULL} if args.full else {HALF}", Severity.WARNING),
+        (f"dtype = {FULL} if args.full or torch.cuda.device_count() > 1 else {HALF}", Severity.WARNING),
+        (f"dtype = {FULL} if args.count > 1 else {HALF}", Severity.WARNING),
+        # Where that holds there is CUDA, and the region runs there.
+        (f"dtype = {FULL} if torch.cuda.is_bf16_supported() else {HALF}", None),
+        (f"dtype = {FULL} if torch.cuda.device_count() > 1 else {HALF}", None),
+        (f"dtype = {FULL} if torch.cuda.get_device_capability()[0] < 7 else {HALF}", None),
+        (f"dtype = {FULL} if torch.cuda.get_device_capability() < (7, 0) else {HALF}", None),
+        (f"dtype = {FULL} if torch.cuda.get_device_properties(0).major < 7 else {HALF}", None),
+        (f"major, _ = torch.cuda.get_device_capability()\n    dtype = {FULL} if major < 7 else {HALF}", None),
+    ],
+)
+def test_what_can_be_asked_only_of_cuda_holds_on_no_other_device(made: str, severity: Severity | None) -> None:
+    told = check(ON_EITHER.format(made=made), "predict.py", SETTINGS)
+    assert [(each.code, each.severity) for each in told] == ([("AMP205", severity)] if severity is not None else [])
+
+
+def test_a_message_names_what_decides_about_a_dtype() -> None:
+    made = "ok = device.type == 'cuda' and torch.cuda.is_bf16_supported()"
+    (told,) = check(ON_EITHER.format(made=f"{made}\n    dtype = {HALF} if ok else {FULL}"), "predict.py", SETTINGS)
+    assert told.message.startswith("on another device than cuda, `dtype` is torch.float32")
 
 
 def test_float16_on_the_cpu_needs_torch_2_2() -> None:

@@ -28,7 +28,6 @@ _RAISES = {
     )
 }  # fmt: skip
 _GROUP, _BACKEND = "torch.distributed.init_process_group", "nccl"
-_COUNT = "torch.cuda.device_count"
 _FOLLOW = 3  # calls, one inside the other: what is followed are the ways to a place, not values
 
 
@@ -134,29 +133,9 @@ def _implies(module: Module, test: ir.Value, outcome: bool) -> bool:
     """Whether there is CUDA where a test has an outcome."""
     if isinstance(test, ir.Unary) and test.op == "Not":
         return _implies(module, test.operand, not outcome)
-    if isinstance(test, ir.Call) and module.names.of(test.func) == {_COUNT}:
-        return outcome
-    if isinstance(test, ir.Compare) and len(test.ops) == 1:
-        count = isinstance(test.left, ir.Call) and module.names.of(test.left.func) == {_COUNT}
-        number = test.rights[0].value if isinstance(test.rights[0], ir.Constant) else None
-        if count and isinstance(number, int):
-            return _is_some(test.ops[0], number, outcome)
     if isinstance(test, ir.Bool):
         sides = [_implies(module, each, outcome) for each in (test.left, test.right)]
         return any(sides) if (test.op == "and") is outcome else all(sides)
     formula = decided(module).of(test)
     formula = formula if outcome else negated(formula)
     return not is_vague(formula) and possible(formula, negated(ON_CUDA)) is None
-
-
-def _is_some(op: str, number: int, outcome: bool) -> bool:
-    """Whether a count is above zero where its comparison with a number has an outcome."""
-    holds = {
-        "GreaterThan": number < 0,
-        "GreaterThanEqual": number <= 0,
-        "LessThan": number > 0,
-        "LessThanEqual": number >= 0,
-        "Equal": number == 0,
-        "NotEqual": number != 0,
-    }.get(op)
-    return holds is not None and holds is not outcome
