@@ -324,6 +324,99 @@ def test_half_parameters_with_a_scaler(made: str, wanted: bool) -> None:
     assert ("AMP208" in found(step(made, "autocast()"))) is wanted
 
 
+FALLS_BACK = """
+import contextlib
+import inspect
+import torch
+from torch.cuda.amp import autocast
+
+def predict(model, x, args, on):
+{made}
+    with ctx:
+        return model(x)
+
+def check(model, x):
+    with autocast(dtype=torch.bfloat16):
+        return model(x)
+"""
+TRIED = "try:\n        ctx = autocast(on, dtype=torch.bfloat16)\n    except"
+
+
+@pytest.mark.parametrize(
+    ("made", "wanted"),
+    [
+        (f"{TRIED}:\n        ctx = autocast(on)", []),
+        (f"{TRIED} (TypeError, RuntimeError):\n        ctx = autocast(on)", []),
+        (f"ctx = autocast(on)\n    {TRIED} TypeError:\n        pass", []),
+        (
+            "ctx = autocast(on)\n    with contextlib.suppress(TypeError):\n        "
+            "ctx = autocast(dtype=torch.bfloat16)",
+            [],
+        ),
+        (
+            "try:\n        return autocast(dtype=torch.bfloat16)\n    except TypeError:\n        pass\n"
+            "    ctx = autocast(on)",
+            [],
+        ),
+        (
+            "try:\n        torch.zeros(1, dtype=torch.bfloat16, device='cuda')\n        fine = True\n"
+            "    except RuntimeError:\n        fine = False\n"
+            "    if args.bf16:\n        ctx = autocast(dtype=torch.bfloat16) if fine else autocast()",
+            [],
+        ),
+        ("if args.bf16:\n        ctx = autocast(dtype=torch.bfloat16) if supports_it() else autocast()", []),
+        (
+            "able = torch.cuda.get_device_capability()[0] >= 8\n"
+            "    if args.bf16:\n        ctx = autocast(dtype=torch.bfloat16) if able else autocast()",
+            [],
+        ),
+        (
+            "if args.bf16:\n        takes = 'dtype' in inspect.signature(autocast).parameters\n"
+            "        ctx = autocast(dtype=torch.bfloat16) if takes else autocast()",
+            [],
+        ),
+        (
+            "if args.bf16:\n        new = torch.__version__ >= '1.10'\n"
+            "        ctx = autocast(dtype=torch.bfloat16) if new else autocast()",
+            [],
+        ),
+        ("if args.bf16 and not torch.cuda.is_bf16_supported():\n        ctx = autocast(on)", []),
+        ("ctx = autocast(on)", ["AMP213"]),
+        ("try:\n        ctx = autocast(on)\n    except RuntimeError:\n        raise", ["AMP213"]),
+        ("try:\n        x = next(x)\n    except StopIteration:\n        ctx = autocast(on)", ["AMP213"]),
+        ("if args.bf16 and torch.cuda.is_bf16_supported():\n        ctx = autocast(on)", ["AMP213"]),
+        (
+            "if getattr(args, 'fast', False):\n        model.bfloat16()\n        with autocast():\n            "
+            "model(x)",
+            ["AMP213"],
+        ),
+        (
+            "try:\n        ctx = torch.autocast('cuda', enabled=on)\n    except TypeError:\n"
+            "        ctx = torch.autocast('cuda', True)",
+            [],
+        ),
+        ("if torch.__version__ < '1.11':\n        ctx = torch.autocast('cuda', True)", []),
+        (
+            "try:\n        ctx = torch.autocast('cuda', True)\n    except TypeError:\n"
+            "        ctx = torch.autocast('cuda', enabled=on)",
+            ["AMP211"],
+        ),
+    ],
+)
+def test_what_is_there_for_want_of_support_is_so_on_purpose(made: str, wanted: list[str]) -> None:
+    settings = Settings(frozenset({"AMP211", "AMP213"}), isolated=True)
+    assert found(FALLS_BACK.format(made=f"    {made}"), settings) == wanted
+
+
+def test_float32_where_half_precision_failed_is_a_note() -> None:
+    made = (
+        "try:\n        ctx = torch.autocast('cpu', dtype=torch.bfloat16)\n"
+        "    except RuntimeError:\n        ctx = torch.autocast('cpu', dtype=torch.float32)"
+    )
+    (told,) = check(FALLS_BACK.format(made=f"    {made}"), "predict.py", SETTINGS)
+    assert (told.code, told.severity) == ("AMP205", Severity.NOTE)
+
+
 @pytest.mark.parametrize(
     ("made", "region", "wanted"),
     [

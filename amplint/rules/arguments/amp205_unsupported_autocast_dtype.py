@@ -8,7 +8,8 @@ where the project admits torch before 2.2. It follows variables, tables and choi
 On cuda other dtypes are taken: there a float32 region runs matrix products in float32. A region that is off says
 nothing about its dtype, and a flag that asks what the dtype hangs on is read with it
 (`enabled=precision is not None` beside `{"bf16": torch.bfloat16, None: torch.float32}[precision]`). It is a note where
-float32 is chosen just for other devices than cuda: the region is off there, as was meant, and only warns.
+float32 is chosen just for other devices than cuda, or for where half precision failed: the region is off there, as was
+meant, and only warns.
 
 ## Why is this bad?
 A string raises TypeError as soon as the region is entered. Another dtype makes it warn and switch itself off: what was
@@ -52,6 +53,7 @@ from amplint.model.inference.values import Doubt, Leaf, together, values_of
 from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import is_false
+from amplint.model.usage.fallbacks import is_fallback
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import said, turning
 
@@ -118,7 +120,7 @@ def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) 
     if under is None:
         return None
     what = f"`{text}` is torch.{name}" if text != f"torch.{name}" else f"`{text}`"
-    if name == "float32" and _is_for_others(module, given):
+    if name == "float32" and (_is_for_others(module, given) or is_fallback(module, given)):
         return rule.finding(
             module.span(given),
             f"{under}{what}: there autocast prints a warning and is off; `enabled=False` says the same without it",
