@@ -80,6 +80,72 @@ def test_switches_that_agree_or_of_which_that_can_not_be_told(made: str, region:
     assert "AMP210" not in found(step(made, region))
 
 
+NAMED = "dtype = {'full': torch.float32, 'bfloat16': torch.bfloat16, 'float16': torch.float16}[args.dtype]"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "enabled", "wanted"),
+    [
+        (NAMED, "args.dtype == 'bfloat16'", ["AMP210"]),
+        (NAMED, "(dtype == torch.bfloat16)", ["AMP210"]),
+        (NAMED, "dtype is not torch.float16", ["AMP210"]),
+        (NAMED, "True if args.dtype == 'bfloat16' else False", ["AMP210"]),
+        ("dtype = torch.bfloat16 if args.bf16 else torch.float16", "args.bf16", ["AMP210"]),
+        ("dtype = getattr(torch, args.dtype)", "args.dtype == 'bfloat16'", ["AMP206"]),
+        ("dtype = args.dtype", "dtype == torch.bfloat16", ["AMP206"]),
+        (NAMED, "args.dtype == 'float16'", []),
+        (NAMED, "dtype == torch.float16", []),
+        (NAMED, "args.dtype != 'bfloat16'", []),
+        ("dtype = torch.bfloat16 if args.bf16 else torch.float16", "not args.bf16", []),
+        ("dtype = args.dtype", "dtype == torch.float16", []),
+        ("dtype = args.dtype", "args.scale", []),
+    ],
+)
+def test_a_scaler_that_is_on_in_the_other_half_type(dtype: str, enabled: str, wanted: list[str]) -> None:
+    text = step(f"{dtype}\n    scaler = GradScaler(enabled={enabled})", "torch.autocast('cuda', dtype=dtype)")
+    assert found(text) == wanted
+
+
+SET_UP = """
+import torch
+from contextlib import nullcontext
+
+class Trainer:
+    def __init__(self, config, model):
+        self.config = config
+        self.model = model
+        self.dtype = {{"bfloat16": torch.bfloat16, "float16": torch.float16}}[config.dtype]
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.scaler = {before}
+        self.region = None
+
+    def set_up(self):
+        if self.config.amp:
+            self.scaler = torch.amp.GradScaler("cuda", enabled=self.config.dtype == "{on}")
+            self.region = torch.autocast("cuda", dtype=self.dtype)
+
+    def train(self, loader):
+        self.set_up()
+        for x in loader:
+            with self.region:
+                loss = self.model(x).mean()
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+
+if __name__ == "__main__":
+    Trainer(config, model).train(loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("on", "before", "wanted"),
+    [("bfloat16", "None", True), ("float16", "None", False), ("bfloat16", "config.scaler", False)],
+)
+def test_what_is_none_until_another_method_makes_it_is_what_that_makes(on: str, before: str, wanted: bool) -> None:
+    assert ("AMP210" in found(SET_UP.format(on=on, before=before))) is wanted
+
+
 @pytest.mark.parametrize(
     ("region", "after", "wanted"),
     [
