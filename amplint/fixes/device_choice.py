@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability
-from amplint.model.inference.devices import devices, region_devices
+from amplint.fixes.inherited_arguments import module_name
+from amplint.model.inference.devices import Device, devices, region_devices
 from amplint.model.inference.dtypes import is_old_first
 from amplint.model.names.reaching_definitions import comes_first, is_bound
 from amplint.model.objects.autocast_objects import regions
@@ -93,9 +94,19 @@ def as_device_type(module: Module, value: ir.Value, at: ir.Node) -> str | None:
     found = devices(module, value)
     if all(each.kind == "object" for each in found):
         return f"{module.text(value)}.type"
-    if all(each.kind == "str" and each.name is not None and ":" not in each.name for each in found):
+    if not all(each.kind == "str" and each.name is not None for each in found):
+        return None
+    types = {each.type for each in found}
+    if not any(_has_index(each) for each in found):
         return module.text(value)
-    return None
+    if len(types) == 1:
+        return f'"{types.pop()}"'
+    torch = module_name(module, "torch")
+    return f"{torch}.device({module.text(value)}).type" if torch is not None else None
+
+
+def _has_index(device: Device) -> bool:
+    return device.name is not None and ":" in device.name
 
 
 def _as_written(module: Module, value: ir.Value, at: ir.Node) -> str | None:
@@ -103,8 +114,8 @@ def _as_written(module: Module, value: ir.Value, at: ir.Node) -> str | None:
     inside = list(ir.walk_values(value))
     if not all(isinstance(each, _SIMPLE) or _only_asks(module, each) for each in inside):
         return None
-    if any(each.kind == "object" for each in devices(module, value)):
-        return None  # the region raises
+    if any(each.kind == "object" or _has_index(each) for each in devices(module, value)):
+        return None  # the region raises, or an index would be written
     read = [each for each in inside if isinstance(each, (ir.Name, ir.Attribute)) and not _is_builtin(module, each)]
     outer = [each for each in read if not (isinstance(each.parent, ir.Attribute) and each.parent in read)]
     return module.text(value) if outer and all(readable_at(module, each, at) for each in outer) else None

@@ -94,6 +94,52 @@ def test_201_unsafe_device(code: str, device: str) -> None:
     assert f"GradScaler({device})" in fix(text, unsafe=True)
 
 
+@pytest.mark.parametrize(
+    ("region", "device"),
+    [
+        ("device.type", '"cuda"'),
+        ("device.type, enabled=args.amp", '"cuda"'),
+        ("device.type, dtype=torch.bfloat16", '"cuda"'),
+        ("device.type, dtype=torch.float16 if device.type == 'cuda' else torch.bfloat16", '"cuda"'),
+        ("device.type, dtype=torch.float16", "device.type"),
+        ("device.type, dtype=args.dtype", "device.type"),
+    ],
+)
+def test_201_switches_no_scaler_on_where_the_cpu_runs_in_bfloat16(region: str, device: str) -> None:
+    text = f"{HEAD}{CHOSEN}scaler = torch.amp.GradScaler()\nwith torch.autocast({region}):\n    pass\n"
+    settings = Settings(frozenset({"AMP201"}), isolated=True)
+    assert f"GradScaler({device})" in fix(text, settings=settings, unsafe=True)
+
+
+@pytest.mark.parametrize("region", ["device.type", "enabled=on", ""])
+@pytest.mark.parametrize(("other", "wanted"), [("cpu", False), ("mps", True)])
+def test_201_a_scaler_that_is_off_beside_bfloat16_is_right(region: str, other: str, wanted: bool) -> None:
+    text = (
+        f"{HEAD}device = torch.device('cuda' if torch.cuda.is_available() else '{other}')\n"
+        "optimizer = torch.optim.SGD(model.to(device).parameters(), lr=0.1)\n"
+        "scaler = torch.amp.GradScaler(enabled=on)\n"
+        f"for x in loader:\n    with torch.autocast({region}):\n        loss = model(x)\n"
+        "    scaler.scale(loss).backward()\n    scaler.step(optimizer)\n    scaler.update()\n"
+    )
+    assert ("AMP201" in codes(text)) is wanted
+
+
+@pytest.mark.parametrize(
+    ("made", "region", "device"),
+    [
+        ("d = 'cuda:0' if torch.cuda.is_available() else 'cpu'", "d", "torch.device(d).type"),
+        ("d = torch.device('cuda:1' if torch.cuda.is_available() else 'cpu')", "d.type", "d.type"),
+        ("d = f'xpu:{rank}'", "d", '"xpu"'),
+        ("d = 'xpu:0'", "d", '"xpu"'),
+        ("args.d = 'xpu:' + str(rank)", "args.d", None),
+    ],
+)
+def test_201_writes_no_index(made: str, region: str, device: str | None) -> None:
+    text = f"{HEAD}{made}\nscaler = torch.amp.GradScaler()\nwith torch.autocast({region}, torch.half):\n    pass\n"
+    fixed = fix(text, settings=Settings(frozenset({"AMP201"}), isolated=True), unsafe=True)
+    assert fixed == (text if device is None else text.replace("GradScaler()", f"GradScaler({device})"))
+
+
 IN_A_CLASS = """
 class Trainer:
     def __init__(self, model, device):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplint import check, fix
+from amplint import Severity, check, fix
 from amplint.config.settings import Settings
 
 CODES = frozenset({"AMP203", "AMP205", "AMP206", "AMP207", "AMP208", "AMP209", "AMP210", "AMP213"})
@@ -78,6 +78,72 @@ def test_a_region_that_is_on_without_the_scaler(made: str, region: str) -> None:
 )
 def test_switches_that_agree_or_of_which_that_can_not_be_told(made: str, region: str) -> None:
     assert "AMP210" not in found(step(made, region))
+
+
+NAMED = "dtype = {'full': torch.float32, 'bfloat16': torch.bfloat16, 'float16': torch.float16}[args.dtype]"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "enabled", "wanted"),
+    [
+        (NAMED, "args.dtype == 'bfloat16'", ["AMP210"]),
+        (NAMED, "(dtype == torch.bfloat16)", ["AMP210"]),
+        (NAMED, "dtype is not torch.float16", ["AMP210"]),
+        (NAMED, "True if args.dtype == 'bfloat16' else False", ["AMP210"]),
+        ("dtype = torch.bfloat16 if args.bf16 else torch.float16", "args.bf16", ["AMP210"]),
+        ("dtype = getattr(torch, args.dtype)", "args.dtype == 'bfloat16'", ["AMP206"]),
+        ("dtype = args.dtype", "dtype == torch.bfloat16", ["AMP206"]),
+        (NAMED, "args.dtype == 'float16'", []),
+        (NAMED, "dtype == torch.float16", []),
+        (NAMED, "args.dtype != 'bfloat16'", []),
+        ("dtype = torch.bfloat16 if args.bf16 else torch.float16", "not args.bf16", []),
+        ("dtype = args.dtype", "dtype == torch.float16", []),
+        ("dtype = args.dtype", "args.scale", []),
+    ],
+)
+def test_a_scaler_that_is_on_in_the_other_half_type(dtype: str, enabled: str, wanted: list[str]) -> None:
+    text = step(f"{dtype}\n    scaler = GradScaler(enabled={enabled})", "torch.autocast('cuda', dtype=dtype)")
+    assert found(text) == wanted
+
+
+SET_UP = """
+import torch
+from contextlib import nullcontext
+
+class Trainer:
+    def __init__(self, config, model):
+        self.config = config
+        self.model = model
+        self.dtype = {{"bfloat16": torch.bfloat16, "float16": torch.float16}}[config.dtype]
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.scaler = {before}
+        self.region = None
+
+    def set_up(self):
+        if self.config.amp:
+            self.scaler = torch.amp.GradScaler("cuda", enabled=self.config.dtype == "{on}")
+            self.region = torch.autocast("cuda", dtype=self.dtype)
+
+    def train(self, loader):
+        self.set_up()
+        for x in loader:
+            with self.region:
+                loss = self.model(x).mean()
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+
+if __name__ == "__main__":
+    Trainer(config, model).train(loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("on", "before", "wanted"),
+    [("bfloat16", "None", True), ("float16", "None", False), ("bfloat16", "config.scaler", False)],
+)
+def test_what_is_none_until_another_method_makes_it_is_what_that_makes(on: str, before: str, wanted: bool) -> None:
+    assert ("AMP210" in found(SET_UP.format(on=on, before=before))) is wanted
 
 
 @pytest.mark.parametrize(
@@ -246,6 +312,63 @@ def test_a_region_that_can_be_on_in_bfloat16_needs_no_scaler_then(made: str, ena
     assert ("AMP206" in found(text)) is wanted
 
 
+ON_EITHER = """
+import torch
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+def predict(model, x, args):
+    {made}
+    with torch.autocast(device.type, dtype=dtype):
+        return model(x)
+"""
+FULL, HALF = "torch.float32", "torch.float16"
+
+
+@pytest.mark.parametrize(
+    ("made", "severity"),
+    [
+        # float32 is chosen for what isn't cuda.
+        (
+            "ok = device.type == 'cuda' and torch.cuda.is_bf16_supported()\n"
+            f"    dtype = torch.bfloat16 if ok else {HALF} if device.type == 'cuda' else {FULL}",
+            Severity.NOTE,
+        ),
+        (f"dtype = {HALF} if torch.cuda.is_available() else {FULL}", Severity.NOTE),
+        (f"dtype = {{'cuda': {HALF}, 'cpu': {FULL}}}[device.type]", Severity.NOTE),
+        (f"dtype = {HALF} if torch.cuda.device_count() > 0 else {FULL}", Severity.NOTE),
+        (f"count = torch.cuda.device_count()\n    dtype = {FULL} if 1 > count else {HALF}", Severity.NOTE),
+        (f"dtype = {HALF} if torch.cuda.device_count() else {FULL}", Severity.NOTE),
+        (f"dtype = {HALF} if args.fast and torch.cuda.is_bf16_supported() else {FULL}", Severity.NOTE),
+        (f"dtype = {HALF}\n    if device.type == 'cpu':\n        dtype = {FULL}", Severity.NOTE),
+        # It is chosen by something else.
+        (f"dtype = {FULL} if args.full else {HALF}", Severity.WARNING),
+        (f"dtype = {FULL} if args.full or torch.cuda.device_count() > 1 else {HALF}", Severity.WARNING),
+        (f"dtype = {FULL} if args.count > 1 else {HALF}", Severity.WARNING),
+        # Where that holds there is CUDA, and the region runs there.
+        (f"dtype = {FULL} if torch.cuda.is_bf16_supported() else {HALF}", None),
+        (f"dtype = {FULL} if torch.cuda.device_count() > 1 else {HALF}", None),
+        (f"dtype = {FULL} if torch.cuda.get_device_capability()[0] < 7 else {HALF}", None),
+        (f"dtype = {FULL} if torch.cuda.get_device_capability() < (7, 0) else {HALF}", None),
+        (f"dtype = {FULL} if torch.cuda.get_device_properties(0).major < 7 else {HALF}", None),
+        (f"major, _ = torch.cuda.get_device_capability()\n    dtype = {FULL} if major < 7 else {HALF}", None),
+    ],
+)
+def test_what_can_be_asked_only_of_cuda_holds_on_no_other_device(made: str, severity: Severity | None) -> None:
+    told = check(ON_EITHER.format(made=made), "predict.py", SETTINGS._replace(suspicions=True))
+    assert [(each.code, each.severity) for each in told] == ([("AMP205", severity)] if severity is not None else [])
+
+
+def test_a_message_names_what_decides_about_a_dtype() -> None:
+    made = "ok = device.type == 'cuda' and torch.cuda.is_bf16_supported()"
+    (told,) = check(
+        ON_EITHER.format(made=f"{made}\n    dtype = {HALF} if ok else {FULL}"),
+        "predict.py",
+        SETTINGS._replace(suspicions=True),
+    )
+    assert told.message.startswith("on another device than cuda, `dtype` is torch.float32")
+
+
 def test_float16_on_the_cpu_needs_torch_2_2() -> None:
     text = step("pass", "torch.autocast('cpu', dtype=torch.float16)", PLAIN)
     assert "AMP205" not in found(text)
@@ -269,6 +392,99 @@ def test_float16_on_the_cpu_needs_torch_2_2() -> None:
 )
 def test_half_parameters_with_a_scaler(made: str, wanted: bool) -> None:
     assert ("AMP208" in found(step(made, "autocast()"))) is wanted
+
+
+FALLS_BACK = """
+import contextlib
+import inspect
+import torch
+from torch.cuda.amp import autocast
+
+def predict(model, x, args, on):
+{made}
+    with ctx:
+        return model(x)
+
+def check(model, x):
+    with autocast(dtype=torch.bfloat16):
+        return model(x)
+"""
+TRIED = "try:\n        ctx = autocast(on, dtype=torch.bfloat16)\n    except"
+
+
+@pytest.mark.parametrize(
+    ("made", "wanted"),
+    [
+        (f"{TRIED}:\n        ctx = autocast(on)", []),
+        (f"{TRIED} (TypeError, RuntimeError):\n        ctx = autocast(on)", []),
+        (f"ctx = autocast(on)\n    {TRIED} TypeError:\n        pass", []),
+        (
+            "ctx = autocast(on)\n    with contextlib.suppress(TypeError):\n        "
+            "ctx = autocast(dtype=torch.bfloat16)",
+            [],
+        ),
+        (
+            "try:\n        return autocast(dtype=torch.bfloat16)\n    except TypeError:\n        pass\n"
+            "    ctx = autocast(on)",
+            [],
+        ),
+        (
+            "try:\n        torch.zeros(1, dtype=torch.bfloat16, device='cuda')\n        fine = True\n"
+            "    except RuntimeError:\n        fine = False\n"
+            "    if args.bf16:\n        ctx = autocast(dtype=torch.bfloat16) if fine else autocast()",
+            [],
+        ),
+        ("if args.bf16:\n        ctx = autocast(dtype=torch.bfloat16) if supports_it() else autocast()", []),
+        (
+            "able = torch.cuda.get_device_capability()[0] >= 8\n"
+            "    if args.bf16:\n        ctx = autocast(dtype=torch.bfloat16) if able else autocast()",
+            [],
+        ),
+        (
+            "if args.bf16:\n        takes = 'dtype' in inspect.signature(autocast).parameters\n"
+            "        ctx = autocast(dtype=torch.bfloat16) if takes else autocast()",
+            [],
+        ),
+        (
+            "if args.bf16:\n        new = torch.__version__ >= '1.10'\n"
+            "        ctx = autocast(dtype=torch.bfloat16) if new else autocast()",
+            [],
+        ),
+        ("if args.bf16 and not torch.cuda.is_bf16_supported():\n        ctx = autocast(on)", []),
+        ("ctx = autocast(on)", ["AMP213"]),
+        ("try:\n        ctx = autocast(on)\n    except RuntimeError:\n        raise", ["AMP213"]),
+        ("try:\n        x = next(x)\n    except StopIteration:\n        ctx = autocast(on)", ["AMP213"]),
+        ("if args.bf16 and torch.cuda.is_bf16_supported():\n        ctx = autocast(on)", ["AMP213"]),
+        (
+            "if getattr(args, 'fast', False):\n        model.bfloat16()\n        with autocast():\n            "
+            "model(x)",
+            ["AMP213"],
+        ),
+        (
+            "try:\n        ctx = torch.autocast('cuda', enabled=on)\n    except TypeError:\n"
+            "        ctx = torch.autocast('cuda', True)",
+            [],
+        ),
+        ("if torch.__version__ < '1.11':\n        ctx = torch.autocast('cuda', True)", []),
+        (
+            "try:\n        ctx = torch.autocast('cuda', True)\n    except TypeError:\n"
+            "        ctx = torch.autocast('cuda', enabled=on)",
+            ["AMP211"],
+        ),
+    ],
+)
+def test_what_is_there_for_want_of_support_is_so_on_purpose(made: str, wanted: list[str]) -> None:
+    settings = Settings(frozenset({"AMP211", "AMP213"}), isolated=True)
+    assert found(FALLS_BACK.format(made=f"    {made}"), settings) == wanted
+
+
+def test_float32_where_half_precision_failed_is_a_note() -> None:
+    made = (
+        "try:\n        ctx = torch.autocast('cpu', dtype=torch.bfloat16)\n"
+        "    except RuntimeError:\n        ctx = torch.autocast('cpu', dtype=torch.float32)"
+    )
+    (told,) = check(FALLS_BACK.format(made=f"    {made}"), "predict.py", SETTINGS._replace(suspicions=True))
+    assert (told.code, told.severity) == ("AMP205", Severity.NOTE)
 
 
 @pytest.mark.parametrize(

@@ -271,9 +271,9 @@ class Conditions:
         return self._by_flag[test]
 
     def _may_be_flag(self, test: ir.Value) -> bool:
-        if self.counts(test):
-            return False
         names = _names(test)
+        if self.counts(test) or names == ["__name__"]:
+            return False
         if any(map(_AMPS.search, names)):
             return True
         return not names or not (self._has_named_flag or all(map(_OTHER.search, names)))

@@ -33,9 +33,9 @@ from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.key_parts import attribute_of, item_of, own_self
 from amplint.model.objects.terms import Op, Term
 from amplint.model.syntax import ir
-from amplint.model.syntax.control import conditions_round
+from amplint.model.syntax.control import conditions_round, taken_from
 from amplint.model.syntax.ir import Assigned, Binding, Other
-from amplint.model.syntax.operators import ORDERS
+from amplint.model.syntax.operators import COMPARES, ORDERS
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALERS
@@ -46,10 +46,17 @@ if TYPE_CHECKING:
 # The code runs on cuda: a region and a scaler for cuda switch themselves off where it is missing.
 ON_CUDA = fact(Term(Op.ON, "cuda"))
 _FOLLOW = 8
+_MANY = 1000  # more devices than anybody compares with
 # Tests of tests of tests: a formula doubles with each.
 _DEEP = 10
 _OTHERS = ("cpu", "xpu", "mps", "npu", "hpu")
 _NOT_ON_CUDA = {"torch.cuda.amp.amp_definitely_not_available"}
+# What is true only where there is CUDA, though it may be false there too; and what is true only where there is none.
+_TRUE_ON_CUDA = {"torch.cuda.is_bf16_supported", "torch.cuda.is_initialized"}
+_TRUE_ELSEWHERE = {"torch.backends.mps.is_available"}
+_COUNT = "torch.cuda.device_count"
+# What raises without CUDA: a comparison of it comes out only where there is some.
+_NEEDS_CUDA = {f"torch.cuda.get_device_{name}" for name in ("capability", "properties", "name")}
 _EQUAL = ("Equal", "Is")
 _UNEQUAL = ("NotEqual", "IsNot")
 
@@ -244,7 +251,7 @@ class Decided:
 
     def _called(self, call: ir.Call) -> Formula:
         names = self._module.names.of(call.func)
-        if names == {"torch.cuda.is_available"}:
+        if names in ({"torch.cuda.is_available"}, {_COUNT}):
             return ON_CUDA
         if names == {"builtins.bool"} and len(call.positional) == 1:
             return self.of(call.positional[0])
@@ -252,6 +259,8 @@ class Decided:
             return TRUE
         if names & _NOT_ON_CUDA:
             return negated(ON_CUDA)
+        if names & (_TRUE_ON_CUDA | _TRUE_ELSEWHERE) and len(names) == 1:
+            return both(self._open(call), ON_CUDA if names & _TRUE_ON_CUDA else negated(ON_CUDA))
         if names == {"builtins.isinstance"}:
             return _vague(call)
         if isinstance(call.func, ir.Attribute):
@@ -262,6 +271,33 @@ class Decided:
         return self._followed(call)
 
     def _compared(self, test: ir.Compare) -> Formula:
+        """A comparison; of what only CUDA has, its devices and what they can do, it says that there is CUDA, too."""
+        found = self._compared_as_any(test)
+        for value, other in ((test.left, test.rights[0]), (test.rights[0], test.left)) if len(test.ops) == 1 else ():
+            asked = self._asked_of_cuda(value)
+            if asked == _COUNT and isinstance(other, ir.Constant) and isinstance(other.value, int):
+                return _of_count(test.ops[0], other.value, found, turned=value is not test.left)
+            if asked is not None:
+                return both(found, ON_CUDA)
+        return found
+
+    def _asked_of_cuda(self, value: ir.Value, depth: int = _FOLLOW) -> str | None:
+        """The function that a value comes from, or is a part of what comes from it, if that needs CUDA or counts it."""
+        if isinstance(value, ir.Call):
+            name = self._module.names.only(value.func)
+            return name if name == _COUNT or name in _NEEDS_CUDA else None
+        if not depth or not isinstance(value, (ir.Name, ir.Attribute, ir.Subscript)):
+            return None
+        step = self._follower.step(value)
+        if step is not None and step.whole and len(step.sources) == 1:
+            return self._asked_of_cuda(step.sources[0].value, depth - 1)
+        if not isinstance(value, ir.Name):
+            return self._asked_of_cuda(value.base, depth - 1)
+        only = only_reaching(self._module.names, value) if not value.bound else None  # `major, minor = ...`
+        source = taken_from(only.node) if isinstance(only, Other) else None
+        return self._asked_of_cuda(source, depth - 1) if source is not None else None
+
+    def _compared_as_any(self, test: ir.Compare) -> Formula:
         op, left, right = test.ops[0], test.left, test.rights[0]
         if len(test.ops) > 1:
             return self._open(test)
@@ -300,13 +336,17 @@ class Decided:
             return negated(self.present(left))
         if isinstance(right.value, bool):
             return self.of(left) if right.value else negated(self.of(left))
-        if isinstance(right.value, str):
-            device = right.value.partition(":")[0]
+        return self._is_literal(left, right.value)
+
+    def _is_literal(self, left: ir.Value, value: object) -> Formula:
+        """That a value is a literal; the name of a device says whether the code runs on cuda."""
+        if isinstance(value, str):
+            device = value.partition(":")[0]
             if device == "cuda":
                 return FALSE if self._never_cuda(left) else ON_CUDA
             if device in _OTHERS:
                 return negated(ON_CUDA) if device == "cpu" else both(self._equal(left, device), negated(ON_CUDA))
-        return self._whichever(left, lambda each: self._equal(each, right.value))
+        return self._whichever(left, lambda each: self._equal(each, value))
 
     def _never_cuda(self, value: ir.Value) -> bool:
         """Whether a device, or its type, is seen to be another than cuda."""
@@ -371,7 +411,7 @@ class Decided:
             return _vague(outcome)
         if isinstance(outcome, bool):
             return self.of(value) if outcome else negated(self.of(value))
-        return self._whichever(value, lambda each: self._equal(each, outcome))
+        return self._is_literal(value, outcome)
 
     def region_dtypes(self, region: Region) -> list[Dtype]:
         """The dtypes in which a region can run while its own `enabled` holds; never empty."""
@@ -427,6 +467,17 @@ class Decided:
             return found
         calls = [each for each in callers(self._module, function) if ir.function_of(each) is not function]
         return both(found, either(*(self.around(each, depth - 1) for each in calls))) if calls else found
+
+
+def _of_count(op: str, number: int, found: Formula, *, turned: bool) -> Formula:
+    """The comparison of a count of CUDA's devices with a number, as a formula; `turned`: the number stands first."""
+    compare = COMPARES.get(op)
+    if compare is None:
+        return found
+    none, one, many = (compare(*((number, each) if turned else (each, number))) for each in (0, 1, _MANY))
+    if none:  # `< 2`, `== 0`
+        return either(found, negated(ON_CUDA)) if one or many else negated(ON_CUDA)
+    return ON_CUDA if one and many else both(found, ON_CUDA)
 
 
 def _is_of_settings(value: ir.Value, step: Step) -> bool:

@@ -512,7 +512,9 @@ class Follower:
         stored = [*stored, *self._stored_by_heirs(cls, value.attr)]
         known = [each for each in stored if each is not None]
         unknown = (Leaf(value, is_open=True),) if len(known) < len(stored) else ()
-        if len({id(ir.function_of(each)) for each in known}) == 1:
+        homes = {id(ir.function_of(each)) for each in known if not _is_placeholder(each)}
+        if len(homes) == 1 or len({id(ir.function_of(each)) for each in known}) == 1:
+            # Who reads what `__init__` only set to None reads it once the other method has made it.
             sources, whole = self._last_of([(each, ir.statement_of(each)) for each in known])
             return Step((*unknown, *sources), whole and not unknown)
         # Which of several methods runs last can't be told.
@@ -660,6 +662,13 @@ def _is_increase(binding: Binding) -> bool:
     """Whether a variable is bound by `name += value`."""
     node = binding.node if isinstance(binding, Other) else None
     return node is not None and isinstance(node.parent, ir.AugAssign)
+
+
+def _is_placeholder(value: ir.Value) -> bool:
+    """Whether it is the None to which `__init__` sets what another method makes."""
+    function = ir.function_of(value)
+    is_none = isinstance(value, ir.Constant) and value.value is None
+    return is_none and function is not None and function.name == "__init__" and not conditions_round(value)
 
 
 def _is_asked(arm: ir.Value, test: ir.Value) -> bool:

@@ -28,7 +28,6 @@ _RAISES = {
     )
 }  # fmt: skip
 _GROUP, _BACKEND = "torch.distributed.init_process_group", "nccl"
-_COUNT = "torch.cuda.device_count"
 _FOLLOW = 3  # calls, one inside the other: what is followed are the ways to a place, not values
 
 
@@ -65,8 +64,13 @@ def _stops(module: Module, statement: ir.Statement, depth: int) -> bool:
     if isinstance(statement, ir.Assert):
         return _implies(module, statement.test, True)
     if isinstance(statement, ir.If):
-        arms = ((statement.then, False), (statement.orelse, True))
-        return any(_leaves(module, arm) and _implies(module, statement.test, outcome) for arm, outcome in arms)
+        if _leaves(module, statement.then) and _implies(module, statement.test, False):
+            return True
+        return (
+            statement.orelse is not None
+            and _leaves(module, statement.orelse)
+            and _implies(module, statement.test, True)
+        )
     if isinstance(statement, ir.With):
         return any(_stops(module, each, depth) for each in statement.body.statements)
     if not isinstance(statement, (ir.Expr, ir.Assign)):
@@ -118,9 +122,7 @@ def _uses_cuda(module: Module, call: ir.Call) -> bool:
     return isinstance(call.func, ir.Attribute) and call.func.attr == "cuda" and names <= {UNKNOWN, NOTHING}
 
 
-def _leaves(module: Module, block: ir.Block | None) -> bool:
-    if block is None:
-        return False
+def _leaves(module: Module, block: ir.Block) -> bool:
     last = block.statements[-1] if block.statements else None
     if isinstance(last, ir.Expr) and isinstance(last.value, ir.Call):
         return bool(module.names.of(last.value.func) & EXITS)
@@ -131,33 +133,9 @@ def _implies(module: Module, test: ir.Value, outcome: bool) -> bool:
     """Whether there is CUDA where a test has an outcome."""
     if isinstance(test, ir.Unary) and test.op == "Not":
         return _implies(module, test.operand, not outcome)
-    if _is_count(module, test):
-        return outcome
-    if isinstance(test, ir.Compare) and len(test.ops) == 1 and _is_count(module, test.left):
-        number = test.rights[0].value if isinstance(test.rights[0], ir.Constant) else None
-        if isinstance(number, int):
-            return _is_some(test.ops[0], number, outcome)
     if isinstance(test, ir.Bool):
         sides = [_implies(module, each, outcome) for each in (test.left, test.right)]
         return any(sides) if (test.op == "and") is outcome else all(sides)
     formula = decided(module).of(test)
     formula = formula if outcome else negated(formula)
     return not is_vague(formula) and possible(formula, negated(ON_CUDA)) is None
-
-
-def _is_count(module: Module, value: ir.Value) -> bool:
-    """Whether a value is the number of CUDA devices."""
-    return isinstance(value, ir.Call) and module.names.of(value.func) == {_COUNT}
-
-
-def _is_some(op: str, number: int, outcome: bool) -> bool:
-    """Whether a count is above zero where its comparison with a number has an outcome."""
-    holds = {
-        "GreaterThan": number < 0,
-        "GreaterThanEqual": number <= 0,
-        "LessThan": number > 0,
-        "LessThanEqual": number >= 0,
-        "Equal": number == 0,
-        "NotEqual": number != 0,
-    }.get(op)
-    return holds is not None and holds is not outcome

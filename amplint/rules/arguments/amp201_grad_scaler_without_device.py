@@ -31,13 +31,14 @@ scaler = torch.amp.GradScaler(device.type)
 ```
 
 ## Fix safety
-Safe where the fix writes the literal device of the file's regions. Unsafe where the device is chosen at run time, and
-the fix writes what a region takes (`device_type`, `args.device`, `self.device.type`) or `.type` of the file's device,
-where every way to the scaler has bound it: there the scaler was off on other devices and now is on, so that a
-checkpoint saved before (an empty state) no longer loads, and `scaler.step(optimizer, closure=...)` raises. Unsafe also
-where the literal is another device than cuda and the file does one of these, and for xpu and (before torch 2.8) mps,
-where `unscale_` can raise for want of float64. Where the file shows no device, the configuration's `device` is written:
-safe for cuda, unsafe for others.
+Safe where the fix writes the literal device of the file's regions, and where it writes cuda, as all regions are
+bfloat16 on the CPU: there a scaler that is off is right. It writes a device's type, never an index. Unsafe where the
+device is chosen at run time, and the fix writes what a region takes (`device_type`, `args.device`, `self.device.type`)
+or `.type` of the file's device, where every way to the scaler has bound it: there the scaler was off on other devices
+and now is on, so that a checkpoint saved before (an empty state) no longer loads, and `scaler.step(optimizer,
+closure=...)` raises. Unsafe also where the literal is another device than cuda and the file does one of these, and for
+xpu and (before torch 2.8) mps, where `unscale_` can raise for want of float64. Where the file shows no device, the
+configuration's `device` is written: safe for cuda, unsafe for others.
 
 ## Proof
 Without CUDA the fixture's scaler switches itself off with a warning and its gradients underflow; with the device
@@ -57,7 +58,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.base.paths import contents, remembered
-from amplint.fixes.device_choice import choose
+from amplint.fixes.device_choice import Choice, choose
 from amplint.fixes.edits import add_first_argument
 from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import dtypes
@@ -188,6 +189,9 @@ def _opens_on_cuda(path: str, target: Target) -> bool | None:
 def _is_full_elsewhere(module: Module, region: Region) -> bool:
     """Whether a region is for cuda and the CPU alone, and float16 on cuda only."""
     types = {each.type for each in region_devices(module, region)}
+    if region.device is None and region.device_type is None and region.dtype is None:
+        # It raises as it stands (AMP202); with the file's device it is what that one's default makes it.
+        return evidence(module).types == {"cuda", "cpu"}
     if region.opaque or not types or not types <= {"cuda", "cpu"}:
         return False
     half = decided(module).region_runs_in(region, "float16")
@@ -210,6 +214,10 @@ def _is_on_cuda(module: Module, region: Region) -> bool:
 
 def _fix(module: Module, call: ir.Call) -> tuple[Fix | None, str | None]:
     device = choose(module, call)
+    on = [each for each in regions(module) if not is_false(each.enabled)]
+    if on and _only_device(module) is None and all(_is_full_elsewhere(module, each) for each in on):
+        # On the CPU the regions are bfloat16, where a scaler had better be off.
+        device = Choice('"cuda"', Applicability.SAFE)
     if device is None:
         return None, _why_unknown(module)
     edit = add_first_argument(module, call, device.text)

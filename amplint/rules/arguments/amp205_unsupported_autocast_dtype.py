@@ -7,7 +7,9 @@ where the project admits torch before 2.2. It follows variables, tables and choi
 
 On cuda other dtypes are taken: there a float32 region runs matrix products in float32. A region that is off says
 nothing about its dtype, and a flag that asks what the dtype hangs on is read with it
-(`enabled=precision is not None` beside `{"bf16": torch.bfloat16, None: torch.float32}[precision]`).
+(`enabled=precision is not None` beside `{"bf16": torch.bfloat16, None: torch.float32}[precision]`). It is a note where
+float32 is chosen just for other devices than cuda, or for where half precision failed: the region is off there, as was
+meant, and only warns.
 
 ## Why is this bad?
 A string raises TypeError as soon as the region is entered. Another dtype makes it warn and switch itself off: what was
@@ -42,17 +44,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import HALF, Dtype
-from amplint.model.inference.formulas import TRUE, both, likely, negated, possible
+from amplint.model.inference.formulas import TRUE, both, contradict, likely, negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
 from amplint.model.inference.values import Doubt, Leaf, together, values_of
 from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import is_false
+from amplint.model.usage.fallbacks import is_fallback
 from amplint.registry.rule import Rule
-from amplint.rules.shared.enabled_flags import said
+from amplint.rules.shared.enabled_flags import said, turning
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -118,6 +121,15 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
     if full is None or under is None:
         return None
     never_half = {each.name for each in found}.isdisjoint((None, *HALF))
+    if full.name == "float32" and (_is_for_others(module, given) or is_fallback(module, given)):
+        return rule.finding(
+            module.span(given),
+            f"{under}{_written(module, given, full)}: there autocast prints a warning and is off; `enabled=False` says "
+            "the same without it",
+            fix=_ISLAND,
+            severity=Severity.NOTE,
+            confidence=Confidence.SUSPICION,
+        )
     return rule.finding(
         module.span(given),
         f"{under}{_written(module, given, full)}, which autocast for {' and '.join(named)} does not take: there it "
@@ -171,5 +183,13 @@ def _when(module: Module, region: Region, given: ir.Value, full: Dtype, *, every
     # A flag that asks what the dtype hangs on knows all that this can be: `enabled=precision is not None`.
     asked = region.enabled is not None and bool(known.of(region.enabled).subjects() & runs.subjects())
     world = (likely if asked else possible)(runs, made)
-    under = said(module, world, runs) if world is not None else None
+    under = said(module, world, runs, turning(world, runs) or None) if world is not None else None
     return f"{under}, " if under else under
+
+
+def _is_for_others(module: Module, given: ir.Value) -> bool:
+    """Whether it decides that a dtype is float32 that the code is not on cuda: no half precision is wanted there."""
+    runs = decided(module).is_dtype(given, "float32")
+    if not ON_CUDA.facts() <= runs.facts():
+        return False
+    return contradict(runs, ON_CUDA) or contradict(negated(runs), negated(ON_CUDA))

@@ -2,7 +2,8 @@
 
 ## What it does
 Finds a scaler that the file makes and that is, or can be, on while every region around the losses that it scales runs
-in bfloat16: always, or where an option chooses bfloat16. Also where there is no region and the parameters of all the
+in bfloat16: always, or where an option chooses bfloat16; and one that is on just where a dtype from elsewhere is
+bfloat16, and off where it is float16. Also where there is no region and the parameters of all the
 file's optimizers were cast to bfloat16.
 
 It is silent where the code doesn't say which dtype a region has, where only the device decides it, where `enabled`
@@ -52,10 +53,11 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.device_choice import readable_at
 from amplint.fixes.inherited_arguments import module_name
-from amplint.model.inference.formulas import Formula, World, both, either, negated, possible
+from amplint.model.inference.formulas import Formula, World, both, contradict, either, negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
+from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import Trained, runs_in, trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
@@ -63,7 +65,7 @@ from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.usage.module_casts import Cast, casts
 from amplint.registry.rule import Rule
-from amplint.rules.shared.enabled_flags import constructions, is_bfloat16, said, set_enabled, turning
+from amplint.rules.shared.enabled_flags import can_be_float16, constructions, is_bfloat16, said, set_enabled, turning
 from amplint.rules.shared.scaler_order import receiver
 
 if TYPE_CHECKING:
@@ -124,7 +126,7 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
     always = all(is_bfloat16(module, each.region) for each in entered)
     float16 = either(*(runs_in(module, each, "float16") for each in entered))
     if not always and _on_with(module, call, float16) is None:
-        return None  # it is the wrong way around, which AMP210 says
+        return _inverted(module, call, entered)
     scales = either(*(decided(module).around(loss.event.call) for loss in losses))
     for each in entered:
         others = () if always else (negated(float16), scales)
@@ -137,6 +139,27 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
         if always:
             return _finding(module, call, text, what)
         return _finding(module, call, _as_before(module, call, text), f"{where}, {what}")
+    return None
+
+
+def _inverted(module: Module, call: ir.Call, entered: list[Open]) -> Finding | None:
+    """The finding of a scaler that is on just where a dtype from elsewhere is bfloat16; AMP210 has the others."""
+    if any(can_be_float16(module, each.region) for each in entered):
+        return None
+    known = decided(module)
+    on = known.of(scaler_arguments(module, call).get("enabled"))
+    for each in entered:
+        if each.region.dtype is None:
+            continue
+        chosen = known.is_dtype(each.region.dtype, "bfloat16")
+        if not is_vague(chosen) and chosen.facts() & known.dtypes and contradict(on, negated(chosen)) and possible(on):
+            return rule.finding(
+                module.span(call),
+                f"this scaler is on just where `{module.on_one_line(each.region.dtype)}` is bfloat16 "
+                f"({module.line(each.region.call)}), and off where it is float16, which alone needs it: "
+                "turn the test around",
+                withheld="whether the test or the dtype in it is wrong can't be told",
+            )
     return None
 
 

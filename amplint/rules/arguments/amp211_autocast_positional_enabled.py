@@ -24,7 +24,8 @@ with torch.autocast("cuda", enabled=use_amp):
 ## Fix safety
 Safe: the call raised whenever its region was entered. Further positional arguments are named too (`dtype`,
 `cache_enabled`, the old class's order). In torch 1.10 the second parameter was `enabled`: where the project admits
-that release, the rule is silent.
+that release, the rule is silent, and so it is where the call is one for older releases: in a handler of TypeError, in
+an arm of a version test.
 
 ## Proof
 The fixtures raise on entering the region before, and run after.
@@ -44,6 +45,7 @@ from amplint.model.inference.dtypes import is_old_first
 from amplint.model.inference.python_types import is_bool
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.torch_facts.signatures import OLD_ORDER
+from amplint.model.usage.fallbacks import is_fallback
 from amplint.registry.rule import Rule
 
 if TYPE_CHECKING:
@@ -68,8 +70,8 @@ def check(module: Module) -> Iterator[Finding]:
         given = region.call.positional
         if region.device is not None or region.opaque or len(given) < 2 or not is_bool(module, given[1]):
             continue
-        if is_old_first(module, given[0]):
-            continue  # AMP202's: no device at all
+        if is_old_first(module, given[0]) or is_fallback(module, region.call):
+            continue  # AMP202's: no device at all; or what torch 1.10 takes, in its own place
         edits = tuple(
             insert(module.layout.outer(value)[0], f"{name}=") for name, value in zip(OLD_ORDER, given[1:], strict=False)
         )

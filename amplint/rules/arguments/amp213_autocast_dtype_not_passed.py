@@ -9,8 +9,8 @@ Finds a region that can be for cuda, has no `dtype`, and
 - or stands beside a variable that is, or can be, bfloat16, where no region of the file gets a dtype.
 
 It is silent where the region is off, where a flag for float16 switches it, or a scaler is always on (but for the first
-two), where the device is the CPU, whose default is bfloat16, and where the test asks
-for either half type.
+two), where the device is the CPU, whose default is bfloat16, where the test asks for either half type, and where it is
+there for what could not be done in bfloat16: in a handler of what was tried, or where a test found no support for it.
 
 ## Why is this bad?
 On cuda (and xpu and mps) a region without a dtype is float16: what was chosen for float32's range runs with a largest
@@ -66,6 +66,7 @@ from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.names import AUTOCAST, SCALERS
+from amplint.model.usage.fallbacks import is_fallback
 from amplint.model.usage.module_casts import casts
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import can_be_float16, is_bfloat16
@@ -101,14 +102,14 @@ def check(module: Module) -> Iterator[Finding]:
         if region.dtype is None and not region.opaque and not is_false(region.enabled):
             if not _is_for_cuda(module, region) or not can_be_float16(module, region):
                 continue
-            if _is_for_float16(module, region):
+            if _is_for_float16(module, region) or is_fallback(module, region.call):
                 continue
             found = _asked(module, region.call) or _cast(module, region) or _beside(module, region, every)
             if found is not None:
                 yield _finding(module, region, found)
     for value in module.references(AUTOCAST, "torch.cuda.amp.autocast"):
         # Handed on without a call: `context = autocast if bf16 else nullcontext`.
-        found = _asked(module, value) if _is_handed_on(value) else None
+        found = _asked(module, value) if _is_handed_on(value) and not is_fallback(module, value) else None
         if found is not None:
             yield rule.finding(
                 module.span(value),

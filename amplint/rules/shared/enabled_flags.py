@@ -57,11 +57,12 @@ def scaled_by(module: Module, made: ir.Call) -> list[Trained]:
 
 
 def about_amp(module: Module, formula: Formula, but: Formula) -> bool:
-    """Whether a formula hangs on facts that may be about AMP, going by their names, and that another doesn't have."""
-    known, conditions = decided(module), module.once(_conditions)
+    """Whether a formula hangs on facts that may be about AMP, by their names, and of which another says nothing."""
+    known, conditions, shared = decided(module), module.once(_conditions), but.subjects()
     return is_vague(formula) or any(
         name not in known.tests or conditions.may_ask_for_amp(known.tests[name])
-        for name in formula.facts() - but.facts() - ON_CUDA.facts()
+        for name in formula.facts() - ON_CUDA.facts()
+        if name.subject not in shared
     )
 
 
