@@ -51,7 +51,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.model.calls.call_sites import passed
 from amplint.model.calls.external_calls import bases_in_sight
 from amplint.model.inference.formulas import FALSE, TRUE, Formula, World, both, likely, negated, possible
@@ -155,9 +155,13 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
         return None
     runs = runs_in(module, entered, "float16")
     region = both(runs, known.around(found.event.call))
-    if is_vague(region) or about_amp(module, runs, arm):
+    hangs = about_amp(module, runs, arm)
+    if is_vague(region) or (hangs and not independent(module, runs, arm)):
         return None
-    if all(possible(arm, known.inside(each.call)) is None for each in plain_steps(module, found.event.call)):
+    steps = [
+        each for each in plain_steps(module, found.event.call) if possible(arm, known.inside(each.call)) is not None
+    ]
+    if not steps:
         return None
     world = possible(region)
     if world is None:
@@ -173,6 +177,7 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
         f"{module.line(found.event.call)} is not scaled, so that small gradients become zero; {_BOTH}",
         withheld="which of the two is meant can't be told",
         severity=severity or _severity(module, found),
+        confidence=Confidence.LIKELY if hangs or all(each.how == "unseen" for each in steps) else None,
     )
 
 
