@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import Severity, check, fix
+from amplint.base.findings import Confidence
 from amplint.config.settings import Settings
 
 CODES = frozenset({"AMP203", "AMP205", "AMP206", "AMP207", "AMP208", "AMP209", "AMP210", "AMP213"})
@@ -78,6 +79,87 @@ def test_a_region_that_is_on_without_the_scaler(made: str, region: str) -> None:
 )
 def test_switches_that_agree_or_of_which_that_can_not_be_told(made: str, region: str) -> None:
     assert "AMP210" not in found(step(made, region))
+
+
+ARMS = """
+import torch
+from mine import SAM
+from torch.cuda.amp import autocast, GradScaler
+
+def train(cfg, model, optimizer, loader, scaler):
+    for i, x in enumerate(loader):
+        with autocast({region}):
+            loss = model(x).mean()
+        if {test}:
+            loss.backward()
+            {step}
+        else:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+def main(cfg, model, loader):
+    scaler = GradScaler()
+    train(cfg, model, make_optimizer(cfg, model), loader, scaler)
+"""
+OTHER = "cfg.optimizer == 'sam'"
+FIRST = "optimizer.first_step(zero_grad=True)"
+
+
+@pytest.mark.parametrize(
+    ("region", "test", "step", "wanted"),
+    [
+        ("enabled=cfg.amp", OTHER, FIRST, Confidence.LIKELY),
+        ("enabled=cfg.amp", OTHER, "optimizer.second_step()", Confidence.LIKELY),
+        ("", "isinstance(optimizer, SAM)", FIRST, Confidence.LIKELY),
+        ("enabled=cfg.amp", OTHER, "optimizer.step()", Confidence.LIKELY),
+        ("", OTHER, FIRST, Confidence.LIKELY),
+        ("", OTHER, "optimizer.step()", Confidence.CERTAIN),
+        ("", OTHER, "optimizer.step(closure)", Confidence.CERTAIN),
+        # There the region is off, or nothing steps.
+        ("enabled=cfg.amp", "not cfg.amp", FIRST, None),
+        ("enabled=cfg.amp", "not scaler.is_enabled()", FIRST, None),
+        ("enabled=cfg.optimizer != 'sam'", OTHER, FIRST, None),
+        ("dtype=torch.bfloat16", OTHER, FIRST, None),
+        ("", OTHER, "optimizer.first_stage()", None),
+        ("", OTHER, "cfg.first_step()", None),
+    ],
+)
+def test_an_arm_for_another_optimizer_goes_without_the_scaler(
+    region: str, test: str, step: str, wanted: Confidence | None
+) -> None:
+    text = ARMS.format(region=region, test=test, step=step)
+    told = [each.confidence for each in check(text, "train.py", SETTINGS) if each.code == "AMP210"]
+    assert told == ([wanted] if wanted is not None else [])
+
+
+OWN = """
+class Twice(torch.optim.Optimizer):
+    def advance(self):
+        self.inner.step()
+
+    def wait(self):
+        self.inner.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "wanted"),
+    [
+        ("optimizer.first_step()", [Confidence.LIKELY]),
+        ("optimizer.advance()", [Confidence.CERTAIN]),
+        ("optimizer.wait()", []),
+    ],
+)
+def test_a_method_of_an_optimizer_may_be_its_step(step: str, wanted: list[Confidence]) -> None:
+    text = (
+        f"import torch\n{OWN}\ndef train(model, loader):\n    optimizer = Twice(model.parameters(), {{}})\n"
+        "    for x in loader:\n        with torch.autocast('cuda'):\n            loss = model(x).mean()\n"
+        f"        loss.backward()\n        {step}\n"
+    )
+    assert [(each.code, each.confidence) for each in check(text, "train.py", SETTINGS)] == [
+        ("AMP207", each) for each in wanted
+    ]
 
 
 NAMED = "dtype = {'full': torch.float32, 'bfloat16': torch.bfloat16, 'float16': torch.float16}[args.dtype]"

@@ -262,7 +262,8 @@ class Decided:
         if names & (_TRUE_ON_CUDA | _TRUE_ELSEWHERE) and len(names) == 1:
             return both(self._open(call), ON_CUDA if names & _TRUE_ON_CUDA else negated(ON_CUDA))
         if names == {"builtins.isinstance"}:
-            return _vague(call)
+            given = call.positional  # which optimizer it is, is a choice like any other
+            return self._open(call) if given and self._objects.is_optimizer(given[0]) else _vague(call)
         if isinstance(call.func, ir.Attribute):
             if call.func.attr == "startswith" and call.positional and isinstance(call.positional[0], ir.Constant):
                 return self._is(call.func.base, call.positional[0], call)

@@ -1,7 +1,8 @@
 """Training in float16 regions goes without a GradScaler.
 
 ## What it does
-Finds a plain `loss.backward()`, with a plain `optimizer.step()` behind it, whose loss comes out of a float16 region:
+Finds a plain `loss.backward()`, with a plain step behind it (`optimizer.step()`, a method of the optimizer that steps,
+`first_step` and `second_step` of sharpness-aware ones), whose loss comes out of a float16 region:
 by its dtype, or by the default of cuda, xpu and mps. The whole step has to be in sight, and no scaler in the function
 of the backward, in those that lead to it, or in those that it calls. It is a warning where nothing is trained: where
 all data is random and nothing is saved, as in a benchmark.
@@ -52,7 +53,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
 from amplint.model.inference.formulas import TRUE, World, both, possible
@@ -147,11 +148,9 @@ def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
         return None
     known, backward = decided(module), found.event.call
     runs = both(runs_in(module, entered, "float16"), known.around(backward))
-    step = next(
-        (each for each in plain_steps(module, backward) if possible(runs, known.inside(each.call)) is not None), None
-    )
+    steps = [each for each in plain_steps(module, backward) if possible(runs, known.inside(each.call)) is not None]
     world = possible(runs)
-    if step is None or world is None:
+    if not steps or world is None:
         return None
     under = said(module, world, runs, _deciding(module, world, entered))
     where = f"{module.line(entered.region.call)}{', ' if under else ''}{under}"
@@ -161,6 +160,7 @@ def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
         "zero, and infinite ones reach the weights",
         fix=Fix(Applicability.DISPLAY, f"Scale the loss, step with `{scaler_for(module.target)}`; or run in bfloat16"),
         severity=Severity.WARNING if is_rehearsal(module, backward) else None,
+        confidence=Confidence.LIKELY if all(each.how == "unseen" for each in steps) else None,
     )
 
 

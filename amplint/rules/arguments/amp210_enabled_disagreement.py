@@ -58,6 +58,7 @@ from amplint.model.inference.formulas import FALSE, TRUE, Formula, World, both, 
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.objects.amp_objects import scaler_arguments
 from amplint.model.objects.autocast_objects import Region
+from amplint.model.objects.event import Event
 from amplint.model.objects.terms import path, present
 from amplint.model.regions.openers import Open, may_be_region
 from amplint.model.regions.regions_at import enabled_at
@@ -166,7 +167,7 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
         f"{module.line(found.event.call)} is not scaled, so that small gradients become zero; {_BOTH}",
         withheld="which of the two is meant can't be told",
         severity=Severity.NOTE if unseen else _severity(module, found),
-        confidence=Confidence.SUSPICION if unseen else None,
+        confidence=Confidence.SUSPICION if unseen else _confidence(module, found, runs, arm),
     )
 
 
@@ -174,11 +175,22 @@ def _wrong_world(module: Module, found: Trained, entered: Open, arm: Formula) ->
     """A world in which a region is on, in float16, round a loss whose backward is plain; None: none is in sight."""
     known, runs = decided(module), runs_in(module, entered, "float16")
     region = both(runs, known.around(found.event.call))
-    if is_vague(region) or about_amp(module, runs, arm):
+    if is_vague(region) or (about_amp(module, runs, arm) and not independent(module, runs, arm)):
         return None
-    if all(possible(arm, known.inside(each.call)) is None for each in plain_steps(module, found.event.call)):
-        return None
-    return possible(region)
+    return possible(region) if _steps_after(module, found, arm) else None
+
+
+def _steps_after(module: Module, found: Trained, arm: Formula) -> list[Event]:
+    """The plain steps after a backward that can be taken in its arm."""
+    known = decided(module)
+    steps = plain_steps(module, found.event.call)
+    return [each for each in steps if possible(arm, known.inside(each.call)) is not None]
+
+
+def _confidence(module: Module, found: Trained, runs: Formula, arm: Formula) -> Confidence | None:
+    """How sure it is that a plain arm trains in float16: likely where the step, or what the flags mean, is a guess."""
+    guessed = all(each.how == "unseen" for each in _steps_after(module, found, arm))
+    return Confidence.LIKELY if guessed or about_amp(module, runs, arm) else None
 
 
 def _given_none(module: Module, losses: list[Trained], world: World) -> list[ir.Value]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Edit
 from amplint.fixes.device_choice import readable_at
 from amplint.fixes.edits import add_last_argument
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import events
 from amplint.model.flow.path_conditions import Conditions
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _SAID = 2
+# Sharpness-aware optimizers step in two halves, with a backward before each.
+_OWN_STEPS = ("first_step", "second_step")
 _MANY = 16
 _OPTIONS = (ir.Attribute, ir.Subscript)
 _SIMPLE = (ir.Name, ir.Attribute, ir.Constant, ir.Compare, ir.Bool, ir.Unary)
@@ -132,7 +135,10 @@ def _said(module: Module, term: Term, holds: bool) -> str:
 
 
 def plain_steps(module: Module, backward: ir.Node) -> Iterator[Event]:
-    """The steps of optimizers, without a scaler, behind a backward in its function, or behind a call of that one."""
+    """The steps of optimizers, without a scaler, behind a backward in its function, or behind a call of that one.
+
+    `how` is "unseen" where the optimizer's method is known by its name alone.
+    """
     function = ir.function_of(backward)
     for place in (backward, *callers(module, function)):
         around, loops = ir.function_of(place), loops_round(place)
@@ -142,6 +148,20 @@ def plain_steps(module: Module, backward: ir.Node) -> Iterator[Event]:
                 event = events(module).of(call)
                 if event is not None and event.kind == "optimizer_step":
                     yield event
+                elif (own := _own_step(module, call)) is not None:
+                    yield own
+
+
+def _own_step(module: Module, call: ir.Call) -> Event | None:
+    """A method of an optimizer's own that steps: by what it calls, or by its name (`first_step` of SAM)."""
+    func = call.func
+    key = objects(module).is_optimizer(func.base) if isinstance(func, ir.Attribute) else None
+    if key is None or not isinstance(func, ir.Attribute):
+        return None
+    callee = module.once(CallGraph).find(call)
+    inside = ir.calls_below(callee.function.body) if callee is not None else ()
+    steps = func.attr in _OWN_STEPS or any(ir.last_name(each.func) in ("step", *_OWN_STEPS) for each in inside)
+    return Event("optimizer_step", call, optimizer=key, how="unseen" if callee is None else "") if steps else None
 
 
 def comes_before(module: Module, first: ir.Call, key: str, then: ir.Node, optimizers: set[str]) -> bool:
