@@ -38,6 +38,8 @@ QUIET = {
 MAKES_SCHEDULER = re.compile(r"(transformers|diffusers)(\.optimization)?\.get_\w*schedule(_with_\w+)?")
 # What makes gradients other than `scaler.scale(loss).backward()` left them.
 _UNDOES = ("unscale_", "step", "update")
+# What modules are asked for, and trainers are not.
+_OF_MODULES = ("eval", "parameters", "named_parameters")
 _OF_WITH = ("__enter__", "__exit__", "__aenter__", "__aexit__")
 
 
@@ -76,7 +78,7 @@ class ExternalCalls:
             return not known and not any(map(MAKES_SCHEDULER.fullmatch, names))
         if self._reaches_holder(func):
             return True
-        if isinstance(func, ir.Attribute) and self._is_torchs(func.base):
+        if isinstance(func, ir.Attribute) and (self._is_torchs(func.base) or self._sets_mode(call, func)):
             return False
         called, anywhere = self._undoing_names()
         if (name, isinstance(func, ir.Attribute)) in called or (anywhere and self._is_unknown(func, name)):
@@ -156,6 +158,13 @@ class ExternalCalls:
         """Whether an object is of one of torch's own classes: a scheduler's `step` is none of this file's."""
         made = self._objects.classes_of(self._objects.key(value))
         return bool(made) and all(name.startswith("torch.") for name in made)
+
+    def _sets_mode(self, call: ir.Call, func: ir.Attribute) -> bool:
+        """Whether a call is `model.train()`: of what is asked for parameters, or set to evaluate, as a module is."""
+        if func.attr != "train" or len(call.args) > 1 or call.unpacks():
+            return False
+        key = self._objects.key(func.base)
+        return key is not None and key in self._module.once(_modules)
 
     def _is_unknown(self, func: ir.Value, name: str) -> bool:
         if name in _HARMLESS or self._is_a_module(func):
@@ -316,3 +325,13 @@ def _methods(_module: Module, cls: ir.Class) -> dict[str, ir.Function]:
 def function_named(module: Module, name: str) -> ir.Function | None:
     """The function or method of a name, of several the last."""
     return next(reversed(module.whole.defined(name)), None)
+
+
+def _modules(module: Module) -> set[str]:
+    """The keys of what is used as only a module is."""
+    found = {
+        objects(module).key(call.func.base)
+        for call in module.whole.near(*_OF_MODULES).calls
+        if isinstance(call.func, ir.Attribute) and call.func.attr in _OF_MODULES
+    }
+    return {key for key in found if key is not None}
