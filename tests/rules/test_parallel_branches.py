@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
+
+import pytest
+
 from amplint import check
-from amplint.base.findings import Finding
+from amplint.base.findings import Confidence, Finding
 
 STEP = """
 import torch
@@ -45,3 +49,160 @@ def test_a_branch_without_the_scaler_may_skip_what_is_not_finite() -> None:
     assert [finding.code for finding in check(text, "train.py")] == ["AMP420"]
     other = text.replace("print('skipped')", "optimizer.step()")
     assert "AMP420" not in {finding.code for finding in check(other, "train.py")}
+
+
+TWO_OPTIMIZERS = """
+import torch
+
+
+def train(model, head, batches, accumulation, use_amp, bf16, ema):
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    opt_b = torch.optim.SGD(head.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", enabled=use_amp)
+    scheduler = torch.optim.lr_scheduler.StepLR(opt, 2)
+    for inputs, targets in batches:
+        model.train()
+        opt.zero_grad()
+        opt_b.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16, enabled=use_amp):
+            loss = torch.nn.functional.cross_entropy(head(model(inputs)), targets)
+{}
+    model.eval()
+"""
+SCALED = "scaler.scale(loss).backward()\nscaler.step(opt)\nscaler.update()"
+PLAIN = "loss.backward()\nopt.step()"
+CLIPS = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+CLIPPED = f"scaler.scale(loss).backward()\nscaler.unscale_(opt)\n{CLIPS}\nscaler.step(opt)\nscaler.update()"
+CLIPPED_PLAIN = f"loss.backward()\n{CLIPS}\nopt.step()"
+
+
+def _arms(scaled: str, plain: str, after: str = "") -> str:
+    return f"if use_amp:\n{_in(scaled)}\nelse:\n{_in(plain)}\n{after}"
+
+
+def _in(text: str, by: int = 4) -> str:
+    return textwrap.indent(text, " " * by)
+
+
+def _found(arms: str) -> list[Finding]:
+    text = TWO_OPTIMIZERS.format(_in(arms, 8))
+    return [each for each in check(text, "train.py") if each.code == "AMP420"]
+
+
+@pytest.mark.parametrize(
+    ("arms", "said"),
+    [
+        (
+            _arms(SCALED, f"{PLAIN}\nopt_b.step()"),
+            "only this one steps `opt_b`; in the one with the scaler, on line 17, ",
+        ),
+        (_arms(SCALED.replace("scaler.up", "scaler.step(opt_b)\nscaler.up"), PLAIN), "parameters of `opt_b` are never"),
+        (f"if use_amp:\n{_in(SCALED)}\n    continue\n{CLIPPED_PLAIN}", "only this one clips the gradients"),
+        (f"if use_amp:\n{_in(SCALED)}\n    continue\n{PLAIN}\nscheduler.step()", "the learning rate stays as it is"),
+        (
+            _arms(f"if bf16:\n{_in(CLIPPED_PLAIN)}\nelse:\n{_in(SCALED)}", CLIPPED_PLAIN),
+            "only this one clips the gradients; in the one with the scaler",
+        ),
+        (
+            _arms("scaler.scale(loss / accumulation).backward()", "loss.backward()")
+            + "if use_amp:\n    scaler.step(opt)\n    scaler.update()\nelse:\n    opt.step()",
+            "the gradients are larger by the divisor",
+        ),
+        (
+            _arms(
+                "scaler.scale(loss).backward()\nfor each in (opt, opt_b):\n    scaler.step(each)\nscaler.update()",
+                f"loss.backward()\n{CLIPS}\nfor each in (opt, opt_b):\n    each.step()",
+            ),
+            "only this one clips",
+        ),
+        (_arms(f"if not loss.isfinite():\n    raise ValueError\n{SCALED}", CLIPPED_PLAIN), "only this one clips"),
+    ],
+)
+def test_what_only_one_arm_does(arms: str, said: str) -> None:
+    (only,) = _found(arms)
+    assert said in only.message
+    assert only.confidence is Confidence.CERTAIN
+
+
+@pytest.mark.parametrize(
+    "arms",
+    [
+        _arms(CLIPPED, PLAIN),
+        _arms(f"{SCALED}\nema.update(model)", PLAIN),
+        _arms(SCALED, f"{PLAIN}\nema.step(model.parameters())"),
+    ],
+)
+def test_what_only_one_arm_does_and_may_be_meant(arms: str) -> None:
+    (only,) = _found(arms)
+    assert only.confidence is Confidence.LIKELY
+
+
+@pytest.mark.parametrize(
+    "arms",
+    [
+        _arms(SCALED, f"{PLAIN}\nopt_b.step()", after="opt_b.step()"),
+        _arms(SCALED, "loss.backward()\nopt_b.step()"),  # another one, and not one more
+        _arms(SCALED, f"{PLAIN}\nopt_b.zero_grad()\n(loss * 2).backward()\nopt_b.step()"),
+        _arms(CLIPPED, CLIPPED_PLAIN),
+        _arms(CLIPPED, f"if bf16:\n{_in(CLIPS)}\n{PLAIN}"),
+        f"if use_amp:\n{_in(CLIPPED)}\nelif bf16:\n{_in(CLIPPED_PLAIN)}\nelse:\n{_in(PLAIN)}",
+        f"if use_amp:\n{_in(SCALED)}\n    continue\n{PLAIN}",
+        f"if use_amp:\n{_in(SCALED)}\n{CLIPPED_PLAIN}",  # both are run: other rules' matter
+        f"if use_amp:\n{_in(SCALED)}\n    continue\n{PLAIN}\ninputs.cpu()\nscheduler.step()",
+        _arms(f"{SCALED}\nema.update(model)", PLAIN, after="ema.update(model)"),
+        _arms(f"{SCALED}\nema.update(model)", f"{PLAIN}\nema.update(model)"),
+        _arms("scaler.scale(loss).backward()", "loss.backward()") + _arms("scaler.step(opt)", "opt.step()"),
+    ],
+)
+def test_arms_that_do_the_same_or_something_else(arms: str) -> None:
+    assert not _found(arms)
+
+
+METHODS = """
+import torch
+
+
+class Trainer:
+    def __init__(self, model, amp):
+        self.model, self.amp = model, amp
+        self.opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.scaler = torch.amp.GradScaler("cuda", enabled=amp)
+
+    def one(self, inputs):
+        self.opt.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = self.model(inputs).mean()
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.opt)
+        self.scaler.update()
+        return loss.item()
+
+    def two(self, inputs):
+        self.opt.zero_grad()
+        loss = self.model(inputs).mean()
+        loss.backward()
+        {clip}
+        self.opt.step()
+        return loss.item()
+
+    def fit(self, batches):
+        for inputs in batches:
+{call}
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "if self.amp:\n    said = self.one(inputs)\nelse:\n    said = self.two(inputs)",
+        "if self.amp:\n    self.one(inputs)\nelse:\n    self.two(inputs)",
+        "if self.amp:\n    self.one(inputs)\n    continue\nself.two(inputs)",
+        "if self.amp:\n    return self.one(inputs)\nreturn self.two(inputs)",
+        "said = self.one(inputs) if self.amp else self.two(inputs)",
+    ],
+)
+def test_arms_that_are_methods(call: str) -> None:
+    clip = "torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)"
+    for each, wanted in (clip, ["AMP420"]), ("pass", []):
+        text = METHODS.format(clip=each, call=_in(call, 12))
+        assert [found.code for found in check(text, "train.py") if found.code == "AMP420"] == wanted

@@ -38,6 +38,8 @@ QUIET = {
 MAKES_SCHEDULER = re.compile(r"(transformers|diffusers)(\.optimization)?\.get_\w*schedule(_with_\w+)?")
 # What makes gradients other than `scaler.scale(loss).backward()` left them.
 _UNDOES = ("unscale_", "step", "update")
+# What modules are asked for, and trainers are not.
+_OF_MODULES = ("eval", "parameters", "named_parameters")
 _OF_WITH = ("__enter__", "__exit__", "__aenter__", "__aexit__")
 
 
@@ -74,7 +76,7 @@ class ExternalCalls:
             return not any(map(_leaves_alone, self._module.names.of(func)))
         if self._reaches_holder(func):
             return True
-        if isinstance(func, ir.Attribute) and self._is_torchs(func.base):
+        if isinstance(func, ir.Attribute) and (self._is_torchs(func.base) or self._sets_mode(call, func)):
             return False
         return self._may_undo(func, name) or (isinstance(func, ir.Attribute) and self._unseen_method(func))
 
@@ -156,6 +158,13 @@ class ExternalCalls:
         """Whether an object is of one of torch's own classes: a scheduler's `step` is none of this file's."""
         made = self._objects.classes_of(self._objects.key(value))
         return bool(made) and all(name.startswith("torch.") for name in made)
+
+    def _sets_mode(self, call: ir.Call, func: ir.Attribute) -> bool:
+        """Whether a call is `model.train()`: of what is asked for parameters, or set to evaluate, as a module is."""
+        if func.attr != "train" or len(call.args) > 1 or call.unpacks():
+            return False
+        key = self._objects.key(func.base)
+        return key is not None and key in self._module.once(_modules)
 
     def _is_unknown(self, func: ir.Value, name: str) -> bool:
         if name in _HARMLESS or self._is_a_module(func):
@@ -321,3 +330,13 @@ def function_named(module: Module, name: str) -> ir.Function | None:
 def _leaves_alone(name: str) -> bool:
     """Whether what goes by a qualified name may have a scaler or optimizer, and does nothing to the gradients."""
     return name.startswith(("builtins.", "torch.optim.")) or MAKES_SCHEDULER.fullmatch(name) is not None
+
+
+def _modules(module: Module) -> set[str]:
+    """The keys of what is used as only a module is."""
+    found = {
+        objects(module).key(call.func.base)
+        for call in module.whole.near(*_OF_MODULES).calls
+        if isinstance(call.func, ir.Attribute) and call.func.attr in _OF_MODULES
+    }
+    return {key for key in found if key is not None}

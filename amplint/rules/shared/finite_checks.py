@@ -72,7 +72,7 @@ def _aborts(module: Module) -> list[Abort]:
     found = []
     for statement in module.whole.near("assert", "raise", *module.words(*EXITS)).statements:
         decides = statement if isinstance(statement, ir.Assert) else statement.parent
-        if decides is not statement and not _ends(module, statement):
+        if decides is not statement and not ends_program(module, statement):
             continue
         if isinstance(decides, (ir.Assert, ir.If)):
             holds = isinstance(decides, ir.If) and statement.block is decides.then
@@ -82,7 +82,7 @@ def _aborts(module: Module) -> list[Abort]:
     return found
 
 
-def _ends(module: Module, statement: ir.Statement) -> bool:
+def ends_program(module: Module, statement: ir.Statement) -> bool:
     """Whether a statement ends the program; an exception of one's own may be a signal to the caller."""
     if isinstance(statement, ir.Raise):
         raised = statement.parts[0] if statement.parts else None

@@ -2,73 +2,144 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import events, is_grad
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
-from amplint.rules.shared.finite_checks import not_finite
+from amplint.model.syntax.control import block_leaves
+from amplint.model.syntax.nesting import upwards
+from amplint.rules.shared.finite_checks import ends_program, not_finite
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-CLEARS, CLIPS, DIVIDES, WAITS, SCHEDULES = (
+CLEARS, CLIPS, DIVIDES, WAITS, SCHEDULES, AVERAGES, STEPS = (
     "clears the gradients",
     "clips the gradients",
     "divides the loss",
     "waits for some iterations with its step",
     "steps the scheduler",
+    "updates the moving average of the weights",
+    "steps",
 )
 # Functions that are called so may do it.
 _NAMED = {CLEARS: ("zero",), CLIPS: ("clip", "hook")}
-# The events that surely do it.
-_EVENTS = {"zero_grad": CLEARS, "clip": CLIPS}
 # More differences than these are no oversight.
 _MOST = 2
 _LOGS = ("print", "info", "debug", "warning")
+_AVERAGE = re.compile(r"(?i)(^|_)(model|net)?(ema|swa)(model|net)?(_|$)|moving_?av|averaged_?(model|weights)")
+_UPDATES = re.compile(r"(?i)^_*(update|step|lerp)|_(update|step)$")
+_STEP = "step "
+_VARIANTS = 4
 
 
 class Arm(NamedTuple):
-    """One arm: what is left of it without AMP and without what is compared, and that, with its place."""
+    """One arm: what is left of it without AMP and without what is compared, and that, with its place.
+
+    `steps`: the optimizers that it steps, by their keys; they are in `rest` too. `region`: it opens one of autocast.
+    """
 
     block: ir.Block
     scaled: bool
     rest: list[str]
     does: dict[str, ir.Node]
     may_do: set[str]  # under conditions
+    steps: dict[str, ir.Call]
+    region: bool
 
 
 class Difference(NamedTuple):
-    """What one arm does and its twin doesn't."""
+    """What one arm does and its twin doesn't. `steps`: those of the optimizers that the twin doesn't step."""
 
-    statement: ir.If
+    statement: ir.If | ir.Conditional
     what: str
+    node: ir.Node
     arm: Arm
     other: Arm
+    steps: tuple[ir.Call, ...] = ()
 
 
-def parallel_branches(module: Module) -> list[tuple[ir.If, list[Arm]]]:
-    """The ifs of which some arms step with a scaler and some without, and those arms, of all elifs too."""
+class Branches(NamedTuple):
+    """An if, and those of its arms that train with a scaler or without; `inside`: the statements of all its arms."""
+
+    statement: ir.If | ir.Conditional
+    arms: list[Arm]
+    inside: set[int]
+
+
+def parallel_branches(module: Module) -> list[Branches]:
+    """The ifs of which some arms train with a scaler and some without, and those arms, of all elifs too."""
     found = []
-    for statement in module.whole.near("step").statements:
-        if isinstance(statement, ir.If) and not statement.elif_ and statement.orelse is not None:
-            arms = [arm for block in _blocks(statement) if (arm := _read(module, block)) is not None]
-            if {arm.scaled for arm in arms} == {True, False}:
-                found.append((statement, arms))
+    for statement in _candidates(module):
+        blocks = list(_arms(module, statement) if isinstance(statement, ir.If) else _chosen(module, statement))
+        arms = [arm for _, block in blocks if (arm := _read(module, block)) is not None]
+        if {arm.scaled for arm in arms} == {True, False}:
+            suites = [each for pair in blocks for each in pair]
+            suites += statement.blocks() if isinstance(statement, ir.If) else ()
+            inside = {each.id for suite in suites for each in ir.walk_statements(suite)}
+            found.append(Branches(statement, arms, inside | {ir.statement_of(statement).id}))
     return found
 
 
 def differences(module: Module) -> list[Difference]:
-    """What arms of the file do that their twins don't, and nothing round them does."""
-    return [each for statement, arms in module.once(parallel_branches) for each in _compare(module, statement, arms)]
+    """What arms of the file do that their twins don't, and nothing round them does: for each thing that is missing in
+    an arm one of the arms that have it.
+    """
+    found, seen = [], set[tuple[int, str]]()
+    for branches in module.once(parallel_branches):
+        for each in _compare(module, branches):
+            places = {(each.node.id, each.what), (each.other.block.statements[0].id, each.what)}
+            if not places & seen:
+                found.append(each)
+            seen |= places
+    return found
+
+
+# --- the arms of an if -----------------------------------------------------------------------------------------------
+
+
+def _candidates(module: Module) -> list[ir.If | ir.Conditional]:
+    """The ifs that may choose between training with a scaler and without: round a step or a backward, or round a call
+    of a function that has them.
+    """
+    near = [each for each in module.whole.near("step", "backward").statements if isinstance(each, ir.If)]
+    found: dict[int, ir.If | ir.Conditional] = {each.id: each for each in near}
+    functions = {ir.function_of(each): None for each in module.whole.near("backward").calls}
+    for call in [call for function in functions for call in callers(module, function)]:
+        if isinstance(call.parent, ir.Conditional):
+            found.setdefault(call.parent.id, call.parent)
+        for each in upwards(ir.statement_of(call)):
+            if isinstance(each.parent, ir.If):
+                found.setdefault(each.parent.id, each.parent)
+    return [each for _, each in sorted(found.items()) if not (isinstance(each, ir.If) and each.elif_)]
+
+
+def _arms(module: Module, statement: ir.If) -> Iterator[tuple[ir.Block, ir.Block]]:
+    """The arms of an if, each as it stands there, and as the suite that it runs."""
+    blocks = _blocks(statement)
+    tail = _tail(statement, blocks)
+    for block in [*blocks, *([tail] if tail is not None else [])]:
+        for each in _apart(module, block):
+            yield block, _called(module, _without_end(each) if tail is not None else each)
+
+
+def _chosen(module: Module, choice: ir.Conditional) -> Iterator[tuple[ir.Block, ir.Block]]:
+    """The functions that `one(batch) if use_amp else other(batch)` runs."""
+    for value in (choice.then, choice.other):
+        if isinstance(value, ir.Call) and (body := _body(module, value)) is not None:
+            yield body, body
 
 
 def _blocks(statement: ir.If) -> list[ir.Block]:
-    """The arms of an if with its elifs."""
+    """The suites of an if with its elifs."""
     found = [statement.then]
     orelse = statement.orelse
     while orelse is not None:
@@ -80,18 +151,77 @@ def _blocks(statement: ir.If) -> list[ir.Block]:
     return found
 
 
+def _tail(statement: ir.If, blocks: list[ir.Block]) -> ir.Block | None:
+    """What comes after an `if` without an `else` whose suites leave: an arm as well, up to the end of the function or
+    of the loop's round.
+    """
+    last: ir.If | None = statement
+    while last is not None and last.orelse is not None:
+        first = last.orelse.statements[0]
+        last = first if isinstance(first, ir.If) and first.elif_ else None
+    around = statement.block
+    if last is None or not all(block_leaves(each) for each in blocks):
+        return None
+    if not isinstance(around.owner, (ir.Function, ir.For, ir.While)):
+        return None
+    after = around.statements[around.statements.index(statement) + 1 :]
+    return ir.Block(around.owner, around.role, after) if after else None
+
+
+def _without_end(block: ir.Block) -> ir.Block:
+    """A suite without the `return` or `continue` that it leaves by, which the arm after it needs not."""
+    last = block.statements[-1]
+    leaves = isinstance(last, ir.Return) and last.value is None
+    if len(block.statements) > 1 and (leaves or (isinstance(last, ir.Jump) and last.kind == "continue")):
+        return ir.Block(block.owner, block.role, block.statements[:-1])
+    return block
+
+
+def _apart(module: Module, block: ir.Block, depth: int = 2) -> list[ir.Block]:
+    """The arms that an arm consists of: those of an if in it that chooses once more between a scaler and none."""
+    kinds = {event.kind for event in events(module).below(block)}
+    if not depth or not (kinds & {"scale", "step"} and "optimizer_step" in kinds):
+        return [block]
+    for at, inner in enumerate(block.statements):
+        if isinstance(inner, ir.If) and inner.orelse is not None:
+            before, after = block.statements[:at], block.statements[at + 1 :]
+            variants = [
+                ir.Block(block.owner, block.role, [*before, *each.statements, *after]) for each in _blocks(inner)
+            ]
+            return [one for each in variants[:_VARIANTS] for one in _apart(module, each, depth - 1)]
+    return [block]
+
+
+def _called(module: Module, block: ir.Block) -> ir.Block:
+    """The body of the function that does all of an arm: `return self.step_with_amp(batch)`."""
+    only = block.statements[0] if len(block.statements) == 1 else None
+    call = only.value if isinstance(only, (ir.Expr, ir.Assign, ir.Return)) else None
+    body = _body(module, call) if isinstance(call, ir.Call) else None
+    return body or block
+
+
+def _body(module: Module, call: ir.Call) -> ir.Block | None:
+    """What a call runs, if that stands in this file."""
+    callee = module.once(CallGraph).find(call)
+    if callee is None or not module.is_own(callee.function) or callee.function.is_generator:
+        return None
+    return _without_end(callee.function.body)
+
+
 # --- an arm, read ---------------------------------------------------------------------------------------------------
 
 
 def _read(module: Module, block: ir.Block) -> Arm | None:
-    """An arm that holds a step, all with the scaler or all without; None for another."""
+    """An arm that holds a step or a backward, all with the scaler or all without; None for another."""
     kinds = {event.kind for event in events(module).below(block)}
-    scaled = "step" in kinds and "optimizer_step" not in kinds and ("scale" in kinds or "backward" not in kinds)
-    plain = "optimizer_step" in kinds and not kinds & {"scale", "unscale_", "step", "update"}
+    scaled = "optimizer_step" not in kinds and (
+        "scale" in kinds if "backward" in kinds else bool(kinds & {"scale", "step"})
+    )
+    plain = bool(kinds & {"optimizer_step", "backward"}) and not kinds & {"scale", "unscale_", "step", "update"}
     if not scaled and not plain:
         return None
     reader = _Reader(module)
-    return Arm(block, scaled, reader.read(block), reader.does, reader.may_do)
+    return Arm(block, scaled, reader.read(block), reader.does, reader.may_do, reader.steps, reader.region)
 
 
 class _Reader:
@@ -105,6 +235,8 @@ class _Reader:
         self._losses: dict[str, str] = {}  # `scaled = scaler.scale(loss)`
         self.does: dict[str, ir.Node] = {}
         self.may_do: set[str] = set()
+        self.steps: dict[str, ir.Call] = {}
+        self.region = False
 
     def read(self, block: ir.Block) -> list[str]:
         """What a suite does, as text, without AMP and without what is compared; that goes to `does`."""
@@ -113,6 +245,7 @@ class _Reader:
     def _statement(self, statement: ir.Statement) -> list[str]:
         if isinstance(statement, ir.With):
             contexts = [item for item in statement.items if not self._is_region(item.context)]
+            self.region = self.region or len(contexts) < len(statement.items)
             inner = self.read(statement.body)
             return [*(f"with {self._text(item.context)}" for item in contexts), *inner]
         if isinstance(statement, ir.If) and statement.orelse is None:
@@ -121,75 +254,79 @@ class _Reader:
             before = set(self.does)
             inner = self.read(statement.then)
             self.may_do |= self.does.keys() - before
-            if self._conditions.counts(statement.test) and any(each.startswith("step ") for each in inner):
+            if self._conditions.counts(statement.test) and any(each.startswith(_STEP) for each in inner):
                 self._note(WAITS, statement.test)
                 return inner
-            return [f"if {self._text(statement.test)}", *inner] if inner else []
+            return [f"if {self._text(statement.test)}", *inner, "end"] if inner else []
+        if isinstance(statement, ir.For) and statement.orelse is None:
+            inner = self.read(statement.body)
+            return (
+                [f"for {self._text(statement.target)} in {self._text(statement.iter)}", *inner, "end"] if inner else []
+            )
         found = list(self._events.in_statement(statement))
         if any(statement.blocks()):
             return [self._text(statement)]
         return self._simple(statement, found)
 
     def _skips_bad_batch(self, statement: ir.If) -> bool:
-        """Whether an `if` does nothing but skip the rest where a loss is not finite."""
+        """Whether an `if` does nothing but skip the rest, or end the program, where a loss is not finite."""
         *_, last = statement.then.statements
         leaves = isinstance(last, ir.Return) or (isinstance(last, ir.Jump) and last.kind == "continue")
-        if not leaves or any(self._events.below(statement.then)):
+        if not (leaves or ends_program(self._module, last)) or any(self._events.below(statement.then)):
             return False
         return bool(not_finite(self._module, statement.test, holds=True))
 
     def _simple(self, statement: ir.Statement, found: list[Event]) -> list[str]:
         rest: list[str] = []
+        if isinstance(statement, ir.Expr) and _updates_average(statement.value):
+            self._note(AVERAGES, statement.value)
+            return []
         for event in found:
-            if event.kind in _EVENTS:
-                self._note(_EVENTS[event.kind], event.call)
+            if event.kind == "zero_grad":
+                self._note(CLEARS, event.call)
+            elif event.kind == "clip":
+                self._note(CLIPS, event.call)
             elif event.kind in ("step", "optimizer_step"):
-                rest.append(f"step {event.optimizer}")
+                rest.append(f"{_STEP}{event.optimizer}")
+                if event.optimizer is not None and isinstance(event.call, ir.Call):
+                    self.steps.setdefault(event.optimizer, event.call)
             elif event.kind == "backward" and event.subject is not None:
                 rest.append(f"backward {self._loss(event.subject)}{self._arguments(event.call)}")
             elif event.kind == "opaque":
                 return [self._text(statement)]
-        if not found:
-            return [] if self._is_left_out(statement) else [self._text(statement)]
-        if not rest:
-            self._keep_loss(statement, found)
-        return rest
-
-    def _keep_loss(self, statement: ir.Statement, found: list[Event]) -> None:
-        """Remember of which loss a variable is the scaled one."""
-        if isinstance(statement, ir.Assign) and isinstance(statement.targets[0], ir.Name):
-            scaled = next((each.subject for each in found if each.kind == "scale"), None)
-            if scaled is not None:
-                self._losses[statement.targets[0].name] = self._loss(scaled)
+        if found:
+            if isinstance(statement, ir.Assign) and isinstance(statement.targets[0], ir.Name):
+                scaled = next((each.subject for each in found if each.kind == "scale"), None)
+                if scaled is not None and not rest:
+                    self._losses[statement.targets[0].name] = self._loss(scaled)
+            return rest
+        return [] if self._is_left_out(statement) else [self._text(statement)]
 
     def _is_left_out(self, statement: ir.Statement) -> bool:
         """Whether a statement without events says nothing that an arm without AMP would have to say too."""
         if isinstance(statement, ir.Jump):
             return statement.kind == "pass"
-        if self._divides(statement):
+        if isinstance(statement, ir.AugAssign) and statement.op == "Divide":
             self._note(DIVIDES, statement)
             return True
+        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Binary):
+            value = statement.value
+            if value.op == "Divide" and self._text(value.left) == self._text(statement.targets[0]):
+                self._note(DIVIDES, statement)
+                return True
         call = statement.value if isinstance(statement, ir.Expr) else None
         if isinstance(call, ir.Constant):
             return True
         if isinstance(call, ir.Call):
-            if _steps_scheduler(call, "step"):
+            name = ir.last_name(call.func)
+            if isinstance(call.func, ir.Attribute) and name == "step" and _is_scheduler(call.func.base):
                 self._note(SCHEDULES, call)
                 return True
-            if ir.last_name(call.func) in _LOGS:
+            if name in _LOGS:
                 return True
         return any(
             self._known.is_scaler(each) is not None for value in statement.values() for each in ir.walk_values(value)
         )
-
-    def _divides(self, statement: ir.Statement) -> bool:
-        """`loss /= n`, `loss = loss / n`."""
-        if isinstance(statement, ir.AugAssign):
-            return statement.op == "Divide"
-        value = statement.value if isinstance(statement, ir.Assign) else None
-        if not isinstance(value, ir.Binary) or value.op != "Divide" or not isinstance(statement, ir.Assign):
-            return False
-        return self._text(value.left) == self._text(statement.targets[0])
 
     def _loss(self, value: ir.Value) -> str:
         """The loss that a backward starts from, without its scale and without a division."""
@@ -218,62 +355,99 @@ class _Reader:
         return "".join(self._module.text(node).split())
 
 
-def _steps_scheduler(call: ir.Call, *methods: str) -> bool:
-    """Whether a call of one of some methods is one of a scheduler, by its name."""
-    if not isinstance(call.func, ir.Attribute) or call.func.attr not in methods:
-        return False
-    name = ir.last_name(call.func.base).lower()
+def _is_scheduler(value: ir.Value) -> bool:
+    name = ir.last_name(value).lower()
     return "sched" in name or name.startswith("lr_") or name.endswith("_lr")
+
+
+def _updates_average(value: ir.Value) -> bool:
+    """Whether a value is a call that updates a moving average of the weights, going by the names."""
+    if not isinstance(value, ir.Call):
+        return False
+    name = ir.last_name(value.func)
+    if _AVERAGE.search(name):
+        return isinstance(value.func, ir.Name) or bool(_UPDATES.search(name))
+    of_average = isinstance(value.func, ir.Attribute) and _AVERAGE.search(ir.last_name(value.func.base))
+    return bool(of_average and _UPDATES.search(name))
 
 
 # --- two arms, compared ---------------------------------------------------------------------------------------------
 
 
-def _compare(module: Module, statement: ir.If, arms: list[Arm]) -> Iterator[Difference]:
-    reported: set[str] = set()
+def _compare(module: Module, branches: Branches) -> Iterator[Difference]:
+    """What one arm with the scaler does alone, or one without it."""
+    arms = branches.arms
     for scaled in arms:
         for plain in arms:
-            if not scaled.scaled or plain.scaled or scaled.rest != plain.rest:
+            if not scaled.scaled or plain.scaled:
                 continue
-            differing = _differing(scaled, plain, arms)
-            if len(differing) > _MOST:
+            more, fewer = (scaled, plain) if len(scaled.steps) > len(plain.steps) else (plain, scaled)
+            alone = [key for key in more.steps if key not in fewer.steps] if fewer.steps else []
+            left = {f"{_STEP}{key}" for key in alone}
+            if [each for each in more.rest if each not in left] != fewer.rest:
                 continue
-            for what in differing - reported:
-                if not _done_elsewhere(module, statement, what):
-                    reported.add(what)
-                    yield Difference(statement, what, *((scaled, plain) if what in scaled.does else (plain, scaled)))
+            differing = scaled.does.keys() ^ plain.does.keys()
+            # Arms without the scaler that are alike in all else choose by something other than the precision.
+            if CLIPS in scaled.does and any(CLIPS in each.does for each in _like(arms, plain)):
+                differing -= {CLIPS}
+            # What one arm does for some settings only, as another of the arms without (or with) the scaler does.
+            differing -= {
+                what
+                for one in (scaled, plain)
+                for what in one.may_do
+                if any(what in each.does for each in arms if each.scaled is not one.scaled)
+            }
+            if not 0 < len(differing) + bool(alone) <= _MOST:
+                continue
+            for what in sorted(differing):
+                if not _done_elsewhere(module, branches, what):
+                    one, other = (scaled, plain) if what in scaled.does else (plain, scaled)
+                    yield Difference(branches.statement, what, one.does[what], one, other)
+            steps = tuple(more.steps[key] for key in alone if not _stepped_elsewhere(module, branches, key))
+            if steps:
+                yield Difference(branches.statement, STEPS, steps[0], more, fewer, steps)
 
 
-def _differing(scaled: Arm, plain: Arm, arms: list[Arm]) -> set[str]:
-    """What one of two arms does and the other doesn't, but for a clip that only the one with the scaler does."""
-    differing = scaled.does.keys() ^ plain.does.keys()
-    differing -= {CLIPS} if CLIPS in scaled.does else set()
-    # What one arm does for some settings only, as another of the arms without (or with) the scaler does.
-    return differing - {
-        what
-        for one in (scaled, plain)
-        for what in one.may_do
-        if any(what in each.does for each in arms if each.scaled is not one.scaled)
-    }
+def _like(arms: list[Arm], one: Arm) -> list[Arm]:
+    """The arms that have a scaler, and a region, as one has."""
+    return [each for each in arms if each.scaled is one.scaled and each.region is one.region]
 
 
-def _done_elsewhere(module: Module, statement: ir.If, what: str) -> bool:
-    """Whether the function round the arms, or one that calls it, does the same outside of them, or may do it."""
-    function = ir.function_of(statement)
-    around = [function or module.program, *_callers(module, function)]
-    inside = {each.id for block in statement.blocks() for each in ir.walk_statements(block)}
-    outside = [
-        each
-        for container in around
-        for each in ir.walk_statements(container.body, into=container is function)
-        if each.id not in inside and each is not statement
-    ]
-    hidden = any(
+def _outside(module: Module, branches: Branches) -> Iterator[ir.Statement]:
+    """The statements of the function round the arms, and of those that call it, but for the arms."""
+    function = ir.function_of(branches.statement)
+    for container in [function or module.program, *_callers(module, function)]:
+        for each in ir.walk_statements(container.body, into=container is function):
+            if each.id not in branches.inside:
+                yield each
+
+
+def _is_hidden(module: Module, branches: Branches, outside: list[ir.Statement]) -> bool:
+    """Whether a call round the arms, in their function, may do anything."""
+    function = ir.function_of(branches.statement)
+    return any(
         event.kind == "opaque" and ir.function_of(each) is function
         for each in outside
         for event in events(module).in_statement(each)
     )
-    return hidden or any(_does(module, each, what) for each in outside)
+
+
+def _done_elsewhere(module: Module, branches: Branches, what: str) -> bool:
+    """Whether the function round the arms, or one that calls it, does the same outside of them, or may do it."""
+    outside = list(_outside(module, branches))
+    return _is_hidden(module, branches, outside) or any(_does(module, each, what) for each in outside)
+
+
+def _stepped_elsewhere(module: Module, branches: Branches, optimizer: str) -> bool:
+    """Whether an optimizer is stepped outside of the arms, or may be: by its own name or another."""
+    outside = list(_outside(module, branches))
+    function = ir.function_of(branches.statement)
+    return _is_hidden(module, branches, outside) or any(
+        event.kind in ("step", "optimizer_step")
+        and (event.optimizer == optimizer or ir.function_of(each) is not function)
+        for each in outside
+        for event in events(module).in_statement(each)
+    )
 
 
 def _callers(module: Module, function: ir.Function | None) -> Iterator[ir.Function | ir.Program]:
@@ -291,23 +465,22 @@ def _does(module: Module, statement: ir.Statement, what: str) -> bool:
         return True
     if what == DIVIDES and isinstance(statement, ir.AugAssign):
         return statement.op == "Divide"
-    values = (value for root in statement.values() for value in ir.walk_values(root))
-    return any(_divides_loss(each) if what == DIVIDES else _calls(module, each, what) for each in values)
-
-
-def _divides_loss(value: ir.Value) -> bool:
-    if not isinstance(value, ir.Binary) or value.op != "Divide":
-        return False
-    return any("loss" in ir.last_name(each).lower() for each in ir.walk_values(value.left))
-
-
-def _calls(module: Module, value: ir.Value, what: str) -> bool:
-    """Whether a call does what an arm lacks, or may do it by its name."""
-    if not isinstance(value, ir.Call):
-        return False
-    event, name = events(module).of(value), ir.last_name(value.func)
-    if event is not None and _EVENTS.get(event.kind) == what:
-        return True
-    if any(word in name for word in _NAMED.get(what, ())):
-        return True
-    return what == SCHEDULES and _steps_scheduler(value, "step", "step_update")
+    for root in statement.values():
+        for value in ir.walk_values(root):
+            if isinstance(value, ir.Binary) and value.op == "Divide" and what == DIVIDES:
+                if any("loss" in ir.last_name(each).lower() for each in ir.walk_values(value.left)):
+                    return True
+            if isinstance(value, ir.Call):
+                event, name = events(module).of(value), ir.last_name(value.func)
+                if event is not None and event.kind == {CLEARS: "zero_grad", CLIPS: "clip"}.get(what):
+                    return True
+                if any(word in name for word in _NAMED.get(what, ())):
+                    return True
+                if what == AVERAGES and _AVERAGE.search(name):
+                    return True
+                if what == AVERAGES and isinstance(value.func, ir.Attribute) and _updates_average(value):
+                    return True
+                if what == SCHEDULES and isinstance(value.func, ir.Attribute):
+                    if name in ("step", "step_update") and _is_scheduler(value.func.base):
+                        return True
+    return False
