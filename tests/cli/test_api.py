@@ -157,6 +157,7 @@ class TestTheSurface:
         ]
         assert "unscale_" in (root / "train.py").read_text()
 
+    @pytest.mark.usefixtures("kept_worker")
     def test_the_example_of_verify(self) -> None:
         pytest.importorskip("torch")
         result = doctest.testmod(amplint.verify)  # type: ignore[arg-type] # a package that can be called
@@ -337,6 +338,7 @@ class TestVerify:
         ):
             amplint.verify(UNSAFE)
 
+    @pytest.mark.usefixtures("kept_worker")
     def test_rows(self) -> None:
         pytest.importorskip("torch")
         text = (FIXTURES / "AMP401_clip_without_unscale" / "method" / "bad.py").read_text()

@@ -8,11 +8,12 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
+from contextlib import suppress
 from typing import NamedTuple
 
 import torch
 
-from amplint import check, fix
+from amplint.engine.file import fix_bytes
 from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG
 from amplint.verify.steps.verdict import REFUTED
 from tests.differential.compare import SETTINGS
@@ -31,7 +32,7 @@ class Interpreted(NamedTuple):
     reasons: list[str]  # of the refuted
     state: str  # right, wrong, not checkable, or no step
     found: bool  # by the static analysis
-    observed: bool | None  # None: the program is unsuitable
+    observed: bool | None  # None: the program is unsuitable, or was not executed
 
     @property
     def accuses(self) -> bool:
@@ -39,16 +40,16 @@ class Interpreted(NamedTuple):
         return self.state == WRONG and self.observed is False and not self.found
 
 
-def interpreted(program: Program) -> Interpreted:
-    """Interpret a program and what its fixes make of it, and execute it."""
-    fixed = fix(program.text, FILENAME, SETTINGS, unsafe=True)
-    codes, left = ([each.code for each in check(text, FILENAME, SETTINGS)] for text in (program.text, fixed))
-    decided = verdicts(program.text, fixed, Counter(codes) - Counter(left), left)
+def interpreted(program: Program, *, executes: bool = True) -> Interpreted:
+    """Interpret a program and what its fixes make of it, and execute it, unless nobody asks what is observed then."""
+    made = fix_bytes(program.text.encode(), FILENAME, SETTINGS, unsafe=True)
+    codes, left = ([each.code for each in result.findings] for result in (made.before, made.result))
+    decided = verdicts(program.text, made.data.decode(), Counter(codes) - Counter(left), left)
     states = {each.judged.state for each, _ in decided}
-    try:
-        observed: bool | None = any(not each.secondary for each in observe(program).observed)
-    except UnsuitableError:
-        observed = None
+    observed: bool | None = None
+    if executes:
+        with suppress(UnsuitableError):
+            observed = any(not each.secondary for each in observe(program).observed)
     return Interpreted(
         program,
         [each.verdict for _, each in decided],
