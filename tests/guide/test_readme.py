@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -19,6 +20,7 @@ _MEASURED = re.compile(r"\d+\.\d+|[\d,]+ a second")
 _SHELL = re.compile(r"<!-- ([\w-]+) -->\n```sh\n([^\n]+)\n```")
 
 
+@cache
 def run(command: str) -> str:
     arguments = shlex.split(command)
     assert arguments[0] == "amplint"
