@@ -31,6 +31,7 @@ from tests.field.packages import read_packages
 from tests.proofs import proofs_table, run_again, without_the_gone
 
 README = ROOT / "README.md"
+EVIDENCE = ROOT / "docs" / "evidence.md"
 SCHEMA = Path(schema.__file__).with_name("schema.json")
 _VERDICTS = ROOT / "tests" / "field" / "verdicts.csv"
 _SECTION = "(?<=<!-- {0} -->\n).*?(?=<!-- /{0} -->)"
@@ -69,27 +70,24 @@ def found() -> str:
 
 
 def rounds_table() -> str:
-    """The README's table of the rounds of readers."""
+    """The table of the rounds of readers."""
     return rounds.figures(rounds.read_rounds()) + "\n"
 
 
-# What stands in the README between `<!-- name -->` and `<!-- /name -->`.
-SECTIONS: Mapping[str, Callable[[], str]] = {
-    "found": found,
-    "keys": keys_table,
-    "proofs": proofs_table,
-    "rounds": rounds_table,
-    "rules": rules_table,
+# What stands in a document between `<!-- name -->` and `<!-- /name -->`.
+SECTIONS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
+    README: {"found": found, "keys": keys_table, "proofs": proofs_table, "rules": rules_table},
+    EVIDENCE: {"rounds": rounds_table},
 }
 
 
-def readme() -> str:
-    """The README with what follows from other files as they are."""
-    text = README.read_text("utf-8")
-    for name, make in SECTIONS.items():
+def document(path: Path) -> str:
+    """A document with what follows from other files as they are."""
+    text = path.read_text("utf-8")
+    for name, make in SECTIONS[path].items():
         made = make()
         text, times = re.subn(_SECTION.format(name), lambda _, made=made: made, text, flags=re.DOTALL)
-        assert times == 1, f"the README needs one place for {name}"
+        assert times == 1, f"{path.name} needs one place for {name}"
     return text
 
 
@@ -104,7 +102,8 @@ FILES: Mapping[Path, Callable[[], str]] = {
     PROOFS: proofs_text,
     SCHEMA: schema.text,
     RULES: lambda: as_document(_own()),
-    README: readme,
+    README: lambda: document(README),
+    EVIDENCE: lambda: document(EVIDENCE),
 }
 
 
