@@ -262,7 +262,7 @@ def _mixed(module: Module, function: _Function) -> dict[int, str]:
             for name in kept:
                 if name in multiplied and _is_bound_once(function.forward, name):
                     found[forward.index(name) - 1] = name
-    return found
+    return dict(sorted(found.items()))  # not in the order of a set
 
 
 def _products(method: ir.Function) -> Iterator[set[str]]:
