@@ -370,6 +370,16 @@ def test_what_another_file_saves_and_loads_is_said_where_it_is_called(tmp_path: 
     assert [MAIN[each.start : each.end] for each in told] == ["load(args.resume, model, opt, scaler)"] * count
 
 
+def test_another_file_may_save_none_where_there_is_no_scaler(tmp_path: Path) -> None:
+    main = MAIN.replace('torch.amp.GradScaler("cuda", enabled=args.amp)', ABSENT)
+    helpers = HELPERS.format(test='"scaler" in ckpt')
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "main.py").write_text(main)
+    for given, count in ("scaler.state_dict() if scaler is not None else None", 1), ("scaler.state_dict()", 0):
+        (tmp_path / "helpers.py").write_text(helpers.replace("scaler.state_dict()", given))
+        assert len(found(main, str(tmp_path / "main.py"))) == count
+
+
 @pytest.mark.parametrize(
     ("line", "enabled", "wanted"),
     [
