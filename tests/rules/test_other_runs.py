@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from amplint import check
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Confidence, Finding, Severity
 
 SAVED = 'torch.save({"model": model.state_dict(), "opt": opt.state_dict(), "scaler": scaler.state_dict()}, "last.pt")'
 LOADED = 'scaler.load_state_dict(ckpt["scaler"])'
@@ -107,7 +107,6 @@ def test_a_run_without_amp_can_not_be_resumed_with_it(text: str) -> None:
         script(f"if not args.amp:\n    {LOADED}"),  # a scaler that is off ignores it
         script(save=UNDER_A_TEST.format("args.amp")),
         script(save=UNDER_A_TEST.format("scaler.is_enabled()")),
-        script(save=SAVED.replace("scaler.state_dict()}", "scaler.state_dict() if args.amp else None}")),
         script(save=SAVED.replace('"scaler"', '"another"')),
         script(enabled="True"),
         script(enabled="torch.cuda.is_available()"),
@@ -117,6 +116,111 @@ def test_a_run_without_amp_can_not_be_resumed_with_it(text: str) -> None:
 )
 def test_the_load_is_asked_for_or_the_state_is_never_empty(text: str) -> None:
     assert not found(text)
+
+
+ABSENT = "torch.amp.GradScaler('cuda') if args.amp else None"
+IF_THERE = f'if scaler is not None and "scaler" in ckpt:\n    {LOADED}'
+
+
+def absent(in_its_place: str, load: str = IF_THERE, more: str = "") -> str:
+    """A script whose scaler is there only with AMP, and what it saves for it."""
+    save = f'{more}torch.save({{"model": model.state_dict(), "scaler": {in_its_place}}}, "last.pt")'
+    return script(load, save).replace('torch.amp.GradScaler("cuda", enabled=args.amp)', ABSENT)
+
+
+OR_NONE = "scaler.state_dict() if scaler is not None else None"
+AS_ITEM = """\
+state = {}
+if scaler is not None:
+    state["scaler"] = scaler.state_dict()
+else:
+    state["scaler"] = None
+torch.save(state, "last.pt")"""
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (script(f'if "scaler" in ckpt:\n    {LOADED}', SAVED.replace("()}", "() if args.amp else None}")), "None"),
+        (script(save=SAVED.replace("()}", "() if args.amp else None}")), "None"),
+        (absent(OR_NONE), "None"),
+        (absent("None if scaler is None else scaler.state_dict()"), "None"),
+        (absent("scaler.state_dict() if scaler else None"), "None"),
+        (absent("scaler and scaler.state_dict()"), "None"),
+        (absent("scaler.state_dict() if scaler is not None else {}"), "empty"),
+        (absent("kept", more="kept = None\nif scaler is not None:\n    kept = scaler.state_dict()\n"), "None"),
+        (absent(OR_NONE, f"if scaler:\n    {LOADED}"), "None"),
+        (absent(OR_NONE, 'if scaler is not None:\n    scaler.load_state_dict(ckpt.get("scaler"))'), "None"),
+        (absent(OR_NONE, f"if scaler:\n    try:\n        {LOADED}\n    except RuntimeError:\n        pass"), "None"),
+    ],
+)
+def test_what_stands_in_place_of_the_state_can_not_be_loaded(text: str, what: str) -> None:
+    (only,) = found(text)
+    assert only.message.endswith(f"load it only where it is not {what}")
+    assert "where `args.amp` is false" in only.message
+
+
+def test_an_item_may_be_none_in_the_other_arm() -> None:
+    text = script(IF_THERE, AS_ITEM).replace('torch.amp.GradScaler("cuda", enabled=args.amp)', ABSENT)
+    (only,) = found(text)
+    assert "None is saved in place of the scaler's state" in only.message
+    assert not found(text.replace('else:\n            state["scaler"] = None', "else:\n            pass"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        absent(OR_NONE, f'if scaler is not None and ckpt["scaler"] is not None:\n    {LOADED}'),
+        absent(OR_NONE, f'if scaler is not None and ckpt.get("scaler"):\n    {LOADED}'),
+        absent(OR_NONE, f'if scaler is not None and isinstance(ckpt["scaler"], dict):\n    {LOADED}'),
+        absent(OR_NONE, f"if scaler:\n    try:\n        {LOADED}\n    except TypeError:\n        pass"),
+        absent(
+            OR_NONE,
+            'kept = ckpt["scaler"]\nif kept is None:\n    kept = {"scale": 1.0}\nscaler.load_state_dict(kept)',
+        ),
+        absent(OR_NONE).replace(ABSENT, "torch.amp.GradScaler('cuda')"),
+    ],
+)
+def test_none_is_asked_for_or_never_saved(text: str) -> None:
+    assert not found(text)
+
+
+DEVICE = 'args.amp and torch.device(args.device).type == "cuda"'
+WITH_MORE = SAVED.replace("()}", '(), "kind": "last", "amp": args.amp, "all": {"lr": 0.1, "amp": args.amp}}')
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ('if ckpt["kind"] != "last":\n    raise ValueError', "where `args.amp` is false, and"),
+        ('if ckpt["amp"] != args.amp:\n    raise ValueError', "is empty on another device than cuda, and a run that "),
+        ('kept = ckpt.get("amp")\nassert kept == args.amp', "on another device than cuda"),
+        ('if ckpt["all"] != {"lr": 0.1, "amp": args.amp}:\n    raise ValueError', "on another device than cuda"),
+        ('kept = ckpt["all"]\nif kept != 1:\n    if kept:\n        raise ValueError', "on another device than cuda"),
+        ('if ckpt["out_of_sight"] != args.amp:\n    raise ValueError', ""),
+    ],
+)
+def test_what_a_run_compares_with_the_checkpoint_is_the_same_in_both(asked: str, said: str) -> None:
+    findings = found(script(f"{asked}\n{LOADED}", WITH_MORE, enabled=DEVICE))
+    assert [said in each.message for each in findings] == ([True] if said else [])
+    by_device = [each.confidence is Confidence.LIKELY for each in findings]
+    assert by_device == (["device" in said] if said else [])
+    if "device" in said:  # nothing else may differ
+        assert not found(script(f"{asked}\n{LOADED}", WITH_MORE))
+
+
+@pytest.mark.parametrize(
+    ("device", "wanted"),
+    [
+        ("torch.device(args.device)", True),
+        ('torch.device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))', True),
+        ('torch.device("cuda" if torch.cuda.is_available() else "cpu")', False),
+        ('torch.device("cuda")', False),
+    ],
+)
+def test_a_device_that_a_run_is_given_may_be_another(device: str, wanted: bool) -> None:
+    findings = found(script(enabled=f'{device}.type == "cuda"'))
+    assert [each.confidence for each in findings] == [Confidence.LIKELY] * wanted
 
 
 MADE = 'scaler = torch.amp.GradScaler("cuda", enabled=args.amp)'
@@ -264,6 +368,16 @@ def test_what_another_file_saves_and_loads_is_said_where_it_is_called(tmp_path: 
     (tmp_path / "main.py").write_text(MAIN)
     told = found(MAIN, str(tmp_path / "main.py"))
     assert [MAIN[each.start : each.end] for each in told] == ["load(args.resume, model, opt, scaler)"] * count
+
+
+def test_another_file_may_save_none_where_there_is_no_scaler(tmp_path: Path) -> None:
+    main = MAIN.replace('torch.amp.GradScaler("cuda", enabled=args.amp)', ABSENT)
+    helpers = HELPERS.format(test='"scaler" in ckpt')
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "main.py").write_text(main)
+    for given, count in ("scaler.state_dict() if scaler is not None else None", 1), ("scaler.state_dict()", 0):
+        (tmp_path / "helpers.py").write_text(helpers.replace("scaler.state_dict()", given))
+        assert len(found(main, str(tmp_path / "main.py"))) == count
 
 
 @pytest.mark.parametrize(

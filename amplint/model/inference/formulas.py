@@ -116,6 +116,31 @@ def replaced(formula: Formula, by: dict[Term, Formula]) -> Formula:
     return negated(parts[0]) if formula.form is Form.NOT else (both if formula.form is Form.AND else either)(*parts)
 
 
+def bearing_on(formula: Formula, *others: Formula) -> Formula:
+    """What of a formula has to do with others: of what it asks for, that which shares a subject with them.
+
+    It may hold where the whole does not: what is left out is taken to be possible.
+    """
+    subjects = frozenset[Term]().union(*(each.subjects() for each in others))
+    left, kept = list(_conjuncts(formula, others)), list[Formula]()
+    while near := [each for each in left if each.subjects() & subjects or not each.facts()]:
+        kept += near
+        left = [each for each in left if each not in near]
+        subjects = subjects.union(*(each.subjects() for each in near))
+    return both(*kept)
+
+
+def _conjuncts(formula: Formula, others: tuple[Formula, ...]) -> Iterator[Formula]:
+    """What a formula asks for, of each choice what bears on others."""
+    if formula.form is Form.AND:
+        for part in formula.parts:
+            yield from _conjuncts(part, others)
+    elif formula.form is Form.OR:
+        yield either(*(bearing_on(part, *others) for part in formula.parts))
+    else:
+        yield formula
+
+
 def worlds(*formulas: Formula) -> Iterator[World]:
     """The worlds in which all formulas hold; none where there are too many facts to try."""
     facts = in_order(_facts(formulas))

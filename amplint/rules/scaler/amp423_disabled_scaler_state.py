@@ -1,4 +1,4 @@
-"""The state of a scaler that was off, which is empty, is loaded into one that is on.
+"""The state of a scaler that was off, which is empty, or None in its place, is loaded into one that is on.
 
 ## What it does
 Finds `scaler.load_state_dict(...)` of a scaler that is on, where the file itself saves that state from another scaler,
@@ -7,12 +7,15 @@ and then, to go on from there, with the flag on.
 
 A warning where it takes two runs: a scaler whose flag is given to each run (by the command line, a configuration,
 whoever makes the trainer) is saved whether or not it is on, and its state is loaded from a file. A run that was begun
-without AMP can't be resumed with it.
+without AMP can't be resumed with it. The same holds where None, or an empty dict, is saved in place of the state of a
+scaler that is off or was not made: `scaler.state_dict() if use_amp else None`. Where the runs differ in nothing but a
+device that they are given, it is only likely.
 
 It is silent where both runs are in sight and take their flag from the same place: a scaler that is off ignores what it
-loads. Silent too where the load is guarded, by an `if` that asks whether the state is empty or by a `try`; that there
-is a state (`is not None`, `"scaler" in checkpoint`) is also so of an empty one. A scaler that is off only where there
-is no cuda is left alone.
+loads. Silent too where the load is guarded, by an `if` that asks whether the state is empty or by a `try`, and where
+the run compares its flag with the one in the checkpoint; that there is a state (`is not None`, `"scaler" in
+checkpoint`) is also so of an empty one, and that there is the key is also so of None. A scaler that is off only where
+there is no cuda on the machine is left alone.
 
 ## Why is this bad?
 The state of a scaler that is off is `{}`, and one that is on refuses it: "The source state dict is empty, possibly
@@ -44,7 +47,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.conditions import guarded
 from amplint.fixes.statements import own_statement
 from amplint.model.calls.external_calls import local_class, local_function, method
@@ -61,9 +64,12 @@ from amplint.rules.shared.checkpoints import State, slot_of, states
 from amplint.rules.shared.enabled_flags import said, turning
 from amplint.rules.shared.other_runs import (
     Entry,
+    Lost,
+    Resumed,
     entries,
     is_asked_for,
     is_of_another_run,
+    none_of_another_run,
     off_in_another_run,
     where_made,
 )
@@ -77,7 +83,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
-    triggers=("GradScaler & enabled",),
+    triggers=("GradScaler",),
     not_shown="checkpoints are neither written nor read",
 )
 
@@ -94,40 +100,67 @@ def check(module: Module) -> Iterator[Finding]:
             save = _empty_state(module, usage, load) if not usage.unseen else None
             if save is not None and not _is_guarded(module, load.call, usage):
                 yield _finding(
-                    module, load.call, save, "where that scaler was off, and load_state_dict() of one that is on raises"
+                    module,
+                    load.call,
+                    f"the state saved on {module.line(save)} is empty where that scaler was off, and load_state_dict() "
+                    "of one that is on raises",
                 )
                 break
             found = _of_another_run(module, usage, load)
             if found is not None:
-                yield _finding(module, load.call, *found, severity=Severity.WARNING)
+                yield found
                 break
 
 
-def _finding(module: Module, load: ir.Call, save: ir.Call, when: str, *, severity: Severity | None = None) -> Finding:
+def _finding(
+    module: Module,
+    load: ir.Call,
+    why: str,
+    what: str = "empty",
+    *,
+    severity: Severity | None = None,
+    confidence: Confidence | None = None,
+) -> Finding:
     statement, given = own_statement(load), module.text(load.args[0].value)
     edit = guarded(module, statement, given) if statement is not None else None
     return rule.finding(
         module.span(load),
-        f"the state saved on {module.line(save)} is empty {when}; load it only where it is not empty",
-        fix=Fix(Applicability.UNSAFE, "Load it only where it is not empty", (edit,)) if edit else None,
+        f"{why}; load it only where it is not {what}",
+        fix=Fix(Applicability.UNSAFE, f"Load it only where it is not {what}", (edit,)) if edit else None,
         withheld=None if edit else "the call shares its line, or spans several",
         severity=severity,
+        confidence=confidence,
     )
 
 
-def _of_another_run(module: Module, usage: ScalerUsage, load: State) -> tuple[ir.Call, str] | None:
-    """What a run saves with the scaler off that one with the scaler on loads: the call that takes it, and when."""
+def _of_another_run(module: Module, usage: ScalerUsage, load: State) -> Finding | None:
+    """A load of what a run saves with the scaler off, or without one, by a run with the scaler on."""
     for entry in entries(module, load.call):
         for save in states(module, "state_dict"):
             if save.key not in usage.keys or entry.key not in _keys(module, save.call):
                 continue
-            if not is_of_another_run(module, load.call, save.call, entry) or is_asked_for(module, entry):
-                continue
-            found = off_in_another_run(module, usage, save.call, load.call)
-            if found is not None:
-                when = said(module, *found, turning(*found)) or "where the scaler was off"
-                return save.call, f"{when}, and a run that resumes from it with the scaler on raises here"
+            if is_of_another_run(module, load.call, save.call, entry):
+                resumed = Resumed(usage, save.call, load.call, entry)
+                found = off_in_another_run(module, resumed) or none_of_another_run(module, resumed)
+                if found is not None:
+                    return _of_lost(module, load.call, save.call, found)
     return None
+
+
+def _of_lost(module: Module, load: ir.Call, save: ir.Call, found: Lost) -> Finding:
+    when = said(module, found.world, found.formula, turning(found.world, found.formula)) or "where the scaler was off"
+    state = f"the state saved on {module.line(save)} is empty"
+    if found.what == "None":
+        state = f"on {module.line(save)} None is saved in place of the scaler's state"
+    goes_on = "on cuda" if found.device else "with the scaler on"
+    return _finding(
+        module,
+        load,
+        f"{state} {when}, and a run that resumes from it {goes_on} raises here",
+        found.what,
+        severity=Severity.WARNING,
+        confidence=Confidence.LIKELY if found.device else Confidence.CERTAIN,
+    )
 
 
 def _empty_state(module: Module, usage: ScalerUsage, load: State) -> ir.Call | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers, passed
 from amplint.model.calls.external_calls import local_class
-from amplint.model.inference.formulas import TRUE, Formula, World, both, negated, possible
+from amplint.model.inference.formulas import TRUE, Formula, World, bearing_on, both, fact, negated, possible, worlds
 from amplint.model.inference.value_sets import ON_CUDA, decided
 from amplint.model.inference.values import asked, parameter_read, values_of
 from amplint.model.names.reaching_definitions import reaching, returned
@@ -19,10 +19,21 @@ from amplint.model.syntax.control import conditions_round, taken_from
 from amplint.model.syntax.ir import Assigned, Imported, Other
 from amplint.model.syntax.nesting import loop_of, upwards
 from amplint.model.syntax.scopes import owner_class
+from amplint.rules.shared.checkpoints import Slot, slot_of
+from amplint.rules.shared.said_of_runs import (
+    EVERYTHING,
+    Setting,
+    are_related,
+    beside,
+    kept_under,
+    settings_of,
+    step_of,
+)
 from amplint.rules.shared.scaler_usage import ScalerUsage, flags_in
 
 if TYPE_CHECKING:
     from amplint.model import Module
+    from amplint.model.objects.terms import Term
 
 # What reads something that a run is given: the command line, a configuration, the environment, the machine.
 _READS = re.compile(r"(?i)pars|load|read|env|conf|args|opts?$|option|setup|get$|capab|supported")
@@ -37,6 +48,7 @@ _OTHER_ERRORS = {
     "ValueError",
 }  # fmt: skip
 _FOLLOW = 8
+(CUDA,) = ON_CUDA.facts()
 
 
 class Entry(NamedTuple):
@@ -150,25 +162,137 @@ def _is_made_in_memory(module: Module, value: ir.Value) -> bool:
 # --- switches that a run is given ------------------------------------------------------------------------------------
 
 
-def off_in_another_run(
-    module: Module, usage: ScalerUsage, save: ir.Call, load: ir.Call
-) -> tuple[World, Formula] | None:
+class Lost(NamedTuple):
+    """Why a checkpoint has no state of a scaler that is on: the world in which it is saved so, what decides, and what
+    is saved: "empty" or "None". `device`: the runs differ in nothing but the device.
+    """
+
+    world: World
+    formula: Formula
+    what: str
+    device: bool
+
+
+class Resumed(NamedTuple):
+    """A scaler whose state one run saves, and another one loads."""
+
+    usage: ScalerUsage
+    save: ir.Call
+    load: ir.Call
+    entry: Entry
+
+
+def off_in_another_run(module: Module, resumed: Resumed) -> Lost | None:
     """Under what a run saves the state of a scaler that is off, and another one loads it into the same, on.
 
-    None where both take their switch from the code itself; or only from whether there is cuda, without which any
-    scaler is off.
+    None where both take their switch from the code itself, or from what the checkpoint has and is compared with what
+    the run has; or only from whether there is cuda, without which any scaler is off.
     """
-    enabled, known = usage.made.enabled, decided(module)
-    if enabled is None:
+    enabled, save, known = resumed.usage.made.enabled, resumed.save, decided(module)
+    if enabled is None or _asks_for_switch(module, resumed.usage, save):
         return None
-    on, made = known.of(enabled), where_made(module, usage)
-    if not on.facts() - ON_CUDA.facts() or not _differs(module, enabled):
+    saved = both(where_made(module, resumed.usage), known.around(save))
+    return _lost(module, resumed, (negated(known.of(enabled)), saved), [enabled], "empty")
+
+
+def none_of_another_run(module: Module, resumed: Resumed) -> Lost | None:
+    """Under what a run saves None, or an empty dict, in the place of a state that another one loads."""
+    slot, known = slot_of(module, resumed.save), decided(module)
+    if slot is None:
         return None
-    if _asks_for_switch(module, usage, save) or possible(on, made, known.around(load)) is None:
+    for value, when in _in_its_place(module, slot, resumed.save):
+        place = slot.whole if isinstance(slot.whole, (ir.Mapping, ir.Call)) else value
+        tests = [known.tests[each] for each in when.facts() if each in known.tests]
+        found = _lost(module, resumed, (when, known.around(place)), tests, _value_said(value))
+        if found is not None:
+            return found
+    return None
+
+
+def _value_said(value: ir.Value) -> str:
+    """What stands in the place of a state, in a word."""
+    return "None" if ir.is_none(value) else "empty"
+
+
+def _in_its_place(module: Module, slot: Slot, save: ir.Call) -> Iterator[tuple[ir.Value, Formula]]:
+    """What a checkpoint may have in the place of a state, and when: `scaler.state_dict() if scaler else None`."""
+    known = decided(module)
+    for value in (slot.value, *(each for _, each in beside(module, slot))):
+        if (
+            isinstance(value, ir.Bool)
+            and value.op == "and"
+            and any(each is save for each in ir.walk_values(value.right))
+        ):
+            yield ir.Constant(value.id, value.node, value.parent, None), negated(known.of(value.left))
+        for leaf in values_of(module, value).leaves:
+            if ir.is_none(leaf.value) or _is_empty(module, leaf.value):
+                yield leaf.value, both(known.when(leaf), known.inside(leaf.value))
+
+
+def _is_empty(module: Module, value: ir.Value) -> bool:
+    """Whether a value is `{}`, or `dict()`."""
+    if isinstance(value, ir.Mapping):
+        return not value.items
+    return isinstance(value, ir.Call) and not value.args and "builtins.dict" in module.names.of(value.func)
+
+
+def _lost(
+    module: Module, resumed: Resumed, saved: tuple[Formula, Formula], switches: list[ir.Value], what: str
+) -> Lost | None:
+    """How two runs differ of which one loads, and the other saves nothing: `saved` says when, and when it saves at all.
+
+    What they compare is the same in both. If they can be on the same device, they are.
+    """
+    compared = compared_before(module, resumed.entry, resumed.save, what)
+    if EVERYTHING in compared:
         return None
-    saved = both(made, known.around(save))
-    world = possible(negated(on), saved, ON_CUDA) or possible(negated(on), saved)
-    return (world, on) if world is not None else None
+    usage, known = resumed.usage, decided(module)
+    loaded = both(known.of(usage.made.enabled), where_made(module, usage), known.around(resumed.load))
+    off = saved[0]
+    loaded = bearing_on(loaded, off)
+    at_all = bearing_on(saved[1], off, loaded)
+    facts = off.facts() | loaded.facts()
+    same = [each for each in facts if are_related(_settings_of(module, each, switches), compared)]
+    may_differ = bool(off.facts() - ON_CUDA.facts()) and any(_differs(module, each) for each in switches)
+    device_may = any(_is_given_device(module, each) for each in switches)
+    for world in worlds(loaded) if may_differ or device_may else ():
+        fixed = both(*(fact(term) if world[term] else negated(fact(term)) for term in same if term in world))
+        found = possible(off, at_all, fixed, ON_CUDA) if may_differ else None
+        if found is None and device_may:
+            found = possible(off, at_all, fixed)
+        if found is not None:
+            return Lost(found, off, what, device=not found.get(CUDA, True))
+    return None
+
+
+def _settings_of(module: Module, term: Term, switches: list[ir.Value]) -> set[Setting]:
+    """The settings that decide a fact."""
+    if term == CUDA:
+        tests = [test for each in switches for test in _device_tests(module, each, set())]
+    else:
+        tests = [decided(module).tests[term]] if term in decided(module).tests else []
+    return set[Setting]().union(*(settings_of(module, each, origins=True) for each in tests))
+
+
+def _is_given_device(module: Module, switch: ir.Value) -> bool:
+    """Whether a switch asks for a device that a run is given."""
+    return any(_differs(module, each) for each in _device_tests(module, switch, set()))
+
+
+def _device_tests(module: Module, value: ir.Value, seen: set[int]) -> Iterator[ir.Value]:
+    """The parts of a switch that ask whether a device is cuda."""
+    if value.id in seen or not ON_CUDA.facts() & decided(module).of(value).facts():
+        return
+    seen.add(value.id)
+    leaves = [leaf.value for leaf in values_of(module, value).leaves if leaf.value is not value]
+    if isinstance(value, ir.Compare):
+        yield value
+    elif isinstance(value, (ir.Bool, ir.Unary, ir.Conditional, ir.Call)) and not leaves:
+        for each in value.children():
+            if isinstance(each, ir.Value):
+                yield from _device_tests(module, each, seen)
+    for each in leaves:
+        yield from _device_tests(module, each, seen)
 
 
 def where_made(module: Module, usage: ScalerUsage) -> Formula:
@@ -269,10 +393,31 @@ def _of_call(module: Module, call: ir.Call, seen: set[int]) -> Iterator[bool | N
 
 def is_asked_for(module: Module, entry: Entry) -> bool:
     """Whether something on the way to a load asks whether the state is empty, or catches the error."""
-    return any(_catches(place) or _is_asked_for(module, entry, place) for _, place in entry.given)
+    return EVERYTHING in compared_before(module, entry, None)
 
 
-def _is_asked_for(module: Module, entry: Entry, place: ir.Value) -> bool:
+def compared_before(module: Module, entry: Entry, save: ir.Call | None, what: str = "empty") -> set[Setting]:
+    """The settings that are asked for on the way to a load, as a checkpoint has them: everything, where that is whether
+    there is a state, or can't be told, or where the error is caught.
+    """
+    found = set[Setting]()
+    for value, place in entry.given:
+        is_safe = _catches(place, what) or _is_replaced(module, value)
+        found |= {EVERYTHING} if is_safe else _compared_at(module, entry, place, save, what)
+    return found
+
+
+def _is_replaced(module: Module, value: ir.Value) -> bool:
+    """Whether a variable gets another state, going by a test of the one that it has: `if state is None: state = ...`"""
+    return isinstance(value, ir.Name) and any(
+        flags_in(module, test) & flags_in(module, value)
+        for each in reaching(module.names, value)
+        if isinstance(each, Assigned)
+        for test, _ in conditions_round(each.value)
+    )
+
+
+def _compared_at(module: Module, entry: Entry, place: ir.Value, save: ir.Call | None, what: str) -> set[Setting]:
     state = set[str]().union(
         *(flags_in(module, each) for each in (entry.checkpoint, *(value for value, _ in entry.given)))
     )
@@ -281,9 +426,39 @@ def _is_asked_for(module: Module, entry: Entry, place: ir.Value) -> bool:
     tests += [
         each.test
         for each in module.whole.within(function).statements
-        if isinstance(each, ir.Assert) and each.id < place.id and ir.function_of(each) is function
+        if each.id < place.id and ir.function_of(each) is function and isinstance(each, (ir.Assert, ir.If))
+        if isinstance(each, ir.Assert) or any(map(_leaves, ir.walk_statements(each.then, into=False)))
     ]
-    return any(_asks_for_more(module, atom, entry, state) for test in tests for atom in _atoms(test))
+    atoms = [atom for test in tests for atom in _atoms(test) if _asks_for_more(module, atom, entry, state, what)]
+    return set[Setting]().union(*(_compared(module, atom, entry, state, save) for atom in atoms))
+
+
+def _leaves(statement: ir.Statement) -> bool:
+    return isinstance(statement, (ir.Raise, ir.Return))
+
+
+def _compared(module: Module, atom: ir.Value, entry: Entry, state: set[str], save: ir.Call | None) -> set[Setting]:
+    """The settings that a test asks a checkpoint for: what the save keeps there."""
+    slot = slot_of(module, save) if save is not None else None
+    key = objects(module).key
+    found = set[Setting]()
+    for each in ir.walk_values(atom):
+        bound = module.names.bound_once(each) if isinstance(each, ir.Name) else None
+        if key(each) in state:
+            read = each.parent
+            if isinstance(read, ir.Attribute) and isinstance(read.parent, ir.Call):
+                read = read.parent
+        elif bound is not None and _reads_any(module, bound.value, state):
+            read = bound.value
+        else:
+            continue
+        step = step_of(read) if isinstance(read, ir.Value) else None
+        kept = kept_under(module, slot, step[1]) if slot is not None and step is not None else None
+        is_other = (
+            kept is not None and step is not None and key(step[0]) == key(entry.checkpoint) and step[1] != entry.key
+        )
+        found |= settings_of(module, kept, origins=False) if kept is not None and is_other else {EVERYTHING}
+    return found
 
 
 def _atoms(test: ir.Value) -> Iterator[ir.Value]:
@@ -297,36 +472,40 @@ def _atoms(test: ir.Value) -> Iterator[ir.Value]:
         yield test
 
 
-def _asks_for_more(module: Module, test: ir.Value, entry: Entry, state: set[str]) -> bool:
-    """Whether a test asks a state or checkpoint for more than whether it is there: an empty one is there as well."""
-    if _asks_for_being(module, test):
-        return False
+def _asks_for_more(module: Module, test: ir.Value, entry: Entry, state: set[str], what: str) -> bool:
+    """Whether a test asks a state or checkpoint for more than whether it is there: an empty one is there as well.
+
+    Where None may be in its place, that it isn't None is more than that it is there.
+    """
+    if isinstance(test, ir.Compare) and len(test.ops) == 1:
+        if test.ops[0] in ("Is", "IsNot") and ir.is_none(test.rights[0]):
+            if what == "empty" or objects(module).key(test.left) == objects(module).key(entry.checkpoint):
+                return False
+        elif test.ops[0] in ("In", "NotIn") and isinstance(test.left, ir.Constant):
+            return False
+    if isinstance(test, ir.Call) and module.names.of(test.func) & {"builtins.isinstance", "builtins.hasattr"}:
+        about = objects(module).key(test.args[0].value) if test.args else None
+        if what == "empty" or about == objects(module).key(entry.checkpoint):
+            return False
     key = objects(module).key
     if isinstance(test, (ir.Name, ir.Attribute)) and key(test) is not None:
         return key(test) in state and key(test) != key(entry.checkpoint)
     for each in ir.walk_values(test):
         bound = module.names.bound_once(each) if isinstance(each, ir.Name) else None
-        if key(each) in state or (bound is not None and flags_in(module, bound.value) & state):
+        if key(each) in state or (bound is not None and _reads_any(module, bound.value, state)):
             return True
     return False
 
 
-def _asks_for_being(module: Module, test: ir.Value) -> bool:
-    """Whether a test asks whether something is there, or of what kind it is."""
-    if isinstance(test, ir.Call):
-        return bool(module.names.of(test.func) & {"builtins.isinstance", "builtins.hasattr"})
-    if not isinstance(test, ir.Compare) or len(test.ops) != 1:
-        return False
-    if test.ops[0] in ("Is", "IsNot"):
-        return ir.is_none(test.rights[0])
-    return test.ops[0] in ("In", "NotIn") and isinstance(test.left, ir.Constant)
+def _reads_any(module: Module, value: ir.Value, keys: set[str]) -> bool:
+    return any(objects(module).key(each) in keys for each in ir.walk_values(value))
 
 
-def _catches(place: ir.Value) -> bool:
-    """Whether a `try` or `with` round a place catches what a scaler raises."""
+def _catches(place: ir.Value, what: str) -> bool:
+    """Whether a `try` or `with` round a place catches what a scaler raises: TypeError of None."""
     for each in upwards(ir.statement_of(place)):
         up = each.parent
-        if isinstance(up, ir.Try) and each.block is up.body and any(_may_catch(one) for one in up.handlers):
+        if isinstance(up, ir.Try) and each.block is up.body and any(_may_catch(one, what) for one in up.handlers):
             return True
         if isinstance(up, ir.With) and any(
             isinstance(item.context, ir.Call) and ir.last_name(item.context.func) == "suppress" for item in up.items
@@ -335,8 +514,9 @@ def _catches(place: ir.Value) -> bool:
     return False
 
 
-def _may_catch(handler: ir.Handler) -> bool:
+def _may_catch(handler: ir.Handler, what: str) -> bool:
     if handler.type is None:
         return True
     types = handler.type.items if isinstance(handler.type, ir.Sequence) else (handler.type,)
-    return any(ir.last_name(each) not in _OTHER_ERRORS for each in types)
+    others = _OTHER_ERRORS - {"TypeError"} | {"RuntimeError"} if what == "None" else _OTHER_ERRORS
+    return any(ir.last_name(each) not in others for each in types)

@@ -11,6 +11,7 @@ from amplint.model.inference.formulas import (
     FALSE,
     TRUE,
     Formula,
+    bearing_on,
     both,
     choice,
     either,
@@ -203,3 +204,16 @@ def test_a_scaler_that_callers_give_is_there_where_they_give_it(call: str, sever
     for each in found:
         assert "`scaler` is None" in each.message or call
         assert "isinf" not in each.message
+
+
+@given(FORMULAS, FORMULAS)
+def test_what_bears_on_another_formula_follows_from_the_whole(formula: Formula, other: Formula) -> None:
+    part = bearing_on(formula, other)
+    assert part.facts() <= formula.facts()
+    assert possible(formula, negated(part)) is None
+
+
+def test_what_shares_no_fact_with_another_formula_is_left_out() -> None:
+    a, b, c = (fact(path(each)) for each in "abc")
+    assert bearing_on(both(a, b, either(both(negated(a), c), b)), a) == a
+    assert bearing_on(both(either(a, b), either(b, c)), a) == TRUE
