@@ -505,14 +505,13 @@ class Follower:
             bound = self._module.names.bindings(root)
             if not bound:
                 return self._option(value, is_it=False)
+            defined = self._module.names.definition(value.base)
+            if isinstance(defined, ir.Class):
+                return self._of_body(defined, value.attr, by_name=True)
             if all(isinstance(each, Imported) for each in bound):
                 constant = self._module.names.imported_constant(value)
                 return Step((Leaf(constant),)) if constant is not None else None
-        base = value.base
-        defined = self._module.names.definition(base)
-        if isinstance(defined, ir.Class):
-            return self._of_body(defined, value.attr, by_name=True)
-        return self._of_object(value, base, frame)
+        return self._of_object(value, value.base, frame)
 
     def _of_self(self, value: ir.Attribute, cls: ir.Class) -> Step | None:
         stored = cls.stored(value.attr)
@@ -590,11 +589,18 @@ class Follower:
                 known = [Leaf(each) for each in given if each is not None]
                 return Step(tuple(known), whole=False) if known and len(known) == len(given) else None
             return None
+        named = {self._module.names.definition(each.value) for each in leaves}
+        cls = named.pop() if len(named) == 1 else None
+        if isinstance(cls, ir.Class):  # `config = Settings`
+            return self._of_body(cls, value.attr, by_name=True)
         param = parameter_read(self._module, base)
         cls = self._module.names.definition(param[1].annotation) if param and param[1].annotation is not None else None
+        unknown = Leaf(value, is_open=True)
         field = self._field(value, cls) if isinstance(cls, ir.Class) else None
-        unknown = Step((Leaf(value, is_open=True),), whole=False)
-        return field or self._option(value, is_it=False) or unknown
+        said = self._of_body(cls, value.attr, by_name=False) if isinstance(cls, ir.Class) and not field else None
+        if said is not None:
+            return Step((unknown, *said.sources), whole=False)
+        return field or self._option(value, is_it=False) or Step((unknown,), whole=False)
 
     def _is_set(self, value: ir.Attribute) -> bool:
         """Whether the file sets such an attribute of any object: `cfg.device = ...`."""

@@ -11,6 +11,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from amplint.model.project import module_index
@@ -49,12 +50,13 @@ def link(module: Module) -> None:
     # What something sets of another file, as in `helpers.step = ...`, is not what stands there.
     own = module_index.sets(module.source.text, imports, lambda name: _module(path, imports[name]))
     changed = {*own, *(place for other in names for place in module_index.changed(other))}
-    programs = {}
+    taken_from: dict[str, Folded] = {}
     for other, of in names.items():
         own_constants = {place.name for place in constants if place.path == other}
-        program = _take(module, other, of, own_constants, {place.name for place in changed if place.path == other})
-        if program is not None:
-            programs[other] = program
+        folded = _take(module, other, of, own_constants, {place.name for place in changed if place.path == other})
+        if folded is not None:
+            taken_from[other] = folded
+    programs = {other: folded.program for other, folded in taken_from.items()}
     taken: dict[Place, ir.Function | ir.Class | Assigned] = {
         Place(other, each.name): each
         for other, program in programs.items()
@@ -68,8 +70,8 @@ def link(module: Module) -> None:
     }
     if taken:
         module.folded.on_import(lambda scope: _bind(path, scope, taken))
-        for other, program in programs.items():
-            _bind(other, program.scope, taken)
+        for other, folded in taken_from.items():
+            folded.on_import(partial(_bind, other, taken=taken))
 
 
 def _only_binding(program: ir.Program, name: str) -> Assigned | None:
@@ -120,12 +122,22 @@ def _uses(module: Module, path: str, concerned: list[tuple[ast.stmt, str]], impo
         inherited = (base for each in (statement, *inside) for base in getattr(each, "bases", ()))
         used = text_scan.called(text).union(map(_words, inherited))
         places = {each: _place(path, *each, imports) for each in used if each[0] in imports}
+        yield from _settings(path, text, imports) if opens_regions else ()
         of_others = {each: place for each, place in places.items() if place is not None and place.path != path}
         for each in [each for each, place in of_others.items() if _matters(place, opens_regions)]:
             yield of_others.pop(each)
         for call in ast.walk(statement) if text_scan.may_hand(text, of_others) else ():
             if isinstance(call, ast.Call) and _words(call.func) in of_others and text_scan.is_handed(call):
                 yield of_others[_words(call.func)]
+
+
+def _settings(path: str, text: str, imports: _Imports) -> Iterator[Place]:
+    """The classes of settings that a text mentions, and the functions that may return one."""
+    for name, attribute in text_scan.mentions(text):
+        place = _place(path, name, "", imports) if name in imports else None
+        place = place or (_place(path, name, attribute, imports) if name in imports and attribute else None)
+        if place is not None and place.path != path and module_index.tells_settings(place):
+            yield place
 
 
 def _matters(place: Place, opens_regions: bool) -> bool:
@@ -196,14 +208,19 @@ def _closure(own: str, places: list[Place]) -> list[Place]:
             for each, mention in module_index.targets(place)
             if each not in seen
             and each.path != own
-            and (module_index.matters(each) or module_index.hands(place, mention))
+            and (module_index.matters(each) or module_index.hands(place, mention) or _told(place, each))
         ]
         seen.update(more)
         todo += more
     return found
 
 
-def _take(module: Module, path: str, names: set[str], constants: set[str], changed: set[str]) -> ir.Program | None:
+def _told(place: Place, other: Place) -> bool:
+    """Whether what a function mentions is a class of settings, which it may return."""
+    return not module_index.is_class(place) and module_index.is_class(other) and module_index.tells_settings(other)
+
+
+def _take(module: Module, path: str, names: set[str], constants: set[str], changed: set[str]) -> Folded | None:
     """Lower some of a file's functions, classes and constants into the module; None where they can't be read."""
     of = module_index.taken(path, names - changed, constants, changed)
     if of is None:
@@ -213,7 +230,7 @@ def _take(module: Module, path: str, names: set[str], constants: set[str], chang
     except CannotRead:
         return None
     module.take(Source(path, of[0]), folded)
-    return folded.program
+    return folded
 
 
 def _bind_constant(path: str, binding: Imported, place: Place, what: Assigned) -> None:
