@@ -839,3 +839,59 @@ def test_201_a_device_that_begins_with_cuda_is_cuda(device: str) -> None:
 def test_201_says_why_no_device_can_be_named(device: str, why: str) -> None:
     (found,) = check(f"{HEAD}{device}scaler = torch.amp.GradScaler()\n")
     assert found.withheld == why
+
+
+SETTINGS_FILES = {
+    "conf/__init__.py": "",
+    "conf/settings.py": (
+        "from conf.base import Base\n\nclass Train(Base):\n    device = '{device}'\n    amp = True\n\n"
+        "    def __init__(self):\n        super().__init__()\n"
+    ),
+    "conf/base.py": (
+        "class Base:\n    rate = 0.1\n\n\ndef make(kind):\n    if kind == 'big':\n"
+        "        from conf.settings import Train\n\n        return Train()\n    raise NotImplementedError(kind)\n\n\n"
+        "def choose(kind):\n    from conf.settings import Train\n\n    return Train\n"
+    ),
+}
+WITH_SETTINGS = """
+import torch
+from torch.amp import GradScaler, autocast
+{imported}
+
+def train(model, optimizer, loader{param}):
+    {made}
+    scaler = GradScaler("cuda")
+    for x in loader:
+        with autocast(device_type={read}.device, enabled={read}.amp):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "made", "read", "param"),
+    [
+        ("from conf.settings import Train", "cfg = Train()", "cfg", ""),
+        ("from conf.settings import Train", "cfg = Train", "cfg", ""),
+        ("from conf.settings import Train", "pass", "Train", ""),
+        ("from conf.settings import Train", "pass", "cfg", ", cfg: Train"),
+        ("from conf.base import make", "cfg = make('big')", "cfg", ""),
+        ("from conf.base import choose", "cfg = choose('big')", "cfg", ""),
+        ("class Train:\n    device = '{device}'\n    amp = True\n", "cfg = Train", "cfg", ""),
+    ],
+)
+@pytest.mark.parametrize("device", ["cuda:0", "cuda"])
+def test_204_reads_settings_that_a_class_has(
+    imported: str, made: str, read: str, param: str, device: str, tmp_path: Path
+) -> None:
+    files = SETTINGS_FILES | {"train.py": WITH_SETTINGS}
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "conf").mkdir()
+    for name, text in files.items():
+        code = text.replace("{imported}", imported).replace("{made}", made).replace("{read}", read)
+        (tmp_path / name).write_text(code.replace("{param}", param).replace("{device}", device))
+    path = tmp_path / "train.py"
+    told = check(path.read_text(), str(path), settings=Settings(frozenset({"AMP204"}), isolated=True))
+    assert [each.code for each in told] == (["AMP204"] if ":" in device else [])

@@ -494,13 +494,12 @@ class Follower:
             bound = self._module.names.bindings(root)
             if not bound:
                 return self._option(value, is_it=False)
+            defined = self._module.names.definition(value.base)
+            if isinstance(defined, ir.Class):
+                return self._of_body(defined, value.attr, by_name=True)
             if all(isinstance(each, Imported) for each in bound):
                 return self._imported(value)
-        base = value.base
-        defined = self._module.names.definition(base)
-        if isinstance(defined, ir.Class):
-            return self._of_body(defined, value.attr, by_name=True)
-        return self._of_object(value, base, frame)
+        return self._of_object(value, value.base, frame)
 
     def _of_self(self, value: ir.Attribute, cls: ir.Class) -> Step | None:
         stored = cls.stored(value.attr)
@@ -570,11 +569,23 @@ class Follower:
         calls = [each.value for each in leaves if isinstance(each.value, ir.Call)]
         if len(calls) == len(leaves):
             return self._of_made(value, calls)
+        named = {self._module.names.definition(each.value) for each in leaves}
+        cls = named.pop() if len(named) == 1 else None
+        if isinstance(cls, ir.Class):  # `config = Settings`
+            return self._of_body(cls, value.attr, by_name=True)
+        return self._of_parameter(value, base)
+
+    def _of_parameter(self, value: ir.Attribute, base: ir.Value) -> Step:
+        """What an attribute is of a parameter: by the class that annotates it, or an option; else out of sight."""
         read = parameter_read(self._module, base)
         annotation = read[1].annotation if read is not None else None
         cls = self._module.names.definition(annotation) if annotation is not None else None
-        field = self._field(value, cls) if isinstance(cls, ir.Class) else None
-        return field or self._option(value, is_it=False) or _out_of_sight(value)
+        if isinstance(cls, ir.Class):
+            if (field := self._field(value, cls)) is not None:
+                return field
+            if (said := self._of_body(cls, value.attr, by_name=False)) is not None:
+                return Step((Leaf(value, is_open=True), *said.sources), whole=False)
+        return self._option(value, is_it=False) or _out_of_sight(value)
 
     def _of_made(self, value: ir.Attribute, calls: list[ir.Call]) -> Step | None:
         """What an attribute is of an object that one of some calls makes: of a class of the file, or a namespace."""

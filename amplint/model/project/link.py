@@ -11,6 +11,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -56,25 +57,23 @@ def link(module: Module) -> None:
     # What something sets of another file, as in `helpers.step = ...`, is not what stands there.
     own = module_index.sets(module.source.text, imports, lambda name: _module(path, imports[name]))
     changed = {*own, *(place for other in names for place in module_index.changed(other))}
-    programs = _programs(module, names, constants, changed)
-    taken = _taken(programs, constants)
+    files = _files(module, names, constants, changed)
+    taken = _taken({other: folded.program for other, folded in files.items()}, constants)
     if taken:
         module.folded.on_import(lambda scope: _bind(path, scope, taken))
-        for other, program in programs.items():
-            _bind(other, program.scope, taken)
+        for other, folded in files.items():
+            folded.on_import(partial(_bind, other, taken=taken))
 
 
-def _programs(
-    module: Module, names: dict[str, set[str]], constants: set[Place], changed: set[Place]
-) -> dict[str, ir.Program]:
+def _files(module: Module, names: dict[str, set[str]], constants: set[Place], changed: set[Place]) -> dict[str, Folded]:
     """The files that can be read, with what the module takes of them."""
-    programs = {}
+    files = {}
     for other, of in names.items():
         own_constants = {place.name for place in constants if place.path == other}
-        program = _take(module, other, of, own_constants, {place.name for place in changed if place.path == other})
-        if program is not None:
-            programs[other] = program
-    return programs
+        folded = _take(module, other, of, own_constants, {place.name for place in changed if place.path == other})
+        if folded is not None:
+            files[other] = folded
+    return files
 
 
 def _taken(programs: dict[str, ir.Program], constants: set[Place]) -> dict[Place, _What]:
@@ -138,6 +137,7 @@ def _uses(module: Module, path: str, concerned: list[tuple[ast.stmt, str]], impo
     for statement, text in concerned:
         used = text_scan.called(text).union(map(_words, _inherited(statement, text)))
         places = {each: _place(path, *each, imports) for each in used if each[0] in imports}
+        yield from _settings(path, text, imports) if opens_regions else ()
         of_others = {each: place for each, place in places.items() if place is not None and place.path != path}
         for each in [each for each, place in of_others.items() if _matters(place, opens_regions)]:
             yield of_others.pop(each)
@@ -150,6 +150,15 @@ def _inherited(statement: ast.stmt, text: str) -> Iterator[ast.expr]:
     """What the classes inherit that a statement is or holds."""
     inside = module_index.statements(statement) if _CLASS.search(text, text.find("\n") + 1) else ()
     return (base for each in (statement, *inside) for base in getattr(each, "bases", ()))
+
+
+def _settings(path: str, text: str, imports: _Imports) -> Iterator[Place]:
+    """The classes of settings that a text mentions, and the functions that may return one."""
+    for name, attribute in text_scan.mentions(text):
+        place = _place(path, name, "", imports) if name in imports else None
+        place = place or (_place(path, name, attribute, imports) if name in imports and attribute else None)
+        if place is not None and place.path != path and module_index.tells_settings(place):
+            yield place
 
 
 def _matters(place: Place, opens_regions: bool) -> bool:
@@ -220,14 +229,19 @@ def _closure(own: str, places: list[Place]) -> list[Place]:
             for each, mention in module_index.targets(place)
             if each not in seen
             and each.path != own
-            and (module_index.matters(each) or module_index.hands(place, mention))
+            and (module_index.matters(each) or module_index.hands(place, mention) or _told(place, each))
         ]
         seen.update(more)
         todo += more
     return found
 
 
-def _take(module: Module, path: str, names: set[str], constants: set[str], changed: set[str]) -> ir.Program | None:
+def _told(place: Place, other: Place) -> bool:
+    """Whether what a function mentions is a class of settings, which it may return."""
+    return not module_index.is_class(place) and module_index.is_class(other) and module_index.tells_settings(other)
+
+
+def _take(module: Module, path: str, names: set[str], constants: set[str], changed: set[str]) -> Folded | None:
     """Lower some of a file's functions, classes and constants into the module; None where they can't be read."""
     of = module_index.taken(path, names - changed, constants, changed)
     if of is None:
@@ -237,7 +251,7 @@ def _take(module: Module, path: str, names: set[str], constants: set[str], chang
     except CannotRead:
         return None
     module.take(Source(path, of[0]), folded)
-    return folded.program
+    return folded
 
 
 def _bind_constant(path: str, binding: Imported, place: Place, what: Assigned) -> None:

@@ -74,6 +74,22 @@ class Unit:
         """Those of them that are called with an optimizer, a scaler or a loss."""
         return frozenset(handed_to(self.parsed()[0])) if MAY_BE_HANDED.search(self._text) else frozenset()
 
+    @cached_property
+    def is_settings(self) -> bool:
+        """Whether it is a class whose body sets attributes to plain values."""
+        body = self.parsed()[0].body if self.is_class else ()  # type: ignore[attr-defined]
+        return any(
+            isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value is not None and _is_plain(each.value)
+            for each in body
+        )
+
+    @cached_property
+    def imports(self) -> dict[str, tuple[str, str]]:
+        """What it imports itself: the names, and what each means."""
+        inside = statements(self.parsed()[0]) if "import" in self._text else ()
+        found = (pair for each in inside if isinstance(each, (ast.Import, ast.ImportFrom)) for pair in bound_by(each))
+        return {name: meaning for name, meaning in found if meaning is not None}
+
     def parsed(self) -> list[ast.stmt]:
         """What Python makes of it."""
         return _parsed(self._text, self.first)
@@ -482,7 +498,11 @@ def targets(place: Place) -> tuple[tuple[Place, tuple[str, str]], ...]:
 def _targets_of(place: Place) -> Iterator[tuple[Place, tuple[str, str]]]:
     of = outline(place.path)
     for name, attribute in sorted(of.units[place.name].mentions) if of is not None else ():
-        found = within(place.path, name) if of is not None and name in of.bound else None
+        own = of.units[place.name].imports.get(name) if of is not None else None
+        if own is not None:
+            found = find(place.path, *own)
+        else:
+            found = within(place.path, name) if of is not None and name in of.bound else None
         if isinstance(found, str):
             found = within(found, attribute) if attribute else None
         if isinstance(found, Place) and found != place:
@@ -512,6 +532,15 @@ def is_class(place: Place) -> bool:
     """Whether a place is one of a class."""
     of = outline(place.path)
     return of is not None and of.units[place.name].is_class
+
+
+@remembered
+def tells_settings(place: Place) -> bool:
+    """Whether a place is one of a class of settings, or of a function that mentions one, which it may return."""
+    of = outline(place.path)
+    if of is None or of.units[place.name].is_class:
+        return of is not None and of.units[place.name].is_settings
+    return any(is_class(each) and tells_settings(each) for each, _ in targets(place))
 
 
 @remembered

@@ -3,8 +3,10 @@
 ## What it does
 Finds a loss that comes out of a region that is on and in float16 on some path on which the scaler is off or isn't
 there. It follows `enabled` of both, and the conditions under which a scaler is made, to the flags and tests that
-decide, and compares those: whether they have the same name doesn't matter. It is a warning where nothing is trained:
-where all data is random and nothing is saved.
+decide, and compares those: whether they have the same name doesn't matter. So it finds a scaler that is on for the
+other half type (`enabled=dtype == "bfloat16"`), and an arm without the scaler for another optimizer, which steps by a
+method of its own, as `first_step`. It is a warning where nothing is trained: where all data is random and nothing is
+saved.
 
 The reverse, a scaler that is on round float32, is harmless and isn't told. It is silent where the two hang on
 different flags of which it can't be told that they are independent: two options of one set of options are.
@@ -32,7 +34,7 @@ scaler.scale(loss).backward()
 ## Fix safety
 Unsafe: without the flag, training now runs in float32, slower and with more memory. The region gets the scaler's
 `enabled`, or a scaler that is always off gets the region's. No fix where the flag can't be read there, where it asks
-for the dtype, which the region should get instead, or where it is by conditions round them that the two differ. None
+for the dtype, or where it is by conditions round them that the two differ. None
 for a region that may run inside another one, by its callers, a decorator, or a framework that calls the method (as
 Lightning does under `precision="16-mixed"`): a region that is off switches the outer one off, and training would run in
 float32.
@@ -91,6 +93,7 @@ rule = Rule(
     not_shown="how small the program's gradients are is out of sight",
 )
 
+_HALF_NAMES = {"float16", "fp16", "half", "bfloat16", "bf16", "torch.float16", "torch.bfloat16"}
 _HALF_TYPES = {"torch.float16", "torch.half", "torch.bfloat16"}
 
 # What Lightning and transformers call of a class, in a region of theirs; it need not name them, as a part of others.
@@ -253,7 +256,7 @@ def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | Non
     else:
         return None, "switch both by the same condition"
     if call is region.call and _asks_for_dtype(module, source):
-        return None, "the scaler hangs on the dtype: give the region that dtype"
+        return None, "the scaler hangs on the dtype: switch it on where the region is float16"
     if call is region.call and (outer := _may_be_inside(module, region)) is not None:
         return None, f"an `enabled` that is false switches off {outer}, too: enter the region under a condition"
     text = spelled(module, source, call)
@@ -296,6 +299,14 @@ def _is_plain(module: Module, decorator: ir.Value) -> bool:
 
 
 def _asks_for_dtype(module: Module, switch: ir.Value) -> bool:
-    """Whether a flag compares a dtype: where that is bfloat16 the scaler is off, and the region should be on."""
-    compared = (each for each in ir.walk_values(switch) if isinstance(each, ir.Compare))
-    return any(module.names.of(part) & _HALF_TYPES for each in compared for part in each.children())
+    """Whether a flag compares a dtype, or its name: where that is bfloat16 the scaler is off, and the region should be
+    on; and a flag that is the wrong way around says nothing about the region.
+    """
+    sources = [switch, *(each.value for each in decided(module).alternatives(switch))]
+    compared = (each for value in sources for each in ir.walk_values(value) if isinstance(each, ir.Compare))
+    return any(_is_half_type(module, part) for each in compared for part in each.children())
+
+
+def _is_half_type(module: Module, value: ir.Value) -> bool:
+    named = isinstance(value, ir.Constant) and isinstance(value.value, str) and value.value.lower() in _HALF_NAMES
+    return named or bool(module.names.of(value) & _HALF_TYPES)
