@@ -31,7 +31,7 @@ PASSING = {
     "sum", "tensor", "to", "tolist", "tuple", "type_as", "unsqueeze", "values", "vector_norm", "view", "zip",
 }  # fmt: skip
 # Functions and methods that report what they are given.
-_LOGS = {
+LOGS = {
     "add_histogram", "add_scalar", "add_scalars", "critical", "debug", "error", "format", "info", "log", "log_dict",
     "log_metric", "log_metrics", "log_scalar", "log_value", "logkv", "pprint", "print", "push", "record",
     "report_scalar", "set_description", "set_postfix", "set_postfix_str", "track", "update", "warn", "warning",
@@ -144,7 +144,7 @@ class ValueUses:
         """A call that takes the value, by its name; `base`: whose method it is."""
         if base is not None and name in _COLLECTS:
             self._container(base)  # `norms.append(norm)`, `total.add_(norm)`
-        elif name in _LOGS:
+        elif name in LOGS:
             self.found.add("logged")
             if base is not None and name == "update":
                 self._container(base)

@@ -64,7 +64,8 @@ from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.nesting import conditions, exclusive, independent, skipping, upwards
 from amplint.model.torch_facts.names import SCALER
 from amplint.registry.rule import Rule
-from amplint.rules.shared.clips import FINITE, reads_scale
+from amplint.rules.shared.clips import FINITE
+from amplint.rules.shared.scale_reports import uses_scale
 from amplint.rules.shared.scaler_order import (
     Misuse,
     asked_apart,
@@ -180,7 +181,7 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
         not (sure or _is_the_scalers(module, each))
         or violation.optimizer in holders(module)
         or any(_SCALES.search(name) for name in known.classes_of(violation.optimizer))
-        or reads_scale(module, event.call)
+        or uses_scale(module, event.call)
         or _is_constant(module, scaler, violation.optimizer)
         or (other_arm_has(module, event.call, "step") and _may_ask_for_amp(flow, scaler, bad, event))
     ):

@@ -9,7 +9,8 @@ infinite bound, a function of the file that returns one) that are logged, compar
 It is silent behind `scaler.unscale_` and `scaler.step`, where the gradients are what they should be; for what does not
 depend on their size (the sign, `isfinite`, `g / g.norm()`, a ratio of two norms, a comparison with zero or infinity)
 or keeps it (sums, a constant factor); where the size goes into a clip written by hand (AMP401); where the function
-reads the scale itself; and where it can't see what becomes of the number.
+computes with the scale itself, or hands it on; and where it can't see what becomes of the number. A scale that is only
+logged or compared divides nothing. Whoever reads that log may divide, so that the size beside it is likely.
 
 ## Why is this bad?
 The gradients are 65,536 times too large (the initial scale), and the scale changes as training goes on. Logs and
@@ -57,14 +58,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Fix, Severity
+from amplint.base.findings import Confidence, Finding, Fix, Severity
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradient_reads import is_reported
 from amplint.model.flow.value_uses import ValueUses
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
-from amplint.rules.shared.clips import advice, clips_scaled, is_compensated, only_measures, reads_scale
+from amplint.rules.shared.clips import advice, clips_scaled, is_compensated, only_measures
+from amplint.rules.shared.scale_reports import reads_scale, uses_scale
 from amplint.rules.shared.scaler_order import Misuse, misuses, where
 from amplint.rules.shared.unscale_fix import ClipFix
 from amplint.rules.shared.unscale_safety import LARGE_NORM
@@ -101,6 +103,7 @@ def check(module: Module) -> Iterator[Finding]:
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if change else Severity.WARNING,
+            confidence=Confidence.LIKELY if not change and reads_scale(module, reached.event.call) else None,
         )
 
 
@@ -109,7 +112,7 @@ def _is_misuse(module: Module, each: Misuse, reached: EventStates) -> bool:
     call = reached.event.call
     if only_measures(reached) and not is_reported(module, call):
         return False
-    if reads_scale(module, call) or is_compensated(module, reached) or not _is_stepped(module, reached):
+    if uses_scale(module, call) or is_compensated(module, reached) or not _is_stepped(module, reached):
         return False
     return clips_scaled(module, each) and not _feeds_clip(module, reached)
 

@@ -58,7 +58,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves
 from amplint.model.syntax.nesting import loop_of, skipping
 from amplint.registry.rule import Rule
-from amplint.rules.shared.clips import reads_scale
+from amplint.rules.shared.scale_reports import reads_scale
 from amplint.rules.shared.scaler_order import always_off, calls_of, receiver
 from amplint.rules.shared.scaler_usage import maybe_float16, overflows
 from amplint.rules.shared.schedulers import Pair, asks_for, pairs

@@ -60,8 +60,8 @@ from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
-from amplint.rules.shared.clips import reads_scale
 from amplint.rules.shared.loss_origin import Origin
+from amplint.rules.shared.scale_reports import uses_scale
 from amplint.rules.shared.scaler_order import always_off, reached_events
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def check(module: Module) -> Iterator[Finding]:
 def _is_in_sight(module: Module, call: ir.Call) -> bool:
     """Whether a gradient is differentiated again, and nothing in its function can divide it by the scale unseen."""
     graph = argument(call, "torch.autograd.grad", "create_graph")
-    if not (isinstance(graph, ir.Constant) and graph.value is True) or reads_scale(module, call):
+    if not (isinstance(graph, ir.Constant) and graph.value is True) or uses_scale(module, call):
         return False
     known, function = objects(module), ir.function_of(call)
     return not any(

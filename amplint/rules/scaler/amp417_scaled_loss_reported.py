@@ -57,7 +57,7 @@ from amplint.model.syntax.ir import node_of
 from amplint.model.syntax.nesting import conditions, dominates, exclusive
 from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 from amplint.registry.rule import Rule
-from amplint.rules.shared.clips import reads_scale
+from amplint.rules.shared.scale_reports import uses_scale
 from amplint.rules.shared.scaler_order import always_off, reached_events
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def check(module: Module) -> Iterator[Finding]:
                 continue
             reported.add(reached.event.call.id)
             assign = reached.event.call.parent
-            if not isinstance(assign, ir.Assign) or len(assign.targets) != 1 or reads_scale(module, assign):
+            if not isinstance(assign, ir.Assign) or len(assign.targets) != 1 or uses_scale(module, assign):
                 continue
             target = assign.targets[0]
             if not always_off(flow, reached) and isinstance(target, ir.Name):

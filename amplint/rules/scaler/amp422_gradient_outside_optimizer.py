@@ -60,7 +60,7 @@ from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.op_spellings import SAME_VALUES
 from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
-from amplint.rules.shared.clips import reads_scale
+from amplint.rules.shared.scale_reports import uses_scale
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -103,7 +103,7 @@ def check(module: Module) -> Iterator[Finding]:
 def _follows_scaled(module: Module, flow: Flow, backwards: list[Event], use: ir.Node, key: str) -> bool:
     """Whether the last backward before a use starts from a scaled loss on some path, and nothing divides since."""
     before = [each for each in backwards if each.call.id < use.id and not exclusive(each.call, use)]
-    if not before or reads_scale(module, use):
+    if not before or uses_scale(module, use):
         return False
     last = before[-1]
     beside = [each for each in before if each is last or exclusive(each.call, last.call)]

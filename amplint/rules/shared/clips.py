@@ -115,15 +115,6 @@ def _is_out_of_sight(module: Module, value: ir.Value) -> bool:
     return cls is not None and not bases_in_sight(module, cls)
 
 
-def reads_scale(module: Module, node: ir.Node) -> bool:
-    """Whether the function round a node does something with the scale itself: it may divide by hand."""
-    function = ir.function_of(node)
-    return any(
-        isinstance(value, ir.Attribute) and value.attr in SCALE_READS and ir.function_of(value) is function
-        for value in module.whole.within(function).values
-    )
-
-
 def only_measures(reached: EventStates) -> bool:
     """A bound of infinity clips nothing."""
     return reached.event.how == "measure"

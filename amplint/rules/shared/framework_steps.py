@@ -12,7 +12,7 @@ from amplint.model.calls.events import BOUNDS, events
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, exclusive, ifs_round, upwards
 from amplint.model.torch_facts.signatures import CLIPS
-from amplint.rules.shared.clips import reads_scale
+from amplint.rules.shared.scale_reports import reads_scale
 
 if TYPE_CHECKING:
     from amplint.model import Module

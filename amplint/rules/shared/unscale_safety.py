@@ -17,7 +17,8 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.queries import Nodes, is_false
 from amplint.model.usage.mentions_of import near_kept
-from amplint.rules.shared.clips import has_scale, reads_scale
+from amplint.rules.shared.clips import has_scale
+from amplint.rules.shared.scale_reports import reads_scale
 
 if TYPE_CHECKING:
     from amplint.model import Module
