@@ -256,7 +256,8 @@ def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | Non
     else:
         return None, "switch both by the same condition"
     if call is region.call and _asks_for_dtype(module, source):
-        return None, "the scaler hangs on the dtype: switch it on where the region is float16"
+        do = "give the region that dtype" if region.dtype is None else "switch it on where the region is float16"
+        return None, f"the scaler hangs on the dtype: {do}"
     if call is region.call and (outer := _may_be_inside(module, region)) is not None:
         return None, f"an `enabled` that is false switches off {outer}, too: enter the region under a condition"
     text = spelled(module, source, call)
