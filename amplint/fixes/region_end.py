@@ -16,6 +16,7 @@ from amplint.fixes.edits import indentation, insert, line_end, line_start
 from amplint.fixes.movable import is_movable
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -50,6 +51,8 @@ def end_region(
     if margins is None:
         return Refused("the region shares a line with other code")
     outer, unit = margins
+    if not _go_on_with_forwards(module, body, runs):
+        return Refused("what follows it in the region is not seen to run a forward: move there what needs no region")
     if len(region.items) > 1:
         if len(runs) > 1 or runs[0][1] < len(body):
             return Refused("leaving the `with` would leave its other contexts too")
@@ -151,6 +154,41 @@ def _runs(module: Module, body: list[ir.Statement], offending: list[ir.Statement
             return None
         runs.append((first, stop))
     return runs
+
+
+def _go_on_with_forwards(module: Module, body: list[ir.Statement], runs: list[tuple[int, int]]) -> bool:
+    """Whether each stretch that stays behind one that leaves surely runs a forward: for others no region is opened."""
+    ends = [*(first for first, _ in runs[1:]), len(body)]
+    stretches = [body[stop:end] for (_, stop), end in zip(runs, ends, strict=True) if stop < end]
+    return all(any(_runs_forward(module, each) for each in stretch) for stretch in stretches)
+
+
+def _runs_forward(module: Module, statement: ir.Statement) -> bool:
+    """Whether a statement surely computes as a region wants it: it calls a model, or multiplies matrices.
+
+    A call of a method whose body is out of sight, as in `net.reset_state()`, is not seen to.
+    """
+    known = objects(module)
+    owned = {key for keys in known.owns.values() for key in keys}
+    for each in (statement, *(inner for block in statement.blocks() for inner in ir.walk_statements(block))):
+        for root in each.values():
+            for value in ir.walk_values(root):
+                if isinstance(value, ir.Binary) and value.op == "MatrixMultiply":
+                    return True
+                if isinstance(value, ir.Call) and (known.key(value.func) in owned or _may_be_model(module, value)):
+                    return True
+    return False
+
+
+def _may_be_model(module: Module, call: ir.Call) -> bool:
+    """Whether a call that is given something has a result, and is of a variable, of an attribute of the object itself,
+    or of torch."""
+    func = call.func
+    if not call.args or isinstance(call.parent, ir.Expr):
+        return False
+    if isinstance(func, ir.Attribute) and not (isinstance(func.base, ir.Name) and owner_class(func) is not None):
+        return any(name.startswith("torch.") for name in module.names.of(func))
+    return not any(name.startswith("builtins.") for name in module.names.of(func))
 
 
 def _split_items(module: Module, region: ir.With, item: ir.Item, index: int, unit: str, *, safe: bool) -> Fix | Refused:

@@ -8,8 +8,9 @@ backward is outside.
 ## Why is this bad?
 Backward runs each operation in the dtype that its forward had; the region has nothing to add. Where backward does
 its own matrix products (custom `autograd.Function`s, parts of the forward that were kept in float32), an open region
-casts them to half: gradients lose precision. PyTorch's documentation advises against it. It is an error where the
-file shows such a Function or part.
+casts them to half: gradients lose precision. PyTorch's documentation advises against it. It is an error where
+what runs in the region is seen to have such a Function or part; one elsewhere in the file changes nothing. It is a
+suspicion where the backward is only timed: clocks are read round it, and nothing in sight uses its gradients.
 
 ## Example
 ```python
@@ -32,6 +33,8 @@ dtypes there that only the open region had hidden: where the file holds one that
 where it holds one that may, the fix is unsafe; one of another file or an extension can't be seen. Unsafe where an
 optimizer's step moves along that is not known to be elementwise. No fix where the region is a decorator, entered by
 hand, or spans a loop. Other contexts of the same `with` stay open round what moves, or else there is no fix.
+A region is opened again only round what is seen to run a forward; where other code follows that can't move, there is no
+fix.
 
 ## Proof
 The fixtures watch autocast's state at each backward: on before, off after; where a part of the model is kept in
@@ -47,18 +50,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Confidence, Finding, Severity
 from amplint.registry.rule import Rule
 from amplint.rules.shared.in_region import (
     BACKWARD,
-    bare_functions,
     cause,
+    differs,
     fix,
-    has_disabled_part,
     inside,
     region_line,
     stale,
 )
+from amplint.rules.shared.rehearsal import is_measured
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -73,16 +76,17 @@ def check(module: Module) -> Iterator[Finding]:
     """Each backward that a path reaches inside a region."""
     for found in inside(module, BACKWARD):
         offered, withheld = fix(module, found)
-        differs = has_disabled_part(module, found) or any(True for _ in bare_functions(module))
+        surely = differs(module, found)
         again = stale(module, found.region)  # a step may be reported here, as of the same cause
         also = f", and {again.said(module)}" if again is not None else ""
         yield rule.finding(
             module.span(found.event.call),
             f"backward runs inside the autocast region of {region_line(module, found.region)}: custom Functions and "
-            f"float32 parts {'' if differs else 'would '}compute their gradients in half precision{also}; end the "
+            f"float32 parts {'' if surely else 'would '}compute their gradients in half precision{also}; end the "
             "region before it",
             fix=offered,
             withheld=withheld,
-            severity=Severity.ERROR if differs else None,
+            severity=Severity.ERROR if surely else None,
+            confidence=Confidence.SUSPICION if is_measured(module, found.event.call) else None,
             cause=cause(found.region),
         )

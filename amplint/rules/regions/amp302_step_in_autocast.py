@@ -6,7 +6,7 @@ Finds `scaler.step(optimizer)` and `optimizer.step()` that a path reaches while 
 ## Why is this bad?
 An optimizer that multiplies matrices (Adafactor, Shampoo, Muon) does so in half precision there. And the region
 keeps half copies of the weights: a forward that follows the step in the same region computes with the weights from
-before it.
+before it. It is a suspicion where the file only times its steps, on data that are made up.
 
 ## Example
 ```python
@@ -44,9 +44,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Confidence, Finding, Severity
 from amplint.registry.rule import Rule
 from amplint.rules.shared.in_region import STEPS, cause, fix, inside, region_line, stale
+from amplint.rules.shared.rehearsal import is_measured
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -69,5 +70,6 @@ def check(module: Module) -> Iterator[Finding]:
             "end the region before it",
             fix=offered,
             withheld=withheld,
+            confidence=Confidence.SUSPICION if is_measured(module, found.event.call) else None,
             cause=cause(found.region),
         )

@@ -8,7 +8,8 @@ functions that the loop calls.
 A region in each iteration doesn't help while another one is open round the loop, even one that is switched off: that is
 found too. It is silent where the loop surely has no more than five rounds and another loop opens the region anew: a few
 steps use old weights then, which AMP301 and AMP302 say. It is silent with `cache_enabled=False`, where the loop calls
-`torch.clear_autocast_cache()`, and where no region is on.
+`torch.clear_autocast_cache()`, where no region is on, and where all that the optimizer steps was cast to a half type:
+only casts of float32 weights are kept. Where another model of the file was cast so, the finding is likely.
 
 ## Why is this bad?
 Autocast keeps the half-precision copy of each weight until the outermost region ends. In one region round the loop the
@@ -51,7 +52,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.edits import add_last_argument
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.state import Opened
@@ -62,7 +63,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
-from amplint.rules.shared.in_region import cause
+from amplint.rules.shared.in_region import casts_a_model_to_half, cause, is_cast_to_half
 from amplint.rules.shared.loop_rounds import is_brief
 from amplint.rules.shared.scaler_order import reached_events
 
@@ -100,6 +101,7 @@ def check(module: Module) -> Iterator[Finding]:
             fix=offered,
             withheld=withheld,
             cause=cause(opened),
+            confidence=Confidence.LIKELY if casts_a_model_to_half(module) else None,
         )
 
 
@@ -121,6 +123,9 @@ def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, Open
         optimizer, known = str(reached.event.optimizer), objects(module)
         if known.classes(optimizer) and not known.owns.get(optimizer):
             continue  # over tensors that are no model's weights, as far as can be seen
+        owned = known.owns.get(optimizer)
+        if owned and all(is_cast_to_half(module, each) for each in owned):
+            continue  # the cache keeps casts of float32 weights only
         for state in reached.states:
             if not state.regions:
                 continue

@@ -9,24 +9,30 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.base.findings import Fix
 from amplint.fixes.movable import is_movable
 from amplint.fixes.region_end import Refused, enclosing_with, end_region, top_statement
+from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.external_calls import local_class
 from amplint.model.flow.analysis import flows
 from amplint.model.flow.state import Opened
+from amplint.model.inference.values import held
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.event import Event
 from amplint.model.regions.openers import opens
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.ir import Defined
 from amplint.model.syntax.nesting import exclusive, loops_round
 from amplint.model.syntax.queries import is_false
-from amplint.model.syntax.scopes import UNKNOWN
+from amplint.model.syntax.scopes import UNKNOWN, owner_class
 from amplint.model.torch_facts.op_spellings import PRODUCTS
+from amplint.model.usage.module_casts import casts
 from amplint.rules.shared.loop_rounds import comes_later
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 AUTOGRAD_FUNCTIONS = {"torch.autograd.Function", "torch.autograd.function.Function"}
+HALF = ("float16", "bfloat16")
 BACKWARD = ("backward",)
 STEPS = ("step", "optimizer_step")
 # torch.optim's optimizers whose step is elementwise: autocast changes nothing in it (measured; Adafactor uses matmul).
@@ -39,8 +45,9 @@ _HOOKS = {
     "register_hook", "register_full_backward_hook", "register_full_backward_pre_hook", "register_backward_hook",
     "register_module_full_backward_hook", "register_multi_grad_hook", "register_post_accumulate_grad_hook",
 }  # fmt: skip
-# What can be a model that is given, and what isn't one by its name.
-_HELD = (ir.Name, ir.Attribute)
+# What a tensor doesn't have, and a model has.
+_OF_MODELS = ("parameters", "named_parameters", "train", "eval", "state_dict", "load_state_dict")
+# What isn't a model by its name.
 _LOSS = re.compile(r"(?i)loss|crit|metric|objective")
 
 
@@ -124,6 +131,8 @@ def _runs_again(module: Module, step: Event, calls: list[ir.Call], holder: ir.St
         key = known.key(call.func)
         if key is None or key not in before:
             continue
+        if is_cast_to_half(module, key):
+            continue
         behind = call.id > step.call.id and not exclusive(call, step.call)
         if owned is None:
             if behind and _may_be_model(module, call.func):
@@ -135,8 +144,36 @@ def _runs_again(module: Module, step: Event, calls: list[ir.Call], holder: ir.St
 
 def _may_be_model(module: Module, func: ir.Value) -> bool:
     """Whether what is called may be a model that is given, and isn't a loss by its name."""
-    given = module.names.of(func) == {UNKNOWN} and isinstance(func, _HELD)
-    return given and not _LOSS.search(ir.last_name(func))
+    return module.names.of(func) == {UNKNOWN} and _is_held(func) and not _LOSS.search(ir.last_name(func))
+
+
+def _is_held(func: ir.Value) -> bool:
+    """Whether what is called can be a model that is given: a variable, or an attribute of the object itself.
+
+    What is called on another object is a method, of which nothing is seen: `net.reset_state` runs no forward.
+    """
+    return isinstance(func, ir.Name) or (
+        isinstance(func, ir.Attribute) and isinstance(func.base, ir.Name) and owner_class(func) is not None
+    )
+
+
+def is_cast_to_half(module: Module, key: str) -> bool:
+    """Whether the last cast of a model, or of one that holds it, is to a half type: autocast keeps no copies of it."""
+    last = [each for each in casts(module) if f"{key}.".startswith(f"{each.key}.")]
+    return bool(last) and last[-1].dtype in HALF
+
+
+def casts_a_model_to_half(module: Module) -> bool:
+    """Whether the file casts something to a half type that is a model, by its methods or by an optimizer's."""
+    known = objects(module)
+    models = {key for keys in known.owns.values() for key in keys}
+    for call in module.whole.near(*_OF_MODELS).calls:
+        if isinstance(call.func, ir.Attribute) and call.func.attr in _OF_MODELS:
+            models.add(known.key(call.func.base) or "")
+    last = {each.key: each.dtype for each in casts(module)}
+    return any(
+        dtype in HALF and any(f"{model}.".startswith(f"{key}.") for model in models) for key, dtype in last.items()
+    )
 
 
 def _runs_in_a_later_round(module: Module, step: ir.Node, call: ir.Call, key: str, holder: ir.Statement) -> bool:
@@ -276,15 +313,50 @@ def bare_functions(module: Module) -> Iterator[ir.Class]:
                 yield statement
 
 
-def has_disabled_part(module: Module, found: Inside) -> bool:
-    """Whether a part of the region is switched off, so that backward inside computes it in another dtype."""
+def differs(module: Module, found: Inside) -> bool:
+    """Whether what runs in the region surely has a part whose gradients change with the place of backward.
+
+    That is a custom Function of the file, or a part that is switched off. Both may stand in a function or the forward
+    of a model that is called there; in one that is called elsewhere they change nothing.
+    """
+    opened = module.value(found.region.at)
     holder = enclosing_with(found.event.call, lambda item: item.context.id == found.region.at)
-    if holder is None:
-        return False
+    decorated = ir.statement_of(opened)
+    if holder is not None:
+        start: ir.Block = holder[0].body
+    elif isinstance(decorated, (ir.Function, ir.With)):
+        start = decorated.body
+    else:
+        function = ir.function_of(found.event.call)
+        start = function.body if function is not None else module.program.body
+    bare = {each.id for each in bare_functions(module)}
+    return any(_is_special(module, block, bare) for block in _run_in(module, start))
+
+
+def _run_in(module: Module, start: ir.Block) -> Iterator[ir.Block]:
+    """A suite, and those of all functions that surely run in it."""
+    calls, blocks, seen = module.once(CallGraph), [start], set[int]()
+    while blocks:
+        block = blocks.pop()
+        yield block
+        for call in ir.calls_below(block):
+            function = calls.run_by(call) if not conditions_round(call, block.owner) else None
+            if function is not None and function.id not in seen:
+                seen.add(function.id)
+                blocks.append(function.body)
+
+
+def _is_special(module: Module, block: ir.Block, bare: set[int]) -> bool:
+    for call in ir.calls_below(block) if bare else ():
+        func = held(module, call.func)
+        if isinstance(func, ir.Attribute) and func.attr == "apply" and not conditions_round(call, block.owner):
+            cls = local_class(module, func.base)
+            if cls is not None and cls.id in bare:
+                return True
     return any(
         is_false(opening.region.enabled)
-        for statement in ir.walk_statements(holder[0].body, into=False)
-        if isinstance(statement, ir.With)
+        for statement in ir.walk_statements(block, into=False)
+        if isinstance(statement, ir.With) and not conditions_round(statement, block.owner)
         for item in statement.items
         for opening in opens(module, item.context).regions
     )

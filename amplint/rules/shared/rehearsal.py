@@ -1,4 +1,7 @@
-"""Steps that train nothing: on random data alone, in a file that saves nothing, as benchmarks and tests take them."""
+"""Steps that train nothing: on random data alone, in a file that saves nothing, as benchmarks and tests take them.
+
+And backwards that are only timed.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import local_class, method
 from amplint.model.inference.values import asked, held, values_of
 from amplint.model.names.reaching_definitions import reaching, returned
@@ -32,6 +36,11 @@ _TAKES_OVER = re.compile(r"torch\.(?:tensor|as_tensor|from_numpy)$")
 _NEUTRAL = re.compile(r"torch\.(?:device|nn\.|optim\.|amp\.|float|bfloat|half)")
 _NUMBERS = {"builtins.range", "itertools.count", "itertools.repeat"}
 _LOADER = "torch.utils.data.DataLoader"
+_CLOCKS = {
+    "time.time", "time.perf_counter", "time.perf_counter_ns", "time.monotonic", "time.process_time", "time.time_ns",
+    "timeit.default_timer", "torch.cuda.Event",
+}  # fmt: skip
+_STEPS = ("step", "optimizer_step")
 _MOVES = ("to", "cuda", "xpu", "npu", "type", "view", "reshape", "expand")
 
 
@@ -48,6 +57,37 @@ def is_rehearsal(module: Module, backward: ir.Node) -> bool:
         and all(_is_made_up(module, entered) for each in steps for entered in each.entered)
         and not _saves(module)
     )
+
+
+def is_measured(module: Module, backward: ir.Node) -> bool:
+    """Whether a backward is there to be timed: its function reads clocks, and nobody uses its gradients.
+
+    That is so where nothing in sight steps, resets gradients or reads them, or where a step rehearses.
+    """
+    function = ir.function_of(backward)
+    if function is None:
+        return False
+    read = [each.id for each in ir.calls_below(function.body) if _reads_clock(module, each)]
+    if len(read) < 2:
+        return False
+    if any(ir.function_of(each.event.call) is function for each in trained(module)) and is_rehearsal(module, backward):
+        return True
+    known = events(module)
+    stepping = (known.of(each) for each in module.whole.near("step", "zero_grad").calls)
+    return not (
+        any(each is not None and each.kind in _STEPS for each in stepping)
+        or any(ir.last_name(each.func) in ("step", "zero_grad") for each in ir.calls_below(function.body))
+        or any(isinstance(each, ir.Attribute) and each.attr == "grad" for each in ir.values_below(function.body))
+        or any(ir.last_name(each.func) == "zero_grad" for each in module.whole.near("zero_grad").calls)
+    )
+
+
+def _reads_clock(module: Module, call: ir.Call) -> bool:
+    """Whether a call reads a clock, itself or as a function of the project that does."""
+    if module.names.of(call.func) & _CLOCKS:
+        return True
+    callee = module.once(CallGraph).run_by(call)
+    return callee is not None and any(module.names.of(each.func) & _CLOCKS for each in ir.calls_below(callee.body))
 
 
 def _counts(module: Module, value: ir.Value) -> bool:
