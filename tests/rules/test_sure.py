@@ -28,7 +28,7 @@ LATER = "first.zero_grad()\nsecond.zero_grad()\n" + BACKWARD + "scaler.step(firs
 
 @pytest.mark.parametrize(
     ("test", "named"),
-    [('"head" in settings.parts', '`"head" in settings.parts`'), ("not settings.frozen", "not `settings.frozen`")],
+    [('"head" in settings.parts', '`"head" in settings.parts`'), ("not settings.frozen", "`not settings.frozen`")],
 )
 def test_an_update_before_a_step_under_a_condition_is_likely_and_names_it(test: str, named: str) -> None:
     (said,) = found(f"{LATER}if {test}:\n    scaler.step(second)\n    scaler.update()\n")
