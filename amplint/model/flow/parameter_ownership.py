@@ -15,6 +15,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.key_parts import contains, is_attribute, moved, overlap, owner_of, root_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Other
+from amplint.model.syntax.nesting import exclusive
 from amplint.model.syntax.scopes import UNKNOWN
 from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 
@@ -300,6 +301,32 @@ class Ownership:
     def _is_only_backward(self) -> bool:
         """Whether the file has one backward: it is what every step waits for."""
         return len(self._module.whole.called("backward")) == 1
+
+    def takes_turns(self, optimizer: str, reach: AbstractValue | None, state: State) -> bool:
+        """Whether an optimizer is stepped in one arm of an if, and another one in the other arm: then a backward is for
+        one of them, unless its loss is seen to reach this one's parameters.
+        """
+        owned = self._owned(optimizer, state) if optimizer else set()
+        if reach is not None and any(overlap(one, other) for one in owned for other in reach.roots):
+            return False
+        turns = {state.object_of(each) for each in self._in_turns}
+        return optimizer in turns or (not optimizer and not turns <= dict(state.groups).keys())
+
+    @cached_property
+    def _in_turns(self) -> set[str]:
+        """The optimizers that a scaler steps in an arm of an if, where another one is stepped in the other arm."""
+        steps = [
+            (call, key)
+            for call in self._module.whole.called("step")
+            if isinstance(call.func, ir.Attribute) and self._objects.is_scaler(call.func.base) and call.positional
+            if (key := self._objects.key(call.positional[0])) is not None
+        ]
+        return {
+            key
+            for call, key in steps
+            for other, its in steps
+            if key != its and ir.function_of(call) is ir.function_of(other) and exclusive(call, other)
+        }
 
     def _wraps(self, one: str, other: str) -> bool:
         """Whether one of two optimizers was made of the other: `Lookahead(optimizer)`."""

@@ -264,6 +264,10 @@ class Conditions:
         counters = set[str]().union(*(map(_names, modulo)))
         return bool(counters & set(_names(test)))
 
+    def names_amp(self, test: ir.Value) -> bool:
+        """Whether a test is about AMP's own flag, or about a scaler, going by its names."""
+        return not self.counts(test) and any(map(_AMPS.search, _names(test)))
+
     def may_ask_for_amp(self, test: ir.Value) -> bool:
         """Whether a test may be about AMP's own flag, going by its names: not one about clipping or counting."""
         if test not in self._by_flag:

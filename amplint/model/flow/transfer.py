@@ -184,6 +184,8 @@ class Transfer:
 
         def scaled(optimizer: str, before: Gradients) -> Gradients:
             hits = self.ownership.hits(reach, optimizer, state)
+            if before.updated and self.ownership.takes_turns(optimizer, reach, state):
+                before = before._replace(updated=0)  # that update was for the other's step
             return before if hits is False else after_scaled(before, enabled, call, hits is True)
 
         return state.all_gradients(scaled).replace(pending=frozenset())

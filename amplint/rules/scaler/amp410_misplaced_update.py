@@ -54,7 +54,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.statements import call_removed, line_behind, own_statement, says_the_same, text_with_comment
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
@@ -73,6 +73,7 @@ from amplint.rules.shared.scaler_order import (
     asked,
     backward_between,
     calls_of,
+    confidence_of,
     guards,
     home,
     in_words,
@@ -122,9 +123,10 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         said = _said(each, _when(module, each, step))
         return rule.finding(
             module.span(each.node),
-            f"{said}; call it once, behind the last step",
+            f"{said}; call it once, behind the last step{where(module, each)}",
             fix=offered,
             withheld=withheld,
+            confidence=_how_sure(module, each, own is not None),
         )
     if _is_early(module, each.violation.cause) or _may_be_off(each):
         return None
@@ -144,6 +146,20 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         withheld=withheld,
         severity=Severity.WARNING if is_unusual else None,
     )
+
+
+def _how_sure(module: Module, each: Misuse, in_one_function: bool) -> Confidence:
+    """How sure it is that an update comes before a step whose gradients it spoils.
+
+    Under a condition of the step nothing in sight may give its optimizer gradients: then it is a suspicion. In another
+    function, or where a file makes several scalers, what is out of sight could excuse it.
+    """
+    confidence = confidence_of(module, each)
+    if confidence is Confidence.LIKELY and each.violation.gradients is None:
+        return Confidence.SUSPICION
+    if confidence is Confidence.CERTAIN and (not in_one_function or len(objects(module).made) > 1):
+        return Confidence.LIKELY
+    return confidence
 
 
 def _unscale_left_out(each: Misuse) -> tuple[ir.Value, bool] | None:

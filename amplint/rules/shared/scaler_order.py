@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.base.findings import Confidence
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.guessed_branches import Changing
 from amplint.model.flow.state import State
 from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
@@ -28,6 +30,7 @@ from amplint.model.syntax.nesting import (
     upwards,
 )
 from amplint.model.usage.mentions_of import near_kept
+from amplint.rules.shared.default_values import holds_by_default
 from amplint.rules.shared.violation_codes import OF_ORDER, VIOLATIONS, same_rules
 
 if TYPE_CHECKING:
@@ -141,6 +144,33 @@ def _is_of_a_loop_over_optimizers(misuse: Misuse, backwards: list[ir.Value]) -> 
     return loop is not None and step is not None and is_inside(step) and not any(map(is_inside, backwards))
 
 
+def confidence_of(module: Module, misuse: Misuse) -> Confidence:
+    """How sure a misuse is, by the conditions under which what it meets is reached, and the call itself is not.
+
+    Certain without any; likely under settings, or under one thing that changes as it trains; else a suspicion. One that
+    does not hold by default makes it a suspicion, too.
+    """
+    flow, changing = misuse.flow, module.once(Changing)
+    decided = _decided(misuse)
+    if any(holds_by_default(module, test) is (not holds) for test, holds in decided):
+        return Confidence.SUSPICION
+    if sum(changing.changes(test) for test, _ in decided) > 1 or flow.lost:
+        return Confidence.SUSPICION
+    return Confidence.LIKELY if decided else Confidence.CERTAIN
+
+
+def _decided(misuse: Misuse) -> list[tuple[ir.Value, bool]]:
+    """The tests round the call in which a misuse shows that are not round the call that it stands at, and their truth.
+
+    Those that switch the scaler on are left out: a misuse of it takes that.
+    """
+    flow, meets = misuse.flow, misuse.flow.node(misuse.violation.meets)
+    tests = asked(flow, meets, misuse.node)
+    return [
+        (test, holds) for test, holds in guards(flow, meets) if test in tests and not flow.conditions.names_amp(test)
+    ]
+
+
 _NEGATED = {" is not None": " is None", " is None": " is not None", " == ": " != ", " != ": " == "}
 
 
@@ -157,6 +187,8 @@ def where(module: Module, misuse: Misuse, also: str | None = None) -> str:
         test, meant = flow.conditions.asked.get(condition, (None, True))
         if test is not None:
             found.append(in_words(module.on_one_line(test), holds is meant))
+    others = [in_words(module.on_one_line(test), holds) for test, holds in _decided(misuse)]
+    found += [text for text in dict.fromkeys(others) if text not in found]
     if also is not None and also not in found and not any(" % " in text for text in found):
         found.insert(0, also)
     return f" (where {' and '.join(found[:2])})" if found else ""

@@ -1,0 +1,62 @@
+"""How sure the rules of the scaler's order are: by the conditions of the step that an update comes before."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint import check
+from amplint.config.settings import Settings
+
+SETTINGS = Settings(frozenset({"AMP401", "AMP410"}), isolated=True, suspicions=True)
+HEAD = """\
+import torch
+
+def train(model, head, loader, first, second, settings):
+    scaler = torch.amp.GradScaler("cuda")
+    for i, x in enumerate(loader):
+"""
+BACKWARD = "scaler.scale(model(x).mean()).backward()\n"
+
+
+def found(body: str) -> list[str]:
+    text = HEAD + "".join(f"        {line}\n" for line in body.splitlines())
+    return [f"{each.code} {each.confidence.value} {each.message}" for each in check(text, "program.py", SETTINGS)]
+
+
+LATER = "first.zero_grad()\nsecond.zero_grad()\n" + BACKWARD + "scaler.step(first)\nscaler.update()\n"
+
+
+@pytest.mark.parametrize(
+    ("test", "named"),
+    [('"head" in settings.parts', '`"head" in settings.parts`'), ("not settings.frozen", "`not settings.frozen`")],
+)
+def test_an_update_before_a_step_under_a_condition_is_likely_and_names_it(test: str, named: str) -> None:
+    (said,) = found(f"{LATER}if {test}:\n    scaler.step(second)\n    scaler.update()\n")
+    assert said.startswith("AMP410 likely "), said
+    assert named in said, said
+
+
+def test_it_is_a_suspicion_where_nothing_gives_that_optimizer_gradients() -> None:
+    (said,) = found(
+        f"head(x).mean().item()\n{LATER}if settings.head:\n    scaler.step(second)\n    scaler.update()\n"
+        + "aux.mean().backward()\naux_optimizer.step()\n"
+    )
+    assert said.startswith("AMP410 suspicion "), said
+
+
+def test_without_a_condition_it_is_certain() -> None:
+    (said,) = found(f"{LATER}scaler.step(second)\nscaler.update()\n")
+    assert said.startswith("AMP410 certain "), said
+
+
+def test_what_optimizers_that_take_turns_leave_is_not_of_an_old_scale() -> None:
+    turns = "if i % 2:\n    scaler.step(first)\nelse:\n    scaler.step(second)\nscaler.update()\n"
+    assert not found(f"first.zero_grad()\n{BACKWARD}{turns}")
+
+
+def test_the_optimizer_of_clipped_parameters_is_not_named_where_it_cannot_be_told() -> None:
+    clip = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+    (said,) = found(
+        f"first.zero_grad()\nsecond.zero_grad()\n{BACKWARD}{clip}scaler.step(first)\nscaler.step(second)\nscaler.update()\n"
+    )
+    assert "unscale_(...)" in said, said
