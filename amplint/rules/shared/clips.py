@@ -157,7 +157,7 @@ def advice(module: Module, clip: Misuse) -> Advice:
         step = (its or steps)[-1]
         scaler, call = module.text(receiver(flow.event_states[step.id].event)), unscale_for(module, step)
         optimizers = {flow.event_states[each.id].event.optimizer for each in steps}
-        if len(optimizers) > 1 and wanted not in reached.clipped:
+        if reached.event.kind == "clip" and len(optimizers) > 1 and wanted not in reached.clipped:
             call = f"{scaler}.unscale_(...)"  # which of them owns what is clipped is not in sight
     else:
         events = [each for each in flow.events if ir.function_of(each.call) is here]
