@@ -2,8 +2,9 @@
 
 ## What it does
 Finds `optimizer.state_dict()` in what is saved beside a model, or where it is loaded from a file again, if the scaler
-that steps this optimizer can be reached, and its own state is saved nowhere; and `optimizer.load_state_dict(...)` where
-the scaler's state is saved, but never loaded.
+that steps this optimizer can be reached, and its own state is saved nowhere (likely, where it is loaded all the same);
+and `optimizer.load_state_dict(...)` where the scaler's state is saved, but never loaded. Likely: a scaler that loads
+its state from a checkpoint under another key than the one under which it is saved, where nobody reads that one.
 
 It is a suspicion where nothing resumes from the checkpoint: no file of the programs that this one is a part of, by
 imports, loads an optimizer's state, or only that of other optimizers, under keys that this checkpoint lacks. Silent
@@ -150,11 +151,55 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
     ):
         return
     saved = _own_states(module, usage, "state_dict")
-    if "load_state_dict" not in usage.methods:
-        if "state_dict" not in usage.methods:
-            yield from _not_saved(module, usage)
-        elif any(is_saved(module, each.call) for each in saved):
+    loaded = _own_states(module, usage, "load_state_dict")
+    if "state_dict" not in usage.methods:
+        if "load_state_dict" not in usage.methods or _reads_a_file(module, loaded):
+            yield from _not_saved(module, usage, loaded)
+    elif any(is_saved(module, each.call) for each in saved):
+        if "load_state_dict" not in usage.methods:
             yield from _not_loaded(module, usage, saved)
+        elif _reads_a_file(module, loaded):
+            yield from _loaded_by_another_key(module, saved, loaded)
+
+
+def _reads_a_file(module: Module, loaded: list[State]) -> bool:
+    """Whether all that the scaler loads comes from files, under keys that are in sight."""
+    read = [list(entries_read(module, each.call)) for each in loaded]
+    return bool(read) and all(each and all(from_file(module, one.checkpoint) for one in each) for each in read)
+
+
+def _loaded_by_another_key(module: Module, saved: list[State], loaded: list[State]) -> Iterator[Finding]:
+    """The load of a key under which nothing is saved, where what is saved has a key that nobody reads."""
+    slots = [slot_of(module, each.call) for each in saved]
+    written = {slot.key: slot for slot in slots if slot is not None}
+    read = {each.key for one in loaded for each in entries_read(module, one.call)}
+    if None in slots or written.keys() & read or any(_is_read_elsewhere(module, slot) for slot in slots if slot):
+        return
+    key, slot = next(iter(written.items()))
+    call, other = loaded[0].call, next(each.key for each in entries_read(module, loaded[0].call))
+    yield rule.finding(
+        module.span(call),
+        f'the scaler\'s state is saved as "{key}" ({module.line(slot.value)}), and "{other}" is loaded: a resumed run '
+        "doesn't find it, and starts at the initial scale or raises KeyError; save and load it under one key",
+        withheld="which of the two keys is meant is yours to say",
+        confidence=Confidence.LIKELY,
+    )
+
+
+def _is_read_elsewhere(module: Module, slot: Slot) -> bool:
+    """Whether the key of an entry is written anywhere but in entries of that name."""
+    return any(
+        isinstance(each, ir.Constant) and each.value == slot.key and not _is_key(each)
+        for each in module.whole.near(slot.key).values
+    )
+
+
+def _is_key(value: ir.Constant) -> bool:
+    """Whether a text is the key of an entry that is made."""
+    up = value.parent
+    if isinstance(up, ir.Subscript):
+        return isinstance(up.parent, ir.Assign) and up in up.parent.targets
+    return isinstance(up, ir.Mapping) and any(key is value for key, _ in up.items)
 
 
 def _is_float32(module: Module) -> bool:
@@ -232,8 +277,10 @@ def _is_another(module: Module, usage: ScalerUsage, optimizer: str, place: ir.No
     )
 
 
-def _not_saved(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
-    is_loaded = bool(_loads(module, usage))  # what is loaded again is for a run that goes on, whatever is beside it
+def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Iterator[Finding]:
+    """The save of an optimizer's state without the scaler's; `loaded`: where that is loaded all the same."""
+    # What is loaded again is for a run that goes on, whatever is beside it.
+    is_loaded = bool(loaded or _loads(module, usage))
     entries = [
         (state, place)
         for state, place in _of_its_optimizers(module, usage, "state_dict")
@@ -245,7 +292,7 @@ def _not_saved(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
         return
     # What else is saved, for a display or of the model alone, is not what a run is resumed from.
     entries = [(state, place) for state, place in entries if _holds_a_model(module, state.call)] or entries
-    resumed = _resumes(module, usage, entries)
+    resumed = bool(loaded) or _resumes(module, usage, entries)
     if not resumed and all(is_last_of_all(module, state.call, place) for state, place in entries):
         return
     entries.sort(key=lambda each: _rank(module, each[0].call))
@@ -257,18 +304,22 @@ def _not_saved(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
         if ir.function_of(state.call) is first and (whole is None or _dict_of(module, state.call) is whole)
     ][-1]
     place = next(place for state, place in entries if state is last)
-    offered, withheld = _fix(module, usage, entries, resumed)
+    offered, withheld = _fix(module, usage, entries, resumed, loaded)
+    without, to_do = "", "save the scaler's state_dict() too, and load it"
+    if loaded:
+        without, to_do = f", which is loaded on {module.line(loaded[0].call)}", "save the scaler's state_dict() too"
     said = "a resumed run starts at the initial scale and skips steps until it fits again"
-    if not resumed:
+    if loaded:
+        said = "a resumed run finds none, and raises KeyError or starts at the initial scale again"
+    elif not resumed:
         said = "nothing in sight resumes from it, and a run that did would start at the initial scale and skip steps"
     yield rule.finding(
         module.span(last.call if module.is_own(last.call) else place),
-        f"the checkpoint has the optimizer's state without the scaler's: {said}; save the scaler's state_dict() too, "
-        "and load it",
+        f"the checkpoint has the optimizer's state without the scaler's{without}: {said}; {to_do}",
         fix=offered,
         withheld=withheld,
         severity=None if resumed else Severity.NOTE,
-        confidence=None if resumed else Confidence.SUSPICION,
+        confidence=Confidence.LIKELY if loaded else None if resumed else Confidence.SUSPICION,
     )
 
 
@@ -377,7 +428,11 @@ def _is_called_model(name: str | None) -> bool:
 
 
 def _fix(
-    module: Module, usage: ScalerUsage, entries: list[tuple[State, ir.Node]], resumed: bool
+    module: Module,
+    usage: ScalerUsage,
+    entries: list[tuple[State, ir.Node]],
+    resumed: bool,
+    loaded: list[State],
 ) -> tuple[Fix | None, str | None]:
     """An entry in each dict, behind the last optimizer's, and the loads."""
     slots: dict[int, Slot] = {}  # the last of each dict
@@ -400,20 +455,25 @@ def _fix(
         slots[slot.whole.id] = slot
         keys.add(slot.key)
     own = usage.scaler.rpartition(".")[2].rpartition(":")[2].strip("_")
+    read = sorted({each.key for one in loaded for each in entries_read(module, one.call)})
+    if len(read) > 1:
+        return None, f"the scaler's state is loaded under several keys, {' and '.join(read)}: save it under one of them"
+    own = read[0] if read else own
     edits: list[Edit] = []
     for slot in slots.values():
         edit = _entry(module, slot, own, str(text_at(module, usage, slot.value)))
         if edit is None:
             return None, f'the checkpoint has an entry "{own}" already, or is laid out so that none can be added'
         edits += edit
-    loads = _loads(module, usage)
+    loads = _loads(module, usage) if not loaded else []
     loading = _load_edits(module, usage, loads, own, keys)
-    if not loading:
+    if not loading and not loaded:
         why = _why_no_load(module, usage, resumed)
         loading = f"{why}: save `{own}.state_dict()` too, and load it where the run is resumed"
     if isinstance(loading, str):
         return None, loading
-    return Fix(Applicability.UNSAFE, "Save the scaler's state, and load it", tuple(sorted((*edits, *loading)))), None
+    title = "Save the scaler's state" if loaded else "Save the scaler's state, and load it"
+    return Fix(Applicability.UNSAFE, title, tuple(sorted((*edits, *loading)))), None
 
 
 def _why_no_load(module: Module, usage: ScalerUsage, resumed: bool) -> str:
