@@ -854,3 +854,52 @@ def main(model, loader, opt, args, most):
     (finding,) = (each for each in check(text, "train.py", SETTINGS) if each.code == "AMP207")
     assert "where `args.half` is true" in finding.message
     assert "most" not in finding.message
+
+
+CHOSEN = """
+import torch
+from torch.amp import GradScaler, autocast
+
+def dtype_of(name):
+    if name == "bf16":
+        return torch.bfloat16
+    if name == "fp16":
+        return torch.float16
+    return torch.float32
+
+def train(model, optimizer, loader, args):
+    {chosen}
+    scaler = GradScaler(enabled={scaler})
+    for x, y in loader:
+        optimizer.zero_grad()
+        with autocast("cuda", dtype=dtype, enabled=on):
+            loss = model(x, y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+LOWER = "mode = str(getattr(args, 'mode', 'fp16')).lower()"
+TWO = "dtype = torch.bfloat16 if mode == 'bf16' else torch.float16; on = mode in ('bf16', 'fp16')"
+FLAGS = "dtype = torch.bfloat16 if args.bf16 else torch.float16; on = args.bf16 or args.fp16"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "scaler", "wanted"),
+    [
+        (f"{LOWER}; {TWO}", "True", True),
+        (f"{LOWER}; {TWO}", "on", True),
+        (f"mode = args.get('mode', 'fp16'); {TWO}", "on", True),
+        (f"mode = args.mode; {TWO}", "on", True),
+        (FLAGS, "on", True),
+        ("dtype = dtype_of(args.mode); on = dtype != torch.float32", "on", True),
+        # Off with bfloat16, or a path that float16 alone takes.
+        (f"{LOWER}; {TWO}", "mode == 'fp16'", False),
+        (f"{LOWER}; {TWO}", "on and mode != 'bf16'", False),
+        (FLAGS, "args.fp16", False),
+        (FLAGS, "args.fp16 and not args.bf16", False),
+        ("dtype = torch.bfloat16; on = True", "not args.no_fp16", False),
+        ("dtype = dtype_of(args.mode); on = dtype != torch.float32", "dtype == torch.float16", False),
+    ],
+)
+def test_a_scaler_is_on_where_the_name_of_bfloat16_is_given(chosen: str, scaler: str, wanted: bool) -> None:
+    assert ("AMP206" in found(CHOSEN.format(chosen=chosen, scaler=scaler))) is wanted

@@ -241,7 +241,16 @@ class Decided:
     def _term(self, value: ir.Value) -> Term:
         """Where a value comes from, or how it is written."""
         path = self.path(value)
-        return terms.path(path) if path is not None else self._objects.term(value) or _unknown(value.id)
+        return terms.path(path) if path is not None else self._called_on(value) or _unknown(value.id)
+
+    def _called_on(self, value: ir.Value) -> Term | None:
+        """What a value is by names and literals; so is what a method makes of it: `str(args.dtype).lower()`."""
+        found = self._objects.term(value)
+        if found is not None or not isinstance(value, ir.Call) or not isinstance(value.func, ir.Attribute):
+            return found
+        parts = [self._called_on(each) for each in (value.func.base, *(each.value for each in value.args))]
+        known = tuple(each for each in parts if each is not None)
+        return Term(Op.CALL, value.func.attr, known) if len(known) == len(parts) and not value.unpacks() else None
 
     def _asked(self, found: Formula, value: ir.Value) -> Formula:
         """A fact, kept with a value that it is about."""

@@ -7,8 +7,8 @@ bfloat16, and off where it is float16. Also where there is no region and the par
 file's optimizers were cast to bfloat16.
 
 It is silent where the code doesn't say which dtype a region has, where only the device decides it, where `enabled`
-depends on the dtype or on a flag that names float16, where the bfloat16 branch doesn't use the scaler, and where the
-regions are out of sight.
+depends on the dtype or just on a flag that names float16, where the bfloat16 branch doesn't use the scaler, and where
+the regions are out of sight.
 
 ## Why is this bad?
 bfloat16 has float32's exponents: gradients that float32 can hold don't become zero in it, and scaling changes nothing
@@ -53,10 +53,12 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.device_choice import readable_at
 from amplint.fixes.inherited_arguments import module_name
-from amplint.model.inference.formulas import Formula, World, both, contradict, either, negated, possible
+from amplint.model.inference.formulas import Formula, World, both, contradict, either, fact, negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.objects import terms
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
+from amplint.model.objects.terms import Term
 from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import Trained, runs_in, trained
 from amplint.model.syntax import ir
@@ -125,8 +127,9 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
     entered = [each for loss in losses for each in loss.entered]
     always = all(is_bfloat16(module, each.region) for each in entered)
     float16 = either(*(runs_in(module, each, "float16") for each in entered))
-    if not always and _on_with(module, call, float16) is None:
-        return _inverted(module, call, entered)
+    on = _on(module, call)
+    if on is None or (not always and possible(on, float16) is None):
+        return _inverted(module, call, entered) if on is not None else None
     scales = either(*(decided(module).around(loss.event.call) for loss in losses))
     for each in entered:
         others = () if always else (negated(float16), scales)
@@ -192,12 +195,29 @@ def _bfloat16_parameters(module: Module) -> Cast | None:
 
 
 def _on_with(module: Module, call: ir.Call, *bfloat16: Formula) -> World | None:
-    """A world in which the scaler is on while all is bfloat16; None where there is none in sight."""
+    """A world in which the scaler is on while all is bfloat16; None where there is none in sight.
+
+    What speaks of float16 doesn't hold in it: the path that it stands for may have no region here.
+    """
+    on = _on(module, call)
+    off = [negated(fact(term)) for term in on.facts() if _speaks_of_float16(term)] if on is not None else ()
+    if on is None or any(contradict(on, negated(each)) for each in off):
+        return None
+    return possible(on, *off, *bfloat16)
+
+
+def _on(module: Module, call: ir.Call) -> Formula | None:
+    """That the scaler is made, and on; None where that can't be told."""
     known = decided(module)
     on = both(known.inside(call), known.of(scaler_arguments(module, call).get("enabled")))
-    if is_vague(on) or call.unpacks("**") or any(_HALF.search(_BFLOAT16.sub("", str(term))) for term in on.facts()):
-        return None
-    return possible(on, *bfloat16)
+    return None if is_vague(on) or call.unpacks("**") else on
+
+
+def _speaks_of_float16(term: Term) -> bool:
+    """Whether a fact is one about float16, by its names; what equals the name of bfloat16 is none."""
+    text = terms.names_in(term) if term.compared is None else f"{terms.names_in(term)} {term.parts[1].name}"
+    is_bfloat = term.compared is not None and _BFLOAT16.search(term.parts[1].name) is not None
+    return not is_bfloat and _HALF.search(_BFLOAT16.sub("", text)) is not None
 
 
 def _finding(module: Module, call: ir.Call, text: str | None, what: str) -> Finding:
