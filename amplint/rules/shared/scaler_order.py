@@ -162,7 +162,7 @@ def confidence_of(module: Module, misuse: Misuse) -> Confidence:
 def _decided(misuse: Misuse) -> list[tuple[ir.Value, bool]]:
     """The tests round the call in which a misuse shows that are not round the call that it stands at, and their truth.
 
-    Those that switch the scaler on are left out, since a misuse of it takes that, and boundaries, which come in any case.
+    Not those that switch the scaler on, which a misuse of it takes, nor boundaries, which come in any case.
     """
     flow, meets = misuse.flow, misuse.flow.node(misuse.violation.meets)
     tests = [test for test in asked(flow, meets, misuse.node) if not flow.conditions.counts(test)]
