@@ -583,6 +583,11 @@ def test_of_two_scalers_each_is_missing_beside_the_optimizer_that_it_steps(tmp_p
     ("other", "found"),
     [
         ("def build():\n    return torch.nn.Linear(2, 2)\n", False),
+        (
+            'def build():\n    print("smaller by half,\\n as a network\'s")  # in half\n    return torch.nn.Linear(2, 2)\n',
+            False,
+        ),
+        ('def build():\n    return torch.nn.Linear(2, 2).to(getattr(torch, "float16"))\n', True),
         ("def build():\n    return torch.nn.Linear(2, 2).half()\n", True),
         ('def run(model, x):\n    with torch.autocast("cuda"):\n        return model(x)\n', True),
         ("", True),  # not in sight

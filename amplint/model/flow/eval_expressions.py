@@ -257,11 +257,20 @@ class Expressions:
         if callee is not None and callee.function not in self._active and len(self._active) <= self._depth:
             arguments = self.calls.arguments(call, callee)
             if arguments is not None:
-                return self._follow(call, callee, arguments, states)
+                return self._cleared(call, callee, self._follow(call, callee, arguments, states))
         if self._graphs.is_replay(call):
             return joined(self._replayed(call, state) for state in states)
         found = [after for state in states if (after := self._after_call(call, measure, state)) is not None]
         return joined(found) if len(found) > 1 else found
+
+    def _cleared(self, call: ir.Call, callee: Callee, states: list[State]) -> list[State]:
+        """The states after a method: where a scaler steps its object, clearing what that holds clears it, too."""
+        event = self._events.of(call)
+        if event is None or event.kind != "zero_grad" or not self._objects.is_optimizers(event.optimizer or ""):
+            return states
+        if not any(each.kind == "zero_grad" for each in self._events.below(callee.function.body)):
+            return states
+        return joined(after for state in states if (after := self.transfer.apply(event, state)) is not None)
 
     def _after_call(self, call: ir.Call, measure: Event | None, state: State) -> State | None:
         """The state after a call that isn't followed; None where it raises."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from amplint.base.paths import contents, remembered
 from amplint.model.project.python_files import python_files, root_of
 from amplint.model.project.resolve_import import module_file
+from amplint.model.syntax.text_scan import without_sentences
 
 _IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\r\n#;]*)|import[ \t]+([^\r\n#;]+))", re.MULTILINE
@@ -71,14 +72,21 @@ def programs_of(path: str) -> frozenset[str]:
 def surely_lack(filename: str, words: re.Pattern[bytes]) -> bool:
     """Whether no file of the programs that a file is a part of has some words: all of them are there, and were read.
 
-    Of a notebook it is asked of its whole project.
+    Of a notebook it is asked of its whole project. Comments and sentences in strings don't count.
     """
     path = os.path.abspath(filename)
     if not os.path.isfile(path):
         return False
     files = programs_of(path) if path.endswith(".py") else python_files(root_of(os.path.dirname(path)))
     data = [_data(each) for each in files if each != path]
-    return len(data) <= _MOST_FILES and all(each is not None and not words.search(each) for each in data)
+    return len(data) <= _MOST_FILES and all(each is not None and not has_words(each, words) for each in data)
+
+
+def has_words(data: bytes, words: re.Pattern[bytes]) -> bool:
+    """Whether a file has some words in its code, or in strings that are no sentences."""
+    if not words.search(data):
+        return False
+    return words.search(without_sentences(data.decode("utf-8", "replace")).encode()) is not None
 
 
 def _with_imports(files: set[str]) -> set[str]:

@@ -17,6 +17,10 @@ MAY_BE_HANDED = re.compile(r"(?i)opt|scaler|loss|\bself\s*[,)]")
 # in which something is escaped.
 _MENTION = re.compile(r"(?<![\w.])([^\W\d]\w*)(?:[ \t]*\.[ \t]*([^\W\d]\w*))?(?![\w.]|[ \t]*=(?!=))")
 _PROSE = re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\\\r\n]*"|'[^'\\\r\n]*'|\#[^\r\n]*""", re.DOTALL | re.VERBOSE)
+# The same with strings that have escapes.
+_STRINGS = re.compile(
+    r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:[^"\\\r\n]|\\.)*"|'(?:[^'\\\r\n]|\\.)*'|\#[^\r\n]*""", re.DOTALL | re.VERBOSE
+)
 _ISINSTANCE = re.compile(r"\bisinstance\s*\(")
 _GLOBAL = re.compile(r"(?m)(?:^|[;:\r])[ \t\f]*global\b")
 _BRACKETS = re.compile(r"[][(){},]")
@@ -50,6 +54,11 @@ def called(text: str) -> frozenset[tuple[str, str]]:
 def code_of(text: str) -> str:
     """A text without its strings and comments."""
     return _PROSE.sub("", text)
+
+
+def without_sentences(text: str) -> str:
+    """A text without its comments, and without strings of more than one word: what a person reads."""
+    return _STRINGS.sub(lambda found: "" if found[0][0] == "#" or " " in found[0] else found[0], text)
 
 
 def _second(text: str, start: int) -> str:

@@ -59,10 +59,11 @@ from amplint.fixes.conditions import unit
 from amplint.fixes.edits import indentation, insert, line_end
 from amplint.fixes.statements import line_behind, own_statement
 from amplint.model.calls.external_calls import local_function
-from amplint.model.objects.amp_objects import objects
+from amplint.model.inference.values import values_of
+from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.objects.event import OF_SCALER
-from amplint.model.project.importers import importers, surely_lack
+from amplint.model.project.importers import has_words, importers, surely_lack
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loop_of
 from amplint.model.syntax.queries import is_false
@@ -181,7 +182,7 @@ def _loaded_by_another_key(module: Module, saved: list[State], loaded: list[Stat
         module.span(call),
         f'the scaler\'s state is saved as "{key}" ({module.line(slot.value)}), and "{other}" is loaded: a resumed run '
         "doesn't find it, and starts at the initial scale or raises KeyError; save and load it under one key",
-        withheld="which of the two keys is meant is yours to say",
+        withheld="which of the two keys is right can't be told",
         confidence=Confidence.LIKELY,
     )
 
@@ -205,7 +206,7 @@ def _is_key(value: ir.Constant) -> bool:
 def _is_float32(module: Module) -> bool:
     """Whether nothing in the programs that the file is a part of computes in half precision, by the words in them."""
     text = module.source.text.encode()
-    return not regions(module) and not _HALF.search(text) and surely_lack(module.source.filename, _HALF)
+    return not regions(module) and not has_words(text, _HALF) and surely_lack(module.source.filename, _HALF)
 
 
 def _scales_no_float16(module: Module, usage: ScalerUsage) -> bool:
@@ -308,7 +309,8 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     without, to_do = "", "save the scaler's state_dict() too, and load it"
     if loaded:
         without, to_do = f", which is loaded on {module.line(loaded[0].call)}", "save the scaler's state_dict() too"
-    said = "a resumed run starts at the initial scale and skips steps until it fits again"
+    under = _only_in_a_dtype(module, usage)
+    said = f"{under}a resumed run starts at the initial scale and skips steps until it fits again"
     if loaded:
         said = "a resumed run finds none, and raises KeyError or starts at the initial scale again"
     elif not resumed:
@@ -319,8 +321,23 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
         fix=offered,
         withheld=withheld,
         severity=None if resumed else Severity.NOTE,
-        confidence=Confidence.LIKELY if loaded else None if resumed else Confidence.SUSPICION,
+        confidence=_confidence(resumed=resumed, doubtful=bool(loaded or (resumed and under))),
     )
+
+
+def _confidence(*, resumed: bool, doubtful: bool) -> Confidence:
+    """How sure it is that a run is resumed without its scaler's state."""
+    if doubtful:
+        return Confidence.LIKELY
+    return Confidence.CERTAIN if resumed else Confidence.SUSPICION
+
+
+def _only_in_a_dtype(module: Module, usage: ScalerUsage) -> str:
+    """The comparison by which a scaler is on in one dtype only, in words; where that is another there is no state."""
+    enabled = scaler_arguments(module, usage.made.call).get("enabled")
+    leaves = values_of(module, enabled).leaves if enabled is not None else ()
+    tests = [each.value for each in leaves if isinstance(each.value, ir.Compare)]
+    return f"where `{module.on_one_line(tests[0])}`, " if tests and len(tests) == len(leaves) else ""
 
 
 def _resumes(module: Module, usage: ScalerUsage, entries: list[tuple[State, ir.Node]]) -> bool:

@@ -95,3 +95,54 @@ def test_a_helper_of_the_file_that_calls_a_method_of_what_it_is_given() -> None:
     text = TRAINER.format(last="through(self)", reset="self.optimizer.zero_grad()") + "\n" + TOOLS
     text = text.replace("from tools import clear, clear_model, look, note, through\n", "")
     assert not any(each.code == "AMP411" for each in check(text))
+
+
+WRAPPER = """\
+import torch
+
+class Wrapped:
+    def __init__(self, model):
+        self.count = 0
+        self.inner = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(self):
+        self.count += 1
+        self.inner.step()
+
+    def zero_grad(self):
+        {clears}
+
+def train(model, loader, k):
+    wrapped = Wrapped(model)
+    scaler = torch.amp.GradScaler("cuda")
+
+    def flush():
+        scaler.unscale_(wrapped)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(wrapped)
+        scaler.update()
+        wrapped.zero_grad()
+
+    for i, x in enumerate(loader):
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(x).mean() / k
+        scaler.scale(loss).backward()
+        if (i + 1) % k == 0:
+            flush()
+    if len(loader) % k != 0:
+        flush()
+"""
+
+
+@pytest.mark.parametrize(
+    ("clears", "is_right"),
+    [
+        ("self.inner.zero_grad()", True),
+        ("self.inner.zero_grad(set_to_none=True)", True),
+        ("self.count = 0", False),
+        ("print(self.count)", False),
+    ],
+)
+def test_what_wraps_an_optimizer_and_is_stepped_clears_what_it_holds(clears: str, is_right: bool) -> None:
+    codes = {each.code for each in check(WRAPPER.format(clears=clears))}
+    assert (not codes & {"AMP405", "AMP406", "AMP410", "AMP411"}) is is_right
