@@ -584,7 +584,7 @@ def test_of_two_scalers_each_is_missing_beside_the_optimizer_that_it_steps(tmp_p
     [
         ("def build():\n    return torch.nn.Linear(2, 2)\n", False),
         (
-            'def build():\n    print("smaller by half,\\n as a network\'s")  # in half\n    return torch.nn.Linear(2, 2)\n',
+            'def build():\n    print("by half,\\n as a net\'s")  # half\n    return torch.nn.Linear(2, 2)\n',
             False,
         ),
         ('def build():\n    return torch.nn.Linear(2, 2).to(getattr(torch, "float16"))\n', True),
