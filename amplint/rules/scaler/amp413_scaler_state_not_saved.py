@@ -11,7 +11,8 @@ imports, loads an optimizer's state, or only that of other optimizers, under key
 there for the file of the best model or the final one.
 
 It is silent unless the scaler's whole life is in sight: made and, by one of the file's own names, saved there; not
-returned, kept in a container or given to code elsewhere. It is silent as well about a scaler that nothing scales or
+returned, kept in a container or given to code elsewhere. Objects of the project's own classes that are given it when
+they are made are followed. It is silent as well about a scaler that nothing scales or
 steps with. Of an object that keeps a scaler as an attribute the states may also be taken by a function that is given
 the object; where code takes all of its attributes, or one by a name that may be the scaler's, and can get at the state
 so, it is silent. Silent too where all regions are bfloat16 or off, or those that the scaler's losses come out of, where
@@ -313,9 +314,13 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
         said = "a resumed run finds none, and raises KeyError or starts at the initial scale again"
     elif not resumed:
         said = "nothing in sight resumes from it, and a run that did would start at the initial scale and skip steps"
+    shown = next((each for each in (last.call, place, usage.made.call) if module.is_own(each)), None)
+    if shown is None:
+        return
+    there = "" if shown is not usage.made.call else f" ({module.line(last.call)})"
     yield rule.finding(
-        module.span(last.call if module.is_own(last.call) else place),
-        f"the checkpoint has the optimizer's state without the scaler's{without}: {said}; {to_do}",
+        module.span(shown),
+        f"the checkpoint{there} has the optimizer's state without the scaler's{without}: {said}; {to_do}",
         fix=offered,
         withheld=withheld,
         severity=None if resumed else Severity.NOTE,
