@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import check, fix
+from amplint.base.findings import Confidence
 from amplint.config.settings import Settings
 
 HEAD = "import torch\nfrom torch.amp import GradScaler\n"
@@ -53,6 +54,32 @@ def count(code: str, text: str) -> int:
 )
 def test_214(text: str, findings: int) -> None:
     assert count("AMP214", text) == findings
+
+
+@pytest.mark.parametrize(
+    ("given", "findings"),
+    [
+        ("growth_interval=args.amp_init_scale", 1),
+        ("init_scale=args.growth_interval, growth_interval=args.init_scale", 2),
+        ("growth_interval=int(init_scale)", 1),
+        ("backoff_factor=cfg['growth_factor']", 1),
+        ("growth_factor=cfg.get('backoff_factor')", 1),
+        ("growth_interval=getattr(args, 'init_scale', 2000)", 1),
+        ("enabled=args.init_scale", 1),
+        ("growth_interval=args.amp_growth_interval, init_scale=cfg['init_scale']", 0),
+        ("growth_interval=args.scaler_interval, init_scale=args.scale", 0),
+        ("init_scale=2.0 ** args.growth_interval", 0),  # computed: it may be made fit
+        ("growth_factor=args.growth_factor_of_growth_interval", 0),
+        ("growth_factor=1 / args.backoff_factor", 0),
+        ("init_scale=args.growth_factory", 0),
+        ("growth_interval=args.init_scale, enabled=False", 0),
+    ],
+)
+def test_214_by_the_names_of_settings(given: str, findings: int) -> None:
+    for made in ("GradScaler('cuda', {})", "torch.cuda.amp.GradScaler({})"):
+        found = list(check(HEAD + made.format(given), settings=only("AMP214")))
+        assert len(found) == findings
+        assert all(each.confidence is Confidence.LIKELY for each in found)
 
 
 def test_what_is_said_of_code_on_several_lines_is_one_line() -> None:

@@ -4,7 +4,8 @@
 Finds, where the value is in sight, a `growth_factor` of at most 1 or a `backoff_factor` of at least 1, a scale of 0,
 text or None for a number, a `growth_interval` that is no int, a bool where the initial scale belongs
 (`GradScaler("cuda", use_amp)`), a number or a bool in the place of `torch.amp.GradScaler`'s device, and an int for
-`scaler.update()`. Silent where the scaler is switched off by a literal `enabled=False`.
+`scaler.update()`. A warning, and likely: a setting that is given the value named after another one,
+`growth_interval=args.init_scale`. Silent where the scaler is switched off by a literal `enabled=False`.
 
 ## Why is this bad?
 Most of these raise, some only in the first `scale()` or `update()`. Two are silent. The first parameter of
@@ -38,10 +39,11 @@ as their float32 reference does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.fixes.device_choice import choose
 from amplint.fixes.edits import insert, written
 from amplint.model.inference.python_types import is_bool, kinds, number, numbers_of, numbers_shown
@@ -59,6 +61,16 @@ if TYPE_CHECKING:
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler",), shown_by=("exception",))
 
 _FACTORS = ("growth_factor", "backoff_factor")
+_SETTINGS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")
+_NAMED = re.compile(rf"(?<![a-z])(?:{'|'.join(_SETTINGS)})(?![a-z])")
+# What is left of a setting's meaning where it is given another one's value.
+_EFFECTS = {
+    "init_scale": "the scale starts there",
+    "growth_factor": "the scale is multiplied by that whenever it grows",
+    "backoff_factor": "the scale is multiplied by that after an overflow",
+    "growth_interval": "the scale grows once in so many steps",
+    "enabled": "the scaler is on unless that is 0",
+}
 _TEXTS = {"str": "a string", "None": "None"}
 # An int below is the index of a device.
 _INDICES = 16
@@ -94,6 +106,46 @@ def _made(module: Module, call: ir.Call, name: str) -> Iterator[Finding | None]:
     yield _interval(module, given)
     for key in _FACTORS:
         yield _no_number(module, given, key)
+    for key in _EFFECTS:
+        yield _named_after_another(module, given, key)
+
+
+# --- names ----------------------------------------------------------------------------------------------------------
+
+
+def _named_after_another(module: Module, given: _Arguments, key: str) -> Finding | None:
+    """A setting that is given the value which by its name is meant for another one."""
+    value = given.get(key)
+    name = _name_of(module, value) if value is not None else None
+    meant = set(_NAMED.findall(name.lower())) if name is not None else set()
+    if value is None or len(meant) != 1 or key in meant:
+        return None
+    if key in _FACTORS and any(each is not None for each in numbers_of(module, value)):
+        return None  # the number says whether it is wrong
+    other = meant.pop()
+    return rule.finding(
+        module.span(value),
+        f"`{key}={module.text(value)}` passes what is named after `{other}`: {_EFFECTS[key]}; pass it as `{other}`, or "
+        f"the value that is meant for `{key}`",
+        withheld="which of the two is meant is yours to say",
+        severity=Severity.WARNING,
+        confidence=Confidence.LIKELY,
+    )
+
+
+def _name_of(module: Module, value: ir.Value) -> str | None:
+    """What a value is called: `args.name`, `cfg["name"]`, `cfg.get("name")`, `getattr(args, "name")`, `int(name)`."""
+    if isinstance(value, (ir.Name, ir.Attribute)):
+        return ir.last_name(value)
+    text: ir.Value | None = value.index if isinstance(value, ir.Subscript) else None
+    if isinstance(value, ir.Call) and value.positional:
+        if module.names.of(value.func) & {"builtins.int", "builtins.float"}:
+            return _name_of(module, value.positional[0])
+        if isinstance(value.func, ir.Attribute) and value.func.attr == "get":
+            text = value.positional[0]
+        elif "builtins.getattr" in module.names.of(value.func) and len(value.positional) > 1:
+            text = value.positional[1]
+    return text.value if isinstance(text, ir.Constant) and isinstance(text.value, str) else None
 
 
 # --- the device -----------------------------------------------------------------------------------------------------

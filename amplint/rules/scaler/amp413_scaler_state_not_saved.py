@@ -6,12 +6,16 @@ that steps this optimizer can be reached, and its own state is saved nowhere (li
 and `optimizer.load_state_dict(...)` where the scaler's state is saved, but never loaded. Likely: a scaler that loads
 its state from a checkpoint under another key than the one under which it is saved, where nobody reads that one.
 
+Likely as well: a function or class out of sight that by its name saves checkpoints, and is given the model and the
+optimizer without the scaler, which is a local of the function that does so.
+
 It is a suspicion where nothing resumes from the checkpoint: no file of the programs that this one is a part of, by
 imports, loads an optimizer's state, or only that of other optimizers, under keys that this checkpoint lacks. Silent
 there for the file of the best model or the final one.
 
 It is silent unless the scaler's whole life is in sight: made and, by one of the file's own names, saved there; not
-returned, kept in a container or given to code elsewhere. It is silent as well about a scaler that nothing scales or
+returned, kept in a container or given to code elsewhere. Objects of the project's own classes that are given it when
+they are made are followed. It is silent as well about a scaler that nothing scales or
 steps with. Of an object that keeps a scaler as an attribute the states may also be taken by a function that is given
 the object; where code takes all of its attributes, or one by a name that may be the scaler's, and can get at the state
 so, it is silent. Silent too where all regions are bfloat16 or off, or those that the scaler's losses come out of, where
@@ -58,7 +62,7 @@ from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix,
 from amplint.fixes.conditions import unit
 from amplint.fixes.edits import indentation, insert, line_end
 from amplint.fixes.statements import line_behind, own_statement
-from amplint.model.calls.external_calls import local_function
+from amplint.model.calls.external_calls import function_named, local_class, local_function
 from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import regions
@@ -110,7 +114,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
-    triggers=("GradScaler & state_dict & optim",),
+    triggers=("GradScaler & state_dict & optim", "GradScaler & save & optim", "GradScaler & heckpoint & optim"),
     not_shown="checkpoints are neither written nor read",
     about_absence=True,
 )
@@ -122,6 +126,9 @@ _OTHERS = re.compile(r"(?i)optim|^opt|_opt$|sched|scal|sampler|loader")
 _HALF = re.compile(
     rb"(?i)autocast|half|float16|fp16|bf16|apex|precision|accelerat|deepspeed|lightning|dtype\s*=\s*[\"']auto"
 )
+# What saves or loads checkpoints by its name.
+_SAVING = re.compile(r"(?i)checkpoint|ckpt|snapshot|^_?save$|save_?(all|model|net|state|training)")
+_LOADING = re.compile(r"(?i)load|resume|restore")
 # With these the scale is kept by hand.
 _BY_HAND = {"__getstate__", "__setstate__", "_scale", "_init_scale"}
 
@@ -155,7 +162,7 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
     loaded = _own_states(module, usage, "load_state_dict")
     if "state_dict" not in usage.methods:
         if "load_state_dict" not in usage.methods or _reads_a_file(module, loaded):
-            yield from _not_saved(module, usage, loaded)
+            yield from [*_not_saved(module, usage, loaded)] or _handed_out(module, usage, loaded)
     elif any(is_saved(module, each.call) for each in saved):
         if "load_state_dict" not in usage.methods:
             yield from _not_loaded(module, usage, saved)
@@ -315,9 +322,13 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
         said = "a resumed run finds none, and raises KeyError or starts at the initial scale again"
     elif not resumed:
         said = "nothing in sight resumes from it, and a run that did would start at the initial scale and skip steps"
+    shown = next((each for each in (last.call, place, usage.made.call) if module.is_own(each)), None)
+    if shown is None:
+        return
+    there = "" if shown is not usage.made.call else f" ({module.line(last.call)})"
     yield rule.finding(
-        module.span(last.call if module.is_own(last.call) else place),
-        f"the checkpoint has the optimizer's state without the scaler's{without}: {said}; {to_do}",
+        module.span(shown),
+        f"the checkpoint{there} has the optimizer's state without the scaler's{without}: {said}; {to_do}",
         fix=offered,
         withheld=withheld,
         severity=None if resumed else Severity.NOTE,
@@ -338,6 +349,58 @@ def _only_in_a_dtype(module: Module, usage: ScalerUsage) -> str:
     leaves = values_of(module, enabled).leaves if enabled is not None else ()
     tests = [each.value for each in leaves if isinstance(each.value, ir.Compare)]
     return f"where `{module.on_one_line(tests[0])}`, " if tests and len(tests) == len(leaves) else ""
+
+
+# --- checkpoints that are made out of sight --------------------------------------------------------------------------
+
+
+def _handed_out(module: Module, usage: ScalerUsage, loaded: list[State]) -> Iterator[Finding]:
+    """The call of code out of sight that by its name saves a checkpoint, and is given an optimizer, not the scaler."""
+    if usage.keeper is not None or ir.function_of(usage.made.call) is None or loaded:
+        return
+    calls = [call for call in module.own.near(_SAVING).calls if _hands_out(module, usage, call)]
+    if not calls:
+        return
+    call = calls[0]
+    resumed = is_resumed(module) or any(_resumes_by_itself(module, each) for each in calls)
+    if not resumed and all(is_last_of_all(module, each, each) for each in calls):
+        return
+    said = "a resumed run" if resumed else "nothing in sight resumes from that checkpoint, and a run that did"
+    yield rule.finding(
+        module.span(call),
+        f"`{module.on_one_line(call.func)}` is given the optimizer and not the scaler: {said} starts at the initial "
+        "scale and skips steps until it fits again; give it the scaler as well, and save and load its state_dict()",
+        withheld=f"what `{module.on_one_line(call.func)}` can save is out of sight",
+        severity=None if resumed else Severity.NOTE,
+        confidence=Confidence.LIKELY if resumed else Confidence.SUSPICION,
+    )
+
+
+def _hands_out(module: Module, usage: ScalerUsage, call: ir.Call) -> bool:
+    """Whether a call may save an optimizer of the scaler beside a model, where the scaler could be given to it too."""
+    name = ir.last_name(call.func)
+    if not _SAVING.search(name) or _LOADING.search(name) or any(arg.star for arg in call.args):
+        return False
+    if local_class(module, call.func) is not None or function_named(module, name) is not None:
+        return False
+    if any(each.startswith("torch.") for each in module.names.of(call.func)):
+        return False  # what that is given, it writes
+    if not in_reach(module, usage, call) or asks(module, usage, call):
+        return False
+    known = objects(module)
+    keys = [known.key(arg.value) for arg in call.args if known.is_optimizer(arg.value) is not None]
+    named = (arg.keyword or ir.last_name(arg.value) for arg in call.args)
+    return any(key is not None and linked(module, usage, key) for key in keys) and any(map(_is_called_model, named))
+
+
+def _resumes_by_itself(module: Module, call: ir.Call) -> bool:
+    """Whether an object that is made to save checkpoints is asked to load one."""
+    kept = set(objects(module).assigned_to(call))
+    return any(
+        isinstance(each.func, ir.Attribute) and _LOADING.search(each.func.attr)
+        for each in near_kept(module, kept).calls
+        if isinstance(each.func, ir.Attribute) and objects(module).key(each.func.base) in kept
+    )
 
 
 def _resumes(module: Module, usage: ScalerUsage, entries: list[tuple[State, ir.Node]]) -> bool:

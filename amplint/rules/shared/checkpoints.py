@@ -162,7 +162,8 @@ def states_unclear(module: Module, usage: ScalerUsage) -> bool:
 
 def _is_taken_unnamed(module: Module, usage: ScalerUsage) -> bool:
     attr = attribute_of_self(usage.scaler)
-    return usage.keeper is not None and is_taken_unnamed(module, usage.keeper, attr)
+    kept = [*usage.holders, *([(usage.keeper, attr)] if usage.keeper is not None else [])]
+    return any(is_taken_unnamed(module, cls, each) for cls, each in kept)
 
 
 def _may_be_anyones(module: Module) -> bool:

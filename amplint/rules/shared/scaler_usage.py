@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.external_calls import bases_in_sight, function_named, local_function
+from amplint.model.calls.call_graph import parameter_for
+from amplint.model.calls.external_calls import bases_in_sight, function_named, local_class, local_function
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.tables import arguments_of
 from amplint.model.objects.amp_objects import Made, objects
@@ -44,7 +45,8 @@ class ScalerUsage:
     """All that a file does with one scaler that it makes.
 
     `unseen`: the scaler gets to where it can't be followed. `methods`: the names of the attributes that are read of it.
-    `keeper`: the class whose objects keep it as an attribute.
+    `keeper`: the class whose objects keep it as an attribute. `holders`: classes whose objects are given it where they
+    are made, each with the attribute that keeps it there.
     """
 
     def __init__(self, module: Module, scaler: str, made: Made) -> None:
@@ -55,6 +57,7 @@ class ScalerUsage:
         self.methods: set[str] = set()
         function = ir.function_of(made.call)
         self.keeper = function.cls if function is not None and is_of_self(scaler) else None
+        self.holders: list[tuple[ir.Class, str]] = []
         self.keys = self._of_keepers()
         self.unseen = self._stored_twice()
         todo = list(self.keys)
@@ -124,6 +127,8 @@ class ScalerUsage:
         names = self._module.names.of(call.func)
         if any(_LOOKS.match(name) for name in names):
             return set()
+        if local_class(self._module, call.func) is not None:
+            return self._given_to_object(value)
         function = local_function(self._module, call.func)
         if isinstance(call.func, ir.Attribute) and names <= {UNKNOWN, NOTHING}:
             function = function_named(self._module, call.func.attr)
@@ -132,6 +137,18 @@ class ScalerUsage:
             self.unseen = True
             return set()
         return {self._known.variable(function.scope, param)}
+
+    def _given_to_object(self, value: ir.Value) -> set[str]:
+        """The keys of the attribute in which an object keeps the scaler that it is given when it is made."""
+        parameter = parameter_for(self._module, value)
+        function = parameter[0] if parameter is not None else None
+        cls = function.cls if function is not None else None
+        attr = self._known.kept(*parameter) if parameter is not None else None
+        if function is None or cls is None or attr is None or not bases_in_sight(self._module, cls):
+            self.unseen = True
+            return set()
+        self.holders.append((cls, attr))
+        return {attribute_of(each, attr) for each in (own_self(cls), *keepers(self._module, cls))}
 
 
 def _uses(module: Module, key: str) -> list[ir.Value]:
@@ -295,12 +312,22 @@ def in_reach(module: Module, usage: ScalerUsage, place: ir.Node) -> bool:
     """Whether the scaler can be read at a place: the variable is visible there, or it is the same object's."""
     function = ir.function_of(place)
     owner = root_of(usage.scaler)
+    if _is_held_at(usage, place):
+        return True
     if is_of_self(owner) and is_attribute(usage.scaler, owner):
         while function is not None and function.cls is None:
             function = function.outer
         return function is not None and function.cls is not None and owner == own_self(function.cls)
     scope = function.scope if function is not None else module.program.scope
     return objects(module).variable(scope, last_name(usage.scaler)) == usage.scaler
+
+
+def _is_held_at(usage: ScalerUsage, place: ir.Node) -> bool:
+    """Whether a place is in a class whose objects are given the scaler."""
+    function = ir.function_of(place)
+    while function is not None and function.cls is None:
+        function = function.outer
+    return function is not None and any(function.cls is cls for cls, _ in usage.holders)
 
 
 def text_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None:
@@ -335,6 +362,8 @@ def why_not_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None
     statement, line = ir.statement_of(usage.made.call), module.line(usage.made.call)
     if not in_reach(module, usage, place):
         return f"where the scaler (made on {line}) is not in reach"
+    if _is_held_at(usage, place):
+        return f"where the scaler (made on {line}) is an attribute of the object that it is given to"
     if len(known.made[usage.scaler]) != 1:
         others = " and ".join(sorted({module.line(each.call) for each in known.made[usage.scaler]}))
         return f"and the scaler is made in more than one place ({others})"
