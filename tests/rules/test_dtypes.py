@@ -903,3 +903,57 @@ FLAGS = "dtype = torch.bfloat16 if args.bf16 else torch.float16; on = args.bf16 
 )
 def test_a_scaler_is_on_where_the_name_of_bfloat16_is_given(chosen: str, scaler: str, wanted: bool) -> None:
     assert ("AMP206" in found(CHOSEN.format(chosen=chosen, scaler=scaler))) is wanted
+
+
+UNPACKED = """
+import torch
+from torch.amp import GradScaler, autocast
+
+def setup(args):
+{setup}
+
+def train(model, optimizer, loader, args):
+    {taken} = setup(args)
+    scaler = GradScaler(enabled={scaler})
+    for x, y in loader:
+        optimizer.zero_grad()
+        with autocast("cuda", dtype=dtype, enabled=on):
+            loss = model(x, y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+ARMS_OF_SETUP = """
+    if args.mode == "fp32":
+        return False, torch.float32
+    if args.mode == "bf16":
+        return True, torch.bfloat16
+    return True, torch.float16
+"""
+THREE = """
+    dtype = torch.bfloat16 if args.bf16 else torch.float16
+    return args.amp, dtype, args.amp and not args.bf16
+"""
+
+
+@pytest.mark.parametrize(
+    ("setup", "taken", "scaler", "wanted"),
+    [
+        (ARMS_OF_SETUP, "on, dtype", "on", True),
+        (ARMS_OF_SETUP, "(on, dtype)", "True", True),
+        (THREE, "on, dtype, _", "on", True),
+        ("    return args.amp, torch.bfloat16", "on, dtype", "on", True),
+        ("    return (True, torch.bfloat16) if args.bf16 else (True, torch.float16)", "on, dtype", "True", True),
+        (ARMS_OF_SETUP, "on, dtype", "dtype == torch.float16", False),
+        (THREE, "on, dtype, scaled", "scaled", False),
+        ("    return args.amp, args.dtype", "on, dtype", "on", False),
+        ("    return pick(args), torch.float16", "on, dtype", "on", False),
+        ("    return args.both", "on, dtype", "on", False),
+        ("    return (*args.more, torch.bfloat16)", "on, dtype", "on", False),
+        ("    yield args.amp\n    yield torch.bfloat16", "on, dtype", "on", False),
+    ],
+)
+def test_what_a_function_returns_is_followed_through_unpacking(
+    setup: str, taken: str, scaler: str, wanted: bool
+) -> None:
+    assert ("AMP206" in found(UNPACKED.format(setup=setup, taken=taken, scaler=scaler))) is wanted

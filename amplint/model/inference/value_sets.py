@@ -130,7 +130,7 @@ class Decided:
     def _parameter(self, value: ir.Value) -> Binding | None:
         """The parameter that a name is, where it can be nothing else."""
         only = only_reaching(self._module.names, value) if isinstance(value, ir.Name) and not value.bound else None
-        return only if isinstance(only, Other) else None
+        return only if ir.parameter_of(only) is not None else None
 
     def _is_followed(self, value: ir.Value) -> bool:
         """Whether what a value is decides, and not what it is by default."""
