@@ -957,3 +957,37 @@ def test_what_a_function_returns_is_followed_through_unpacking(
     setup: str, taken: str, scaler: str, wanted: bool
 ) -> None:
     assert ("AMP206" in found(UNPACKED.format(setup=setup, taken=taken, scaler=scaler))) is wanted
+
+
+OFFERED = """
+import torch
+
+def train(model, optimizer, loader):
+    scaler = torch.amp.GradScaler("cuda") if hasattr({owner}, "{name}") else None
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda"):
+            loss = model(x, y)
+        if scaler is not None:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "target", "wanted"),
+    [
+        ("torch.amp", "GradScaler", ">=2.0", True),
+        ("torch.amp", "GradScaler", ">=2.3", False),
+        ("torch.amp", "GradScaler", None, False),
+        ("torch", "amp", ">=1.6", False),
+        ("torch.amp", "Scaler", None, True),
+    ],
+)
+def test_what_all_releases_have_is_no_condition(owner: str, name: str, target: str | None, wanted: bool) -> None:
+    settings = Settings(CODES, isolated=True, target_torch=target)
+    assert ("AMP210" in found(OFFERED.format(owner=owner, name=name), settings)) is wanted
