@@ -991,3 +991,58 @@ def train(model, optimizer, loader):
 def test_what_all_releases_have_is_no_condition(owner: str, name: str, target: str | None, wanted: bool) -> None:
     settings = Settings(CODES, isolated=True, target_torch=target)
     assert ("AMP210" in found(OFFERED.format(owner=owner, name=name), settings)) is wanted
+
+
+CALLED = """
+import torch
+from contextlib import nullcontext
+from functools import partial
+
+def plain():
+    return nullcontext()
+
+def half():
+    return torch.autocast("cuda", dtype=torch.bfloat16)
+
+def with_arguments(dtype):
+    return torch.autocast("cuda", dtype=dtype)
+
+def make(args):
+    if args.amp:
+        def inner():
+            return torch.autocast("cuda", dtype=torch.bfloat16)
+        return inner, args.more
+    return (lambda: nullcontext()), args.more
+
+def train(model, optimizer, loader, args):
+    {chosen}
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with ctx():
+            loss = model(x, y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+HALVES = "partial(torch.autocast, 'cuda', dtype=torch.bfloat16)"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "wanted"),
+    [
+        (f"ctx = {HALVES} if args.amp else nullcontext", True),
+        (f"if args.amp:\n        ctx = {HALVES}\n    else:\n        ctx = nullcontext", True),
+        ("ctx = half if args.amp else plain", True),
+        ("ctx = (lambda: torch.autocast('cuda', dtype=torch.bfloat16)) if args.amp else plain", True),
+        ("ctx, more = make(args)", True),
+        ("ctx = partial(torch.autocast, 'cuda') if args.amp else nullcontext", False),
+        (f"ctx = {HALVES} if args.bf16 else partial(torch.autocast, 'cuda')", True),
+        (f"ctx = {HALVES} if args.amp else args.context", False),
+        ("ctx = half if args.amp else with_arguments", False),
+        ("ctx = plain if args.amp else nullcontext", False),
+        ("ctx = partial(args.make, torch.autocast) if args.amp else nullcontext", False),
+    ],
+)
+def test_one_of_several_things_is_called_for_a_region(chosen: str, wanted: bool) -> None:
+    assert ("AMP206" in found(CALLED.format(chosen=chosen))) is wanted

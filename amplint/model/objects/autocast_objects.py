@@ -35,9 +35,12 @@ def _regions(module: Module) -> list[Region]:
     return [each for each in made if each is not None]
 
 
-def region_of(module: Module, call: ir.Call) -> Region | None:
-    """The autocast object that a call makes, if it makes one: of a class of torch's, or of a `partial` of one."""
-    prefilled = _partial(module, call.func)
+def region_of(module: Module, call: ir.Call, prefilled: ir.Call | None = None) -> Region | None:
+    """The autocast object that a call makes, if it makes one: of a class of torch's, or of a `partial` of one.
+
+    `prefilled`: that partial, where it is one of several things that are called.
+    """
+    prefilled = prefilled if prefilled is not None else _partial(module, call.func)
     name = module.names.only(prefilled.positional[0] if prefilled is not None else call.func)
     if name is None and module.names.of(call.func) - {NOTHING} <= {AUTOCAST, *OLD_AUTOCAST}:
         # The new class where torch has it, else the old one: a region, whose arguments mean one thing or another.
@@ -65,5 +68,9 @@ def _partial(module: Module, func: ir.Value) -> ir.Call | None:
     elif isinstance(func, ir.Attribute):
         stored = list(module.names.stored(func))
         made = stored[0] if len(stored) == 1 else None
-    is_one = isinstance(made, ir.Call) and module.names.only(made.func) == "functools.partial"
-    return made if is_one and isinstance(made, ir.Call) and made.positional else None
+    return made if made is not None and is_partial(module, made) and isinstance(made, ir.Call) else None
+
+
+def is_partial(module: Module, made: ir.Value) -> bool:
+    """Whether a value is a call of `functools.partial` with something to call."""
+    return isinstance(made, ir.Call) and module.names.only(made.func) == "functools.partial" and bool(made.positional)
