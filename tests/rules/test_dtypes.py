@@ -1046,3 +1046,40 @@ HALVES = "partial(torch.autocast, 'cuda', dtype=torch.bfloat16)"
 )
 def test_one_of_several_things_is_called_for_a_region(chosen: str, wanted: bool) -> None:
     assert ("AMP206" in found(CALLED.format(chosen=chosen))) is wanted
+
+
+FALLBACK = """
+import torch
+try:
+    from torch.amp import GradScaler, autocast
+except ImportError:
+    from torch.cuda.amp import GradScaler, autocast
+
+def train(model, optimizer, loader, args):
+    scaler = GradScaler(enabled=args.amp)
+    for x, y in loader:
+        optimizer.zero_grad()
+        with autocast({given}):
+            loss = model(x, y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("'cuda', dtype=torch.bfloat16", ["AMP206"]),
+        ("device_type='cuda', dtype=torch.bfloat16", ["AMP206"]),
+        ("dtype=torch.bfloat16", ["AMP206"]),
+        ("'cuda', torch.bfloat16", ["AMP206"]),
+        ("device_type='cuda', dtype=torch.float16", ["AMP210"]),
+        ("dtype=torch.float16, enabled=args.amp", []),
+        ("'cuda', torch.bfloat16, enabled=False", []),
+        ("args.first, dtype=torch.bfloat16", []),  # a device, or a switch
+        ("**args.region", []),
+    ],
+)
+def test_a_fallback_import_of_autocast_by_the_arguments(given: str, wanted: list[str]) -> None:
+    assert found(FALLBACK.format(given=given)) == wanted

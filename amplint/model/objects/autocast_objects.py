@@ -43,8 +43,10 @@ def region_of(module: Module, call: ir.Call, prefilled: ir.Call | None = None) -
     prefilled = prefilled if prefilled is not None else _partial(module, call.func)
     name = module.names.only(prefilled.positional[0] if prefilled is not None else call.func)
     if name is None and module.names.of(call.func) - {NOTHING} <= {AUTOCAST, *OLD_AUTOCAST}:
-        # The new class where torch has it, else the old one: a region, whose arguments mean one thing or another.
-        return Region(call, None, None, None, None, None, opaque=True)
+        # The new class where torch has it, else the old one: a region, whose arguments may mean one thing or another.
+        name = _suited(module, call)
+        if name is None:
+            return Region(call, None, None, None, None, None, opaque=True)
     if name is None or name not in (AUTOCAST, *OLD_AUTOCAST):
         return None
     given = arguments(call, name, prefilled)
@@ -57,6 +59,17 @@ def region_of(module: Module, call: ir.Call, prefilled: ir.Call | None = None) -
         OLD_AUTOCAST.get(name),
         opaque=call.unpacks() or (prefilled is not None and prefilled.unpacks()),
     )
+
+
+def _suited(module: Module, call: ir.Call) -> str | None:
+    """Which of several autocast classes takes the arguments of a call; None where that can't be told by them."""
+    first = call.positional[0] if call.positional else None
+    if call.unpacks() or call.keyword("device"):
+        return None
+    if call.keyword("device_type") is not None or (isinstance(first, ir.Constant) and isinstance(first.value, str)):
+        return AUTOCAST
+    old = module.names.of(call.func) & OLD_AUTOCAST.keys()
+    return next(iter(old)) if first is None and len(old) == 1 else None
 
 
 def _partial(module: Module, func: ir.Value) -> ir.Call | None:
