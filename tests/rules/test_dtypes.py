@@ -903,3 +903,183 @@ FLAGS = "dtype = torch.bfloat16 if args.bf16 else torch.float16; on = args.bf16 
 )
 def test_a_scaler_is_on_where_the_name_of_bfloat16_is_given(chosen: str, scaler: str, wanted: bool) -> None:
     assert ("AMP206" in found(CHOSEN.format(chosen=chosen, scaler=scaler))) is wanted
+
+
+UNPACKED = """
+import torch
+from torch.amp import GradScaler, autocast
+
+def setup(args):
+{setup}
+
+def train(model, optimizer, loader, args):
+    {taken} = setup(args)
+    scaler = GradScaler(enabled={scaler})
+    for x, y in loader:
+        optimizer.zero_grad()
+        with autocast("cuda", dtype=dtype, enabled=on):
+            loss = model(x, y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+ARMS_OF_SETUP = """
+    if args.mode == "fp32":
+        return False, torch.float32
+    if args.mode == "bf16":
+        return True, torch.bfloat16
+    return True, torch.float16
+"""
+THREE = """
+    dtype = torch.bfloat16 if args.bf16 else torch.float16
+    return args.amp, dtype, args.amp and not args.bf16
+"""
+
+
+@pytest.mark.parametrize(
+    ("setup", "taken", "scaler", "wanted"),
+    [
+        (ARMS_OF_SETUP, "on, dtype", "on", True),
+        (ARMS_OF_SETUP, "(on, dtype)", "True", True),
+        (THREE, "on, dtype, _", "on", True),
+        ("    return args.amp, torch.bfloat16", "on, dtype", "on", True),
+        ("    return (True, torch.bfloat16) if args.bf16 else (True, torch.float16)", "on, dtype", "True", True),
+        (ARMS_OF_SETUP, "on, dtype", "dtype == torch.float16", False),
+        (THREE, "on, dtype, scaled", "scaled", False),
+        ("    return args.amp, args.dtype", "on, dtype", "on", False),
+        ("    return pick(args), torch.float16", "on, dtype", "on", False),
+        ("    return args.both", "on, dtype", "on", False),
+        ("    return (*args.more, torch.bfloat16)", "on, dtype", "on", False),
+        ("    yield args.amp\n    yield torch.bfloat16", "on, dtype", "on", False),
+    ],
+)
+def test_what_a_function_returns_is_followed_through_unpacking(
+    setup: str, taken: str, scaler: str, wanted: bool
+) -> None:
+    assert ("AMP206" in found(UNPACKED.format(setup=setup, taken=taken, scaler=scaler))) is wanted
+
+
+OFFERED = """
+import torch
+
+def train(model, optimizer, loader):
+    scaler = torch.amp.GradScaler("cuda") if hasattr({owner}, "{name}") else None
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda"):
+            loss = model(x, y)
+        if scaler is not None:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "target", "wanted"),
+    [
+        ("torch.amp", "GradScaler", ">=2.0", True),
+        ("torch.amp", "GradScaler", ">=2.3", False),
+        ("torch.amp", "GradScaler", None, False),
+        ("torch", "amp", ">=1.6", False),
+        ("torch.amp", "Scaler", None, True),
+    ],
+)
+def test_what_all_releases_have_is_no_condition(owner: str, name: str, target: str | None, wanted: bool) -> None:
+    settings = Settings(CODES, isolated=True, target_torch=target)
+    assert ("AMP210" in found(OFFERED.format(owner=owner, name=name), settings)) is wanted
+
+
+CALLED = """
+import torch
+from contextlib import nullcontext
+from functools import partial
+
+def plain():
+    return nullcontext()
+
+def half():
+    return torch.autocast("cuda", dtype=torch.bfloat16)
+
+def with_arguments(dtype):
+    return torch.autocast("cuda", dtype=dtype)
+
+def make(args):
+    if args.amp:
+        def inner():
+            return torch.autocast("cuda", dtype=torch.bfloat16)
+        return inner, args.more
+    return (lambda: nullcontext()), args.more
+
+def train(model, optimizer, loader, args):
+    {chosen}
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with ctx():
+            loss = model(x, y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+HALVES = "partial(torch.autocast, 'cuda', dtype=torch.bfloat16)"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "wanted"),
+    [
+        (f"ctx = {HALVES} if args.amp else nullcontext", True),
+        (f"if args.amp:\n        ctx = {HALVES}\n    else:\n        ctx = nullcontext", True),
+        ("ctx = half if args.amp else plain", True),
+        ("ctx = (lambda: torch.autocast('cuda', dtype=torch.bfloat16)) if args.amp else plain", True),
+        ("ctx, more = make(args)", True),
+        ("ctx = partial(torch.autocast, 'cuda') if args.amp else nullcontext", False),
+        (f"ctx = {HALVES} if args.bf16 else partial(torch.autocast, 'cuda')", True),
+        (f"ctx = {HALVES} if args.amp else args.context", False),
+        ("ctx = half if args.amp else with_arguments", False),
+        ("ctx = plain if args.amp else nullcontext", False),
+        ("ctx = partial(args.make, torch.autocast) if args.amp else nullcontext", False),
+    ],
+)
+def test_one_of_several_things_is_called_for_a_region(chosen: str, wanted: bool) -> None:
+    assert ("AMP206" in found(CALLED.format(chosen=chosen))) is wanted
+
+
+FALLBACK = """
+import torch
+try:
+    from torch.amp import GradScaler, autocast
+except ImportError:
+    from torch.cuda.amp import GradScaler, autocast
+
+def train(model, optimizer, loader, args):
+    scaler = GradScaler(enabled=args.amp)
+    for x, y in loader:
+        optimizer.zero_grad()
+        with autocast({given}):
+            loss = model(x, y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("'cuda', dtype=torch.bfloat16", ["AMP206"]),
+        ("device_type='cuda', dtype=torch.bfloat16", ["AMP206"]),
+        ("dtype=torch.bfloat16", ["AMP206"]),
+        ("'cuda', torch.bfloat16", ["AMP206"]),
+        ("device_type='cuda', dtype=torch.float16", ["AMP210"]),
+        ("dtype=torch.float16, enabled=args.amp", []),
+        ("'cuda', torch.bfloat16, enabled=False", []),
+        ("args.first, dtype=torch.bfloat16", []),  # a device, or a switch
+        ("**args.region", []),
+    ],
+)
+def test_a_fallback_import_of_autocast_by_the_arguments(given: str, wanted: list[str]) -> None:
+    assert found(FALLBACK.format(given=given)) == wanted

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint import check, fix
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Confidence, Finding, Severity
 from amplint.config.settings import Settings
 
 
@@ -96,6 +96,46 @@ def test_a_clip_that_accelerate_can_t_take(clip: str, withheld: str) -> None:
 def test_a_second_clip_behind_what_may_step(between: str, count: int) -> None:
     own = "accelerator.clip_grad_norm_(model.parameters(), 1.0)"
     assert len(found(step(f"{own}\n        {between}\n        {own}"), "AMP601")) == count
+
+
+HANDED_IN = """\
+import torch
+{imports}
+
+class Loop:
+    def __init__(self, model, optimizer, accelerator):
+        self.accelerator = {made}
+        self.model, self.optimizer = {prepared}
+
+    def step(self, batch):
+        loss = self.model(batch)
+        self.accelerator.backward(loss)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+"""
+PREPARED = "accelerator.prepare(model, optimizer)"
+
+
+@pytest.mark.parametrize(
+    ("imports", "made", "prepared", "wanted"),
+    [
+        ("", "accelerator", PREPARED, [Confidence.LIKELY]),
+        ("", "accelerator", "accelerator.unwrap_model(model), optimizer", [Confidence.LIKELY]),
+        ("from transformers import AutoModel", "accelerator", "model, optimizer", [Confidence.LIKELY]),
+        ("import diffusers.utils", "accelerator", "model, optimizer", [Confidence.LIKELY]),
+        ("from accelerate.utils import set_seed", "accelerator", "model, optimizer", [Confidence.CERTAIN]),
+        # What only has the name and a backward may be anything.
+        ("", "accelerator", "model, optimizer", []),
+        ("from engines import Engine", "Engine(accelerator)", "self.accelerator.prepare(model, optimizer)", []),
+        ("", "accelerator", "prepare(model, optimizer)", []),
+    ],
+)
+def test_an_accelerator_that_another_file_makes(
+    imports: str, made: str, prepared: str, wanted: list[Confidence]
+) -> None:
+    text = HANDED_IN.format(imports=imports, made=made, prepared=prepared)
+    assert [each.confidence for each in found(text, "AMP601")] == wanted
 
 
 def test_an_accelerator_from_elsewhere_may_accumulate() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import check, fix, make_settings
-from amplint.base.findings import Severity
+from amplint.base.findings import Confidence, Severity
 from amplint.config.settings import Settings
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
@@ -422,3 +422,59 @@ def test_305_says_of_a_generator_with_a_region_of_its_own_that_the_decorator_doe
     for body, said in ((own, "remove the decorator"), (text.replace("BODY", "yield model(each)"), "in float32")):
         (found,) = check(HEAD + body, settings=only("AMP305"))
         assert said in found.message
+
+
+LIGHTNING = """
+import lightning as L
+
+class Net(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(3, 1)
+        self.criterion = nn.BCELoss()
+
+    def forward(self, x):
+        return self.net(x)
+
+    def common(self, batch):
+        return F.binary_cross_entropy(torch.sigmoid(self(batch[0])), batch[1])
+
+    def training_step(self, batch, index):
+        x, y = batch
+{body}
+
+    def rate(self, p, y):
+        return F.binary_cross_entropy(p, y)
+
+trainer = L.Trainer({trainer})
+trainer.fit(Net())
+"""
+LOGITS = "        return self.criterion(torch.sigmoid(self(x)), y)"
+MIXED_ON_GPU = "precision='16-mixed', accelerator='gpu'"
+
+
+@pytest.mark.parametrize(
+    ("trainer", "body", "wanted"),
+    [
+        (MIXED_ON_GPU, LOGITS, Confidence.CERTAIN),
+        ("precision='bf16-mixed', accelerator='cuda'", LOGITS, Confidence.CERTAIN),
+        ("precision=16, gpus=1", LOGITS, Confidence.CERTAIN),
+        ("precision='16-mixed'", LOGITS, Confidence.LIKELY),
+        ("precision='16-mixed', accelerator='auto'", LOGITS, Confidence.LIKELY),
+        (MIXED_ON_GPU, "        return self.common(batch)", Confidence.CERTAIN),
+        ("precision='16-mixed', accelerator='cpu'", LOGITS, None),
+        ("precision='16-true', accelerator='gpu'", LOGITS, None),
+        ("precision='32', accelerator='gpu'", LOGITS, None),
+        ("precision=args.precision, accelerator='gpu'", LOGITS, None),
+        ("accelerator='gpu'", LOGITS, None),
+        (MIXED_ON_GPU, "        return self.net(x).mean()", None),
+        (MIXED_ON_GPU, f"        with torch.autocast('cuda', enabled=False):\n    {LOGITS}", None),
+        (MIXED_ON_GPU, f"        with no_amp():\n    {LOGITS}", None),
+        (MIXED_ON_GPU, f"        if not torch.is_autocast_enabled():\n    {LOGITS}", None),
+        (MIXED_ON_GPU, "        return self.criterion(self(x).cpu(), y.cpu())", None),
+    ],
+)
+def test_304_under_a_trainer_of_lightning(trainer: str, body: str, wanted: Confidence | None) -> None:
+    text = HEAD + LIGHTNING.format(trainer=trainer, body=body)
+    told = [each.confidence for each in check(text, settings=only("AMP304"))]
+    assert told == ([wanted] if wanted is not None else [])

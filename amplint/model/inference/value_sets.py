@@ -38,6 +38,7 @@ from amplint.model.syntax.ir import Assigned, Binding, Other
 from amplint.model.syntax.operators import COMPARES, ORDERS
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.deprecated_names import is_in_all
 from amplint.model.torch_facts.names import SCALERS
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Decided:
     def _parameter(self, value: ir.Value) -> Binding | None:
         """The parameter that a name is, where it can be nothing else."""
         only = only_reaching(self._module.names, value) if isinstance(value, ir.Name) and not value.bound else None
-        return only if isinstance(only, Other) else None
+        return only if ir.parameter_of(only) is not None else None
 
     def _is_followed(self, value: ir.Value) -> bool:
         """Whether what a value is decides, and not what it is by default."""
@@ -264,7 +265,7 @@ class Decided:
             return ON_CUDA
         if names == {"builtins.bool"} and len(call.positional) == 1:
             return self.of(call.positional[0])
-        if names & SCALERS:
+        if names & SCALERS or self._is_offered(call):
             return TRUE
         if names & _NOT_ON_CUDA:
             return negated(ON_CUDA)
@@ -279,6 +280,14 @@ class Decided:
             if call.func.attr == "is_enabled" and self._objects.is_scaler(call.func.base) is not None:
                 return self.scaler_on(call.func.base)
         return self._followed(call)
+
+    def _is_offered(self, call: ir.Call) -> bool:
+        """Whether a call asks torch for a name that all admitted releases have: `hasattr(torch.amp, "GradScaler")`."""
+        given = call.positional
+        if self._module.names.only(call.func) != "builtins.hasattr" or len(given) != 2:
+            return False
+        owner, name = self._module.names.only(given[0]), given[1]
+        return isinstance(name, ir.Constant) and is_in_all(self._module.target, f"{owner}.{name.value}")
 
     def _compared(self, test: ir.Compare) -> Formula:
         """A comparison; of what only CUDA has, its devices and what they can do, it says that there is CUDA, too."""

@@ -393,6 +393,8 @@ class Follower:
         function = ir.parameter_of(bindings[0]) if len(bindings) == 1 else None
         if function is not None:
             return self._parameter(function, name, frame)
+        if (unpacked := self._unpacked(bindings, name, frame)) is not None:
+            return unpacked
         assigned = [each for each in bindings if isinstance(each, Assigned) and not is_changed(each)]
         others = [each for each in bindings if each not in assigned]
         sources, whole = self._last_of([(each.value, each.target) for each in assigned])
@@ -401,6 +403,31 @@ class Follower:
             sources = tuple(each._replace(doubt=Doubt.REPLACED) for each in sources)  # it adds to one of them
         outer = _home(bindings, frame)
         return Step((*before, *sources), whole and not others, outer)
+
+    def _unpacked(self, bindings: list[Binding], name: ir.Name, frame: Frame | None) -> Step | None:
+        """What a variable is that is taken out of tuples that a function returns: `use_amp, dtype = setup(args)`."""
+        target = bindings[0].node if len(bindings) == 1 and isinstance(bindings[0], Other) else None
+        items = target.parent if isinstance(target, ir.Name) else None
+        assign = items.parent if isinstance(items, ir.Sequence) and not items.unpacks() else None
+        if not isinstance(items, ir.Sequence) or not isinstance(assign, ir.Assign):
+            return None
+        made = assign.value if isinstance(assign.value, (ir.Call, ir.Conditional)) else None
+        step = self.step(made, _home(bindings, frame)) if made is not None else None
+        place = next(number for number, each in enumerate(items.items) if each is target)
+        found = [_item_of(each, place, len(items.items)) for each in self._arms(step)] if step is not None else []
+        if step is None or all(each is None for each in found):
+            return None
+        unknown = Leaf(name, is_open=True)
+        sources = tuple(each or unknown for each in found)
+        return Step(tuple(dict.fromkeys(sources)), step.whole and None not in found, step.frame)
+
+    def _arms(self, step: Step) -> Iterator[Leaf]:
+        """The sources of a step, with a choice's own in its place."""
+        for each in step.sources:
+            if isinstance(each.value, ir.Conditional) and not each.is_open:
+                yield from (arm.under(each) for arm in self._choice(each.value, step.frame).sources)
+            else:
+                yield each
 
     def _imported(self, value: ir.Name | ir.Attribute) -> Step | None:
         """The constant of another file that a name is; else it is a global of Python's, or out of sight."""
@@ -631,6 +658,13 @@ def _out_of_sight(value: ir.Value, default: ir.Value | None = None, frame: Frame
     return Step((Leaf(value, is_open=True), *by_default), whole=False, frame=frame)
 
 
+def _item_of(leaf: Leaf, place: int, count: int) -> Leaf | None:
+    """What stands at a place of a tuple of `count` items; None where the leaf isn't seen to be one."""
+    value = leaf.value
+    written = isinstance(value, ir.Sequence) and len(value.items) == count and not value.unpacks() and not leaf.is_open
+    return leaf._replace(value=value.items[place]) if written and isinstance(value, ir.Sequence) else None
+
+
 def _items_at(items: _Items, index: ir.Value, literal: ir.Constant | None, doubt: Doubt) -> Iterator[Leaf]:
     """What a table can have at an index, which is `literal` where that is certain."""
     for key, item in items:
@@ -662,8 +696,9 @@ def _ids(frame: Frame | None) -> tuple[int, ...]:
 
 def _home(bindings: list[Binding], frame: Frame | None) -> Frame | None:
     """The frame that the values of some bindings are read in: that of the function that they stand in."""
-    places = [each.target for each in bindings if isinstance(each, Assigned)]
-    function = ir.function_of(places[0]) if places else None
+    places: list[ir.Node | None] = [each.target for each in bindings if isinstance(each, Assigned)]
+    places += [each.node for each in bindings if isinstance(each, Other)]
+    function = ir.function_of(places[0]) if places and places[0] is not None else None
     while frame is not None and frame.function is not function:
         frame = frame.outer
     return frame

@@ -35,13 +35,18 @@ def _regions(module: Module) -> list[Region]:
     return [each for each in made if each is not None]
 
 
-def region_of(module: Module, call: ir.Call) -> Region | None:
-    """The autocast object that a call makes, if it makes one: of a class of torch's, or of a `partial` of one."""
-    prefilled = _partial(module, call.func)
+def region_of(module: Module, call: ir.Call, prefilled: ir.Call | None = None) -> Region | None:
+    """The autocast object that a call makes, if it makes one: of a class of torch's, or of a `partial` of one.
+
+    `prefilled`: that partial, where it is one of several things that are called.
+    """
+    prefilled = prefilled if prefilled is not None else _partial(module, call.func)
     name = module.names.only(prefilled.positional[0] if prefilled is not None else call.func)
     if name is None and module.names.of(call.func) - {NOTHING} <= {AUTOCAST, *OLD_AUTOCAST}:
-        # The new class where torch has it, else the old one: a region, whose arguments mean one thing or another.
-        return Region(call, None, None, None, None, None, opaque=True)
+        # The new class where torch has it, else the old one: a region, whose arguments may mean one thing or another.
+        name = _suited(module, call)
+        if name is None:
+            return Region(call, None, None, None, None, None, opaque=True)
     if name is None or name not in (AUTOCAST, *OLD_AUTOCAST):
         return None
     given = arguments(call, name, prefilled)
@@ -56,6 +61,17 @@ def region_of(module: Module, call: ir.Call) -> Region | None:
     )
 
 
+def _suited(module: Module, call: ir.Call) -> str | None:
+    """Which of several autocast classes takes the arguments of a call; None where that can't be told by them."""
+    first = call.positional[0] if call.positional else None
+    if call.unpacks() or call.keyword("device"):
+        return None
+    if call.keyword("device_type") is not None or (isinstance(first, ir.Constant) and isinstance(first.value, str)):
+        return AUTOCAST
+    old = module.names.of(call.func) & OLD_AUTOCAST.keys()
+    return next(iter(old)) if first is None and len(old) == 1 else None
+
+
 def _partial(module: Module, func: ir.Value) -> ir.Call | None:
     """The call of `functools.partial`, with something to call, that a variable or attribute is only ever set to."""
     made: ir.Value | None = None
@@ -65,5 +81,9 @@ def _partial(module: Module, func: ir.Value) -> ir.Call | None:
     elif isinstance(func, ir.Attribute):
         stored = list(module.names.stored(func))
         made = stored[0] if len(stored) == 1 else None
-    is_one = isinstance(made, ir.Call) and module.names.only(made.func) == "functools.partial"
-    return made if is_one and isinstance(made, ir.Call) and made.positional else None
+    return made if made is not None and is_partial(module, made) and isinstance(made, ir.Call) else None
+
+
+def is_partial(module: Module, made: ir.Value) -> bool:
+    """Whether a value is a call of `functools.partial` with something to call."""
+    return isinstance(made, ir.Call) and module.names.only(made.func) == "functools.partial" and bool(made.positional)

@@ -13,11 +13,11 @@ from amplint.model.inference.value_sets import decided
 from amplint.model.module import Answers
 from amplint.model.names.reaching_definitions import only_assignment, only_reaching, reaching, returned
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.autocast_objects import Region, region_of
+from amplint.model.objects.autocast_objects import Region, is_partial, region_of
 from amplint.model.objects.call_context import CallContext, Callee
 from amplint.model.objects.terms import Term, literal, path, present, reads
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Assigned
+from amplint.model.syntax.ir import Assigned, Defined
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -109,6 +109,8 @@ class Openers:
             callee = self._calls.find(value)
             if callee is not None:
                 return self._called(value, callee)
+            if (chosen := self._chosen(value)) is not None:
+                return chosen
         if isinstance(value, ir.Attribute) and (callee := self._calls.find_property(value)) is not None:
             return self._returned(value, callee.function)
         if isinstance(value, ir.Name) and (inner := self._only(value)) is not None:
@@ -117,6 +119,26 @@ class Openers:
         if len(found) > 1 or found[0].value is not value:
             return _joined(_under(each.when, self.opens(each.value)) for each in found)
         return self._several(value)
+
+    def _chosen(self, call: ir.Call) -> Opens | None:
+        """What a call opens of one of several: `ctx = partial(autocast, "cuda") if args.amp else nullcontext`."""
+        func = call.func
+        found = self._decided.alternatives(func) if isinstance(func, (ir.Name, ir.Attribute)) else []
+        if call.args or not found or (len(found) == 1 and found[0].value is func):
+            return None
+        return _joined(_under(each.when, self._opened_by_a_call(each.value, call)) for each in found)
+
+    def _opened_by_a_call(self, what: ir.Value, call: ir.Call) -> Opens:
+        """What a call of a value opens: of a function, a lambda, a `partial` or a class."""
+        bound = reaching(self._module.names, what) if isinstance(what, ir.Name) else []
+        defined = bound[0].what if len(bound) == 1 and isinstance(bound[0], Defined) else None
+        function = what.function if isinstance(what, ir.Lambda) else defined
+        if isinstance(function, ir.Function):
+            return self._called(call, Callee(function)) if not function.params else Opens(unseen=(call,))
+        region = region_of(self._module, call, what) if isinstance(what, ir.Call) else None
+        if region is not None and is_partial(self._module, what):
+            return Opens((Opening(region, TRUE),))
+        return Opens() if self.is_plain(what) else Opens(unseen=(call,))
 
     def _only(self, name: ir.Name) -> ir.Value | None:
         """What a variable is assigned where it is read, if that is one thing."""

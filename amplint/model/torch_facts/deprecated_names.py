@@ -114,6 +114,13 @@ LEGACY_MODULES = {
 FIRST = "1.6"
 _AUTOCAST, _SCALER = "1.10", "2.3"
 _DEPRECATED = "2.4"  # from which on torch warns of the old names
+_SINCE = {"torch.amp": FIRST, "torch.autocast": _AUTOCAST, "torch.amp.autocast": _AUTOCAST}
+_SINCE |= {"torch.amp.GradScaler": _SCALER, "torch.cuda.amp": FIRST}
+
+
+def is_in_all(target: Target, name: str) -> bool:
+    """Whether each release that a project admits is known to have a name of torch's."""
+    return name in _SINCE and target.guarantees(_SINCE[name])
 
 
 def unavoidable(target: Target) -> list[str]:

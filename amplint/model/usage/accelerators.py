@@ -23,6 +23,10 @@ _METHODS: dict[str, EventKind] = {
     "clip_grad_value_": "clip",
     "unscale_gradients": "unscale_",
 }
+# Libraries whose trainers and models hold and take Accelerators.
+_BUILT_ON_IT = ("transformers", "diffusers", "trl", "peft")
+# What only an Accelerator has beside its `backward`: by these it is known where another file makes it.
+_TELLING = ("prepare", "accumulate", "unwrap_model", "wait_for_everyone", "gather_for_metrics", "clip_grad_norm_")
 
 
 class Accelerators:
@@ -30,20 +34,14 @@ class Accelerators:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self.imported = any(
-            name.partition(".")[0] == LIBRARY
-            for each in module.whole.near(LIBRARY).statements
-            if isinstance(each, ir.Import)
-            for name in ([each.module] if each.module else [alias.name for alias in each.aliases])
-        )
+        self.imported = self._imports(LIBRARY)
+        self.is_used = self.imported or self._is_handed_in()
 
     def owns(self, value: ir.Value) -> bool:
-        """Whether a value is an Accelerator, by how it is made or called in a file that imports accelerate."""
-        if not self.imported:
+        """Whether a value is an Accelerator, by how it is made or called in a file that uses accelerate."""
+        if not self.is_used:
             return False
-        if ir.last_name(value).lower().lstrip("_") == _NAME:
-            return not self._is_another(value)
-        return bool(self._makers(value))
+        return self._is_called_so(value) or bool(self._makers(value))
 
     def kind(self, call: ir.Call) -> EventKind | None:
         """What a call of an Accelerator's method is to gradients: "backward", "clip" or "unscale_"."""
@@ -67,6 +65,26 @@ class Accelerators:
             else:
                 found |= {each.name if each.kind == "str" else None for each in dtypes(self._module, given)}
         return found or {None}
+
+    def _imports(self, *libraries: str) -> bool:
+        """Whether the file imports one of some libraries, or from it."""
+        return any(
+            name.partition(".")[0] in libraries
+            for each in self._module.whole.near(*libraries).statements
+            if isinstance(each, ir.Import)
+            for name in ([each.module] if each.module else [alias.name for alias in each.aliases])
+        )
+
+    def _is_handed_in(self) -> bool:
+        """Whether the file uses what is called an accelerator as one of accelerate's, which another file makes."""
+        backwards = (ir.called_on(each, "backward") for each in self._module.whole.called("backward"))
+        if not any(map(self._is_called_so, backwards)):
+            return False
+        others = (ir.called_on(each, *_TELLING) for each in self._module.whole.called(*_TELLING))
+        return any(map(self._is_called_so, others)) or self._imports(*_BUILT_ON_IT)
+
+    def _is_called_so(self, value: ir.Value | None) -> bool:
+        return value is not None and ir.last_name(value).lower().lstrip("_") == _NAME and not self._is_another(value)
 
     def _makers(self, value: ir.Value) -> list[ir.Call]:
         """The constructions that a variable or attribute holds, where it holds nothing else."""

@@ -53,7 +53,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.device_choice import readable_at
 from amplint.fixes.inherited_arguments import module_name
-from amplint.model.inference.formulas import Formula, World, both, contradict, either, fact, negated, possible
+from amplint.model.inference.formulas import TRUE, Formula, World, both, contradict, either, fact, negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
 from amplint.model.objects import terms
 from amplint.model.objects.amp_objects import objects, scaler_arguments
@@ -134,7 +134,7 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
     for each in entered:
         others = () if always else (negated(float16), scales)
         world = _on_with(module, call, runs_in(module, each, "bfloat16"), *others)
-        where = "" if always or world is None else _chosen(module, world, each.region)
+        where = "" if always or world is None else _chosen(module, world, each)
         if world is None or where is None:
             continue
         what = f"the losses that this scaler scales come out of bfloat16 ({module.line(each.region.call)})"
@@ -166,12 +166,14 @@ def _inverted(module: Module, call: ir.Call, entered: list[Open]) -> Finding | N
     return None
 
 
-def _chosen(module: Module, world: World, region: Region) -> str | None:
+def _chosen(module: Module, world: World, entered: Open) -> str | None:
     """By which options a region runs in bfloat16, in words; None where the code doesn't say, or the device decides."""
     known = decided(module)
-    if region.dtype is None:
+    if entered.region.dtype is None:
         return None
-    chosen = known.is_dtype(region.dtype, "bfloat16")
+    chosen = known.is_dtype(entered.region.dtype, "bfloat16")
+    if chosen == TRUE and entered.when is not None:  # one region of several
+        chosen = entered.when
     if is_vague(chosen) or chosen.facts() & known.dtypes:
         return None
     return said(module, world, chosen, turning(world, chosen) - ON_CUDA.facts()) or None

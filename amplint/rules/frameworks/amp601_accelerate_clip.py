@@ -6,7 +6,8 @@ Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` (and timm's clips,
 `accelerator.clip_grad_norm_` where it comes on each micro step (of `with accelerator.accumulate(...)`, or with a step
 that waits for a counter), and twice in one step: it unscales the gradients of every optimizer each time. An error where
 the file shows `mixed_precision="fp16"`; a warning where accelerate is told elsewhere (`accelerate launch`, a setting),
-which is right until that is float16.
+which is right until that is float16. Where another file makes what is called `accelerator`, it is likely where this one
+also calls what only an Accelerator has (`prepare`, `accumulate`), or imports a library that is built on accelerate.
 
 It is silent where the file shows that the precision is another one ("no", "bf16", "fp8"), where DeepSpeed is set up
 (it clips itself) or `cpu=True` (there is no scaler), behind `accelerator.unscale_gradients()`, in the other arm of an
@@ -68,7 +69,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.fixes.conditions import guarded
 from amplint.fixes.statements import own_statement, says_the_same
 from amplint.model.flow.path_conditions import Conditions
@@ -99,7 +100,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
-    triggers=("clip_grad & accelerate",),
+    triggers=("clip_grad & accelerat",),
     shown_by=("gradient", "update", "skips", "exception"),
 )
 
@@ -120,7 +121,7 @@ _STEPS = re.compile("(?i)step")
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each clip that comes after an Accelerator's backward in the wrong way, once."""
-    if not accelerators(module).imported:
+    if not accelerators(module).is_used:
         return
     told: set[int] = set()
     for container in containers(module, lambda call: accelerators(module).kind(call) == "clip"):
@@ -148,6 +149,11 @@ def _severity(module: Module, accelerator: ir.Value) -> Severity | None:
     if _SCALES in precisions:
         return Severity.ERROR
     return Severity.WARNING if None in precisions else None
+
+
+def _confidence(module: Module) -> Confidence | None:
+    """Likely where another file makes what is used as an Accelerator."""
+    return None if accelerators(module).imported else Confidence.LIKELY
 
 
 def _when(severity: Severity) -> str:
@@ -182,6 +188,7 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
         fix=offered,
         withheld=withheld,
         severity=severity,
+        confidence=_confidence(module),
     )
 
 
@@ -201,6 +208,8 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
         if older := _older(module, _GIVES_NORM):
             return None, f"its norm is used, which `{text}` returns since {older}"
         doubts.append("DeepSpeed gives it no tensor for the norm")
+    if not accelerators(module).imported:
+        doubts.append("another file makes the Accelerator")
     if _is_tuned(call, f"accelerate.Accelerator.{method}"):
         doubts.append("a bound tuned to scaled gradients no longer clips")
     if not asks_for_sync(clip) and _may_accumulate(module, accelerator):
@@ -307,6 +316,7 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
         "gradients of all optimizers, and doing it again before the step raises RuntimeError; clip them all at once",
         withheld="which of the two clips is meant for which parameters has to be decided",
         severity=severity,
+        confidence=_confidence(module),
     )
 
 
@@ -332,6 +342,7 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
         fix=fix,
         withheld=None if fix else withheld,
         severity=severity,
+        confidence=_confidence(module),
     )
 
 

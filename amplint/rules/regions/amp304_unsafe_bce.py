@@ -2,9 +2,10 @@
 
 ## What it does
 Finds `F.binary_cross_entropy` and calls of an `nn.BCELoss` inside a region for cuda, xpu or mtia: in its suite, under a
-decorator, or in a function or `forward` of the project that is called from there. Silent on cpu and mps, which allow
-it, in `enabled=False` islands, where the region's device is not in sight or its flag is a parameter that is False by
-default, and where it is out of sight what the loss is made by.
+decorator, or in a function or `forward` of the project that is called from there; and in a step of a LightningModule
+whose file makes a Trainer of mixed precision, which opens a region round it. Silent on cpu and mps, which allow it, in
+`enabled=False` islands, where the region's device is not in sight or its flag is a parameter that is False by default,
+and where it is out of sight what the loss is made by.
 
 ## Why is this bad?
 It raises `RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast`, whatever
@@ -42,18 +43,19 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.fixes.disabled_region import in_disabled_region
 from amplint.fixes.edits import written
 from amplint.fixes.inherited_arguments import module_name
 from amplint.fixes.statements import says_the_same
+from amplint.model.calls.call_sites import callers
 from amplint.model.inference.devices import region_devices
 from amplint.model.inference.values import values_of
 from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.names.version_guards import tests_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.regions.cpu_training import does_nothing
-from amplint.model.regions.openers import Open
+from amplint.model.regions.openers import Open, may_switch, openers
 from amplint.model.regions.regions_at import enabled_at
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
@@ -63,6 +65,7 @@ from amplint.model.torch_facts.op_spellings import RESHAPES
 from amplint.model.usage.mentions_of import keys_made_by, near_kept, words_of
 from amplint.registry.rule import Rule
 from amplint.rules.shared.half_ops import casting_up
+from amplint.rules.shared.lightning import modules, setups
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -71,7 +74,12 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
-    triggers=("autocast & binary_cross_entropy", "autocast & BCELoss"),
+    triggers=(
+        "autocast & binary_cross_entropy",
+        "autocast & BCELoss",
+        "ightning & binary_cross_entropy",
+        "ightning & BCELoss",
+    ),
     not_shown="criteria are stand-ins",
 )
 
@@ -80,6 +88,9 @@ _CLASSES = {f"torch.nn.{home}BCELoss" for home in ("", "modules.", "modules.loss
 _SIGMOIDS = {"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"}
 _SIGMOID_CLASSES = {f"torch.nn.{home}Sigmoid" for home in ("", "modules.", "modules.activation.")}
 _BANNED = {device for device, ops in OP_LISTS.items() if ops.get("binary_cross_entropy") is Cast.BANNED}
+# The precisions for which Lightning opens a region round the steps of a module.
+_MIXED = (16, "16", "16-mixed", "bf16", "bf16-mixed")
+_STEPS = ("training_step", "validation_step", "test_step", "predict_step")
 # A test that may be about whether autocast is on.
 _PRECISION = re.compile(r"(?i)autocast|amp(?![a-z])|fp16|fp32|float16|half|mixed|precision")
 # Methods that change the shape, and what may stand round the loss in its statement as well.
@@ -113,6 +124,9 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         found = next((each for each in enabled_at(module, call) if _raises(module, call, each)), None)
         if found is None:
+            finding = _under_a_trainer(module, call)
+            if finding is not None:
+                yield finding
             continue
         fix, title, withheld = _fix(module, call, found)
         device = "/".join(sorted(_forbidding(module, found)))
@@ -184,6 +198,50 @@ def _is_on_cpu(value: ir.Value) -> bool:
         return False
     moved = any(isinstance(arg.value, ir.Constant) and arg.value.value == "cpu" for arg in value.args)
     return value.func.attr == "cpu" or (value.func.attr == "to" and moved)
+
+
+def _under_a_trainer(module: Module, call: ir.Call) -> Finding | None:
+    """The finding of a loss in a step of a LightningModule, round which the file's Trainer opens a region."""
+    trainers = [each for each in setups(module) if each.what == "Trainer"]
+    mixed = [each for each in trainers if each.precisions(module) <= {*_MIXED}]
+    if not mixed or not _is_in_step(module, call) or any(_asks_for_precision(each) for each in tests_of(call)):
+        return None
+    inner, unseen, _ = openers(module).deciding(call)
+    if inner or any(map(may_switch, unseen)):
+        return None
+    if any(_comes_from_cpu(module, value) for arg in call.args for value in ir.walk_values(arg.value)):
+        return None
+    devices = [_trains_on_cuda(each.call) for each in mixed]
+    if False in devices:
+        return None
+    edits = _with_logits(module, call)
+    what = "take the logits, or compute it in float32 in an `enabled=False` region"
+    fix = Fix(Applicability.UNSAFE, "Take the logits", tuple(sorted(edits))) if edits is not None else None
+    return rule.finding(
+        module.span(call),
+        f"`{module.text(call.func)}` raises RuntimeError on cuda in the region that the Trainer of "
+        f"{module.line(mixed[0].call)} opens round this step: {what}",
+        fix=fix,
+        withheld=None if fix is not None else "the sigmoid isn't in sight",
+        confidence=Confidence.LIKELY if None in devices or len(mixed) < len(trainers) else None,
+    )
+
+
+def _trains_on_cuda(trainer: ir.Call) -> bool | None:
+    """Whether a Trainer is told to take CUDA; None where it takes what there is."""
+    given = trainer.keyword("accelerator")
+    if isinstance(given, ir.Constant) and given.value not in ("auto", None):
+        return given.value in ("gpu", "cuda")
+    return True if trainer.keyword("gpus") is not None else None
+
+
+def _is_in_step(module: Module, call: ir.Call) -> bool:
+    """Whether a call stands in a step of a LightningModule, or in a method of it that a step calls."""
+    function = ir.function_of(call)
+    if function is None or function.cls not in list(modules(module)):
+        return False
+    steps = [function, *(ir.function_of(each) for each in callers(module, function))]
+    return any(each is not None and each.cls is function.cls and each.name in _STEPS for each in steps)
 
 
 # --- the logits -----------------------------------------------------------------------------------------------------
