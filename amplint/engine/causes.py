@@ -38,7 +38,7 @@ def _order(finding: Finding) -> tuple[bool, int, int, int]:
 def _with_others(source: Source, finding: Finding, group: list[Finding]) -> Finding:
     codes: dict[str, list[int]] = {}
     for each in sorted(group):
-        if each is not finding:
+        if each is not finding and _SURE.index(each.confidence) <= _SURE.index(finding.confidence):
             codes.setdefault(each.code, []).append(each.start)
     said = [f"{code} on {lines(source, starts)}" for code, starts in codes.items()]
     message = f"{finding.message} (of the same cause: {', '.join(said)})" if said else finding.message

@@ -114,6 +114,14 @@ def test_of_one_cause_a_suspicion_hides_nothing() -> None:
     assert kept.message.startswith("sure")
 
 
+def test_what_is_less_sure_is_not_named_beside_what_is_certain() -> None:
+    rule = all_rules()["AMP401"]
+    sure = rule.finding((2, 3), "sure", cause="one")
+    likely = rule.finding((0, 1), "likely", cause="one", confidence=Confidence.LIKELY)
+    (kept,) = one_per_cause(Source("x.py", "a = b\n"), [likely, sure])
+    assert kept.message == "sure"
+
+
 def test_the_api_has_both(tmp_path: Path) -> None:
     assert package.check(PATTERN, tmp_path / "x.py") == []
     (found,) = package.check(PATTERN, tmp_path / "x.py", package.make_settings(suspicions=True))

@@ -713,3 +713,20 @@ PARTS = "(model, loader, optimizer, scaler)"
 def test_arguments_that_a_call_unpacks(parts: str, given: str, wanted: bool) -> None:
     codes = {finding.code for finding in check(UNPACKED.format(parts=parts, given=given), "train.py")}
     assert ("AMP413" in codes) is wanted
+
+
+@pytest.mark.parametrize(
+    ("enabled", "under"),
+    [
+        ("args.dtype == torch.float16", "where `args.dtype == torch.float16`, "),
+        ('args.dtype == "fp16"', 'where `args.dtype == "fp16"`, '),
+        ('args.device == "cuda"', ""),
+        ("args.amp", ""),
+    ],
+)
+def test_a_scaler_that_is_on_in_one_dtype_only_has_a_state_only_there(enabled: str, under: str) -> None:
+    text = function(after=LOAD).replace('GradScaler("cuda")', f'GradScaler("cuda", enabled={enabled})')
+    assert enabled in text
+    found = only(text)
+    assert f": {under}a resumed run starts" in found.message
+    assert (found.confidence is Confidence.LIKELY) is bool(under)

@@ -129,6 +129,7 @@ _HALF = re.compile(
 # What saves or loads checkpoints by its name.
 _SAVING = re.compile(r"(?i)checkpoint|ckpt|snapshot|^_?save$|save_?(all|model|net|state|training)")
 _LOADING = re.compile(r"(?i)load|resume|restore")
+_DTYPE = re.compile(r"(?i)b?float16|bf16|fp16|half")
 # With these the scale is kept by hand.
 _BY_HAND = {"__getstate__", "__setstate__", "_scale", "_init_scale"}
 
@@ -347,8 +348,8 @@ def _only_in_a_dtype(module: Module, usage: ScalerUsage) -> str:
     """The comparison by which a scaler is on in one dtype only, in words; where that is another there is no state."""
     enabled = scaler_arguments(module, usage.made.call).get("enabled")
     leaves = values_of(module, enabled).leaves if enabled is not None else ()
-    tests = [each.value for each in leaves if isinstance(each.value, ir.Compare)]
-    return f"where `{module.on_one_line(tests[0])}`, " if tests and len(tests) == len(leaves) else ""
+    tests = [module.on_one_line(each.value) for each in leaves if isinstance(each.value, ir.Compare)]
+    return f"where `{tests[0]}`, " if tests and len(tests) == len(leaves) and all(map(_DTYPE.search, tests)) else ""
 
 
 # --- checkpoints that are made out of sight --------------------------------------------------------------------------
