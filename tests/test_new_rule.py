@@ -14,7 +14,7 @@ import pytest
 from tests import ROOT
 from tests.new_rule import PROMPT, files_of
 
-COPIED = ("amplint", "fixtures", "tests", ".github", "README.md", "pyproject.toml")
+COPIED = ("amplint", "fixtures", "tests", "docs", ".github", "README.md", "pyproject.toml")
 CODE, NAME = "AMP399", "update-by-hand"
 MODULE = f"amplint/rules/regions/{CODE.lower()}_update_by_hand.py"
 FIXTURES = f"fixtures/{CODE}_update_by_hand"

@@ -171,6 +171,8 @@ def _runs_forward(module: Module, statement: ir.Statement) -> bool:
     known = objects(module)
     owned = {key for keys in known.owns.values() for key in keys}
     for each in (statement, *(inner for block in statement.blocks() for inner in ir.walk_statements(block))):
+        if isinstance(each, ir.AugAssign) and each.op == "MatrixMultiply":
+            return True
         for root in each.values():
             for value in ir.walk_values(root):
                 if isinstance(value, ir.Binary) and value.op == "MatrixMultiply":

@@ -65,7 +65,8 @@ _KEYS = (
     "ignore: 'Iterable[str] | None' = None, fixable: 'Iterable[str] | None' = None, "
     "unfixable: 'Iterable[str] | None' = None, unsafe_fixes: 'bool | None' = None, "
     "target_torch: 'str | None' = None, targets: 'Mapping[str, str] | None' = None, device: 'str | None' = None, "
-    "src: 'Iterable[str] | None' = None, docs: 'bool | None' = None) -> 'Settings'"
+    "src: 'Iterable[str] | None' = None, docs: 'bool | None' = None, suspicions: 'bool | None' = None) -> "
+    "'Settings'"
 )
 SIGNATURES = {
     "check": "(source: 'str | bytes', filename: 'Path' = '<string>', settings: 'Settings | None' = None) "

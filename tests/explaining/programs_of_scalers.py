@@ -116,6 +116,12 @@ def state_of_a_disabled_scaler() -> None:
     torch.amp.GradScaler("cpu").load_state_dict(state)
 
 
+@prints("no-scaler-state")
+def state_of_no_scaler() -> None:
+    checkpoint = {"scaler": None}
+    torch.amp.GradScaler("cpu").load_state_dict(checkpoint["scaler"])
+
+
 @prints("scaler-pickled-mid-iteration")
 def copied() -> None:
     step = Step()

@@ -133,21 +133,31 @@ def test_the_region_is_opened_again_for_what_computes() -> None:
     "statement",
     [
         "x @= y",
-        "x = x ** 2",
-        "z = 1 / loss",
-        "metric.update(z, y)",
         "z = [each for each in model(x)]",
         "z = model(x)",
         "z = x[0] @ y",
-        "z = tensor.sum()",
-        "z = loss.log()",
-        "z = len(x) / loss",
         "z = [v @ y for v in x]",
     ],
 )
-def test_what_may_compute_with_tensors_stays_in_the_region(statement: str) -> None:
+def test_what_runs_a_forward_stays_in_the_region(statement: str) -> None:
     body = f'with torch.autocast("cuda"):\n    loss = model(x)\n    loss.backward()\n    {statement}\n'
     assert fixed(body).endswith(f'loss.backward()\nwith torch.autocast("cuda"):\n    {statement}\n')
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "x = x ** 2",
+        "z = 1 / loss",
+        "metric.update(z, y)",
+        "z = tensor.sum()",
+        "z = loss.log()",
+        "z = len(x) / loss",
+    ],
+)
+def test_where_what_computes_with_tensors_runs_no_forward_there_is_no_fix(statement: str) -> None:
+    with pytest.raises(AssertionError, match="is not seen to run a forward"):
+        fixed(f'with torch.autocast("cuda"):\n    loss = model(x)\n    loss.backward()\n    {statement}\n')
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
-    triggers=(".scale( & backward & step(",),
+    triggers=(".scale( & backward & step(", ".scale( & backward & zero_grad"),
     not_shown="each arm is right in itself, or another rule's misuse",
     about_absence=True,
 )
@@ -125,7 +125,7 @@ def _of_one_arm(module: Module, found: Difference) -> Finding:
         f"of two arms that do the same otherwise, only this one {what}; in the one "
         f"{'without' if found.arm.scaled else 'with'} the scaler, on {module.line(found.other.block.statements[0])}, "
         f"{missing}; do it in both, {where}",
-        withheld="which of the arms is right is yours to say",
+        withheld="which of the arms is right can't be told",
         confidence=Confidence.LIKELY if _may_be_meant(found) else Confidence.CERTAIN,
     )
 
