@@ -155,7 +155,10 @@ def _how_sure(module: Module, each: Misuse, in_one_function: bool) -> Confidence
     function, or where a file makes several scalers, what is out of sight could excuse it.
     """
     confidence = confidence_of(module, each)
-    if confidence is Confidence.LIKELY and each.violation.gradients is None:
+    known, optimizer = objects(module), each.violation.optimizer
+    owns = known.owns.get(optimizer) or known.owns.get(known.original(optimizer))
+    presumed = each.violation.gradients is None or (each.violation.gradients is GradientKind.SCALED and not owns)
+    if confidence is Confidence.LIKELY and presumed:
         return Confidence.SUSPICION
     if confidence is Confidence.CERTAIN and (not in_one_function or len(objects(module).made) > 1):
         return Confidence.LIKELY
