@@ -153,8 +153,6 @@ def _check_program(source: Source, settings: Settings, inside: Iterable[Finding]
 
 def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> Result:
     chosen = [each for each in findings if each.code in settings.codes or each.code == INTERNAL_ERROR]
-    if not settings.suspicions:
-        chosen = [each for each in chosen if not each.is_suspicion]
     if settings.unfixable:
         chosen = _left(chosen, settings.unfixable)
     chosen.sort(key=lambda each: (each.start, each.end, each.code))
@@ -201,6 +199,8 @@ def _find(
     except UnreadableError as error:
         return comments.keep([error.finding]), ()
     kept = one_per_cause(source, comments.keep(raw))
+    if not settings.suspicions:  # before their fixes are tried
+        kept = [each for each in kept if not each.is_suspicion]
     to_try = [each for each in kept if each.fix and each.fix.edits and all_rules()[each.code].trial]
     if to_try and module is not None:
         counting = _touched(module.texts, _counting(settings))

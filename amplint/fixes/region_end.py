@@ -188,7 +188,7 @@ def _may_be_model(module: Module, call: ir.Call) -> bool:
     func = call.func
     if not call.args or isinstance(call.parent, ir.Expr):
         return False
-    if isinstance(func, ir.Attribute) and not (isinstance(func.base, ir.Name) and owner_class(func) is not None):
+    if isinstance(func, ir.Attribute) and owner_class(func) is None:
         return any(name.startswith("torch.") for name in module.names.of(func))
     return not any(name.startswith("builtins.") for name in module.names.of(func))
 

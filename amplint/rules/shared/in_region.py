@@ -152,9 +152,7 @@ def _is_held(func: ir.Value) -> bool:
 
     What is called on another object is a method, of which nothing is seen: `net.reset_state` runs no forward.
     """
-    return isinstance(func, ir.Name) or (
-        isinstance(func, ir.Attribute) and isinstance(func.base, ir.Name) and owner_class(func) is not None
-    )
+    return isinstance(func, ir.Name) or (isinstance(func, ir.Attribute) and owner_class(func) is not None)
 
 
 def is_cast_to_half(module: Module, key: str) -> bool:

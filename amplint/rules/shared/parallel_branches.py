@@ -32,6 +32,8 @@ CLEARS, CLIPS, DIVIDES, WAITS, SCHEDULES, AVERAGES, STEPS = (
 )
 # Functions that are called so may do it.
 _NAMED = {CLEARS: ("zero",), CLIPS: ("clip", "hook")}
+# The events that surely do it.
+_EVENTS = {"zero_grad": CLEARS, "clip": CLIPS}
 # More differences than these are no oversight.
 _MOST = 2
 _LOGS = ("print", "info", "debug", "warning")
@@ -282,10 +284,8 @@ class _Reader:
             self._note(AVERAGES, statement.value)
             return []
         for event in found:
-            if event.kind == "zero_grad":
-                self._note(CLEARS, event.call)
-            elif event.kind == "clip":
-                self._note(CLIPS, event.call)
+            if event.kind in _EVENTS:
+                self._note(_EVENTS[event.kind], event.call)
             elif event.kind in ("step", "optimizer_step"):
                 rest.append(f"{_STEP}{event.optimizer}")
                 if event.optimizer is not None and isinstance(event.call, ir.Call):
@@ -294,13 +294,18 @@ class _Reader:
                 rest.append(f"backward {self._loss(event.subject)}{self._arguments(event.call)}")
             elif event.kind == "opaque":
                 return [self._text(statement)]
-        if found:
-            if isinstance(statement, ir.Assign) and isinstance(statement.targets[0], ir.Name):
-                scaled = next((each.subject for each in found if each.kind == "scale"), None)
-                if scaled is not None and not rest:
-                    self._losses[statement.targets[0].name] = self._loss(scaled)
-            return rest
-        return [] if self._is_left_out(statement) else [self._text(statement)]
+        if not found:
+            return [] if self._is_left_out(statement) else [self._text(statement)]
+        if not rest:
+            self._keep_loss(statement, found)
+        return rest
+
+    def _keep_loss(self, statement: ir.Statement, found: list[Event]) -> None:
+        """Remember of which loss a variable is the scaled one."""
+        if isinstance(statement, ir.Assign) and isinstance(statement.targets[0], ir.Name):
+            scaled = next((each.subject for each in found if each.kind == "scale"), None)
+            if scaled is not None:
+                self._losses[statement.targets[0].name] = self._loss(scaled)
 
     def _is_left_out(self, statement: ir.Statement) -> bool:
         """Whether a statement without events says nothing that an arm without AMP would have to say too."""
@@ -386,17 +391,7 @@ def _compare(module: Module, branches: Branches) -> Iterator[Difference]:
             left = {f"{_STEP}{key}" for key in alone}
             if [each for each in more.rest if each not in left] != fewer.rest:
                 continue
-            differing = scaled.does.keys() ^ plain.does.keys()
-            # Arms without the scaler that are alike in all else choose by something other than the precision.
-            if CLIPS in scaled.does and any(CLIPS in each.does for each in _like(arms, plain)):
-                differing -= {CLIPS}
-            # What one arm does for some settings only, as another of the arms without (or with) the scaler does.
-            differing -= {
-                what
-                for one in (scaled, plain)
-                for what in one.may_do
-                if any(what in each.does for each in arms if each.scaled is not one.scaled)
-            }
+            differing = _differing(scaled, plain, arms)
             if not 0 < len(differing) + bool(alone) <= _MOST:
                 continue
             for what in sorted(differing):
@@ -406,6 +401,21 @@ def _compare(module: Module, branches: Branches) -> Iterator[Difference]:
             steps = tuple(more.steps[key] for key in alone if not _stepped_elsewhere(module, branches, key))
             if steps:
                 yield Difference(branches.statement, STEPS, steps[0], more, fewer, steps)
+
+
+def _differing(scaled: Arm, plain: Arm, arms: list[Arm]) -> set[str]:
+    """What one of two arms does and the other doesn't, but for what other arms show to be meant."""
+    differing = scaled.does.keys() ^ plain.does.keys()
+    # Arms without the scaler that are alike in all else choose by something other than the precision.
+    if CLIPS in scaled.does and any(CLIPS in each.does for each in _like(arms, plain)):
+        differing -= {CLIPS}
+    # What one arm does for some settings only, as another of the arms without (or with) the scaler does.
+    return differing - {
+        what
+        for one in (scaled, plain)
+        for what in one.may_do
+        if any(what in each.does for each in arms if each.scaled is not one.scaled)
+    }
 
 
 def _like(arms: list[Arm], one: Arm) -> list[Arm]:
@@ -465,22 +475,28 @@ def _does(module: Module, statement: ir.Statement, what: str) -> bool:
         return True
     if what == DIVIDES and isinstance(statement, ir.AugAssign):
         return statement.op == "Divide"
-    for root in statement.values():
-        for value in ir.walk_values(root):
-            if isinstance(value, ir.Binary) and value.op == "Divide" and what == DIVIDES:
-                if any("loss" in ir.last_name(each).lower() for each in ir.walk_values(value.left)):
-                    return True
-            if isinstance(value, ir.Call):
-                event, name = events(module).of(value), ir.last_name(value.func)
-                if event is not None and event.kind == {CLEARS: "zero_grad", CLIPS: "clip"}.get(what):
-                    return True
-                if any(word in name for word in _NAMED.get(what, ())):
-                    return True
-                if what == AVERAGES and _AVERAGE.search(name):
-                    return True
-                if what == AVERAGES and isinstance(value.func, ir.Attribute) and _updates_average(value):
-                    return True
-                if what == SCHEDULES and isinstance(value.func, ir.Attribute):
-                    if name in ("step", "step_update") and _is_scheduler(value.func.base):
-                        return True
-    return False
+    values = (value for root in statement.values() for value in ir.walk_values(root))
+    return any(_divides_loss(each) if what == DIVIDES else _calls(module, each, what) for each in values)
+
+
+def _divides_loss(value: ir.Value) -> bool:
+    if not isinstance(value, ir.Binary) or value.op != "Divide":
+        return False
+    return any("loss" in ir.last_name(each).lower() for each in ir.walk_values(value.left))
+
+
+def _calls(module: Module, value: ir.Value, what: str) -> bool:
+    """Whether a call does what an arm lacks, or may do it by its name."""
+    if not isinstance(value, ir.Call):
+        return False
+    event, name = events(module).of(value), ir.last_name(value.func)
+    if event is not None and _EVENTS.get(event.kind) == what:
+        return True
+    if any(word in name for word in _NAMED.get(what, ())):
+        return True
+    if what == AVERAGES:
+        is_method = isinstance(value.func, ir.Attribute)
+        return bool(_AVERAGE.search(name)) or (is_method and _updates_average(value))
+    if what != SCHEDULES or not isinstance(value.func, ir.Attribute):
+        return False
+    return name in ("step", "step_update") and _is_scheduler(value.func.base)
