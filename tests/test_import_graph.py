@@ -60,6 +60,7 @@ ORDER = (
     "verify.steps",
     "verify",
     "testing",
+    "doctor",
     "integrations",
     "cli",
 )

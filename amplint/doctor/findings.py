@@ -1,0 +1,114 @@
+"""What the doctor says of a run: findings with their causes, places and evidence, and the report they stand in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+
+class Cause(str, Enum):
+    """What went wrong, in one word."""
+
+    OVERFLOW = "overflow"  # too large for the dtype, finite in float32
+    UNDERFLOW = "underflow"  # flushed to 0 in the dtype, not in float32
+    MASK = "mask"  # a row that is masked completely
+    MATH = "math"  # float32 fails as well
+    DATA = "data"  # the batch was not finite
+    WEIGHTS = "weights"  # parameters or buffers were not finite before the step
+    DIVERGENCE = "divergence"  # finite numbers that grow until they are not
+    PROTOCOL = "protocol"  # the scaler or autocast is used wrongly
+    NO_GRADIENTS = "no-gradients"  # an optimizer steps and none of its parameters has a gradient
+    SCALER_OFF = "scaler-off"  # a scaler is disabled though the program asked for it
+    HIDDEN = "hidden"  # values that are not finite were replaced or passed over
+    CASTS_NOTHING = "casts-nothing"  # a region in which no operation ran in half precision
+    SCALE = "scale"  # the loss scale itself goes wrong
+
+
+class Evidence(str, Enum):
+    """How a finding is known. Of a finding that is `NOT_SHOWN` no cause is claimed."""
+
+    SEEN = "seen"  # an event that happened
+    COMPUTED = "computed"  # from tensors at that moment
+    REPRODUCED = "reproduced"  # the replay was not finite in the same way
+    NOT_SHOWN = "not shown"
+
+
+class Place(NamedTuple):
+    """A line of the user's code. `path` is as Python has it in the code object, `line` counts from 1."""
+
+    path: str
+    line: int
+    function: str = ""
+
+
+@dataclass(frozen=True)
+class Related:
+    """What the linter says of a finding's line: its message, the fix's text, and the command that makes the fix.
+
+    `is_missed` is set where the linter has nothing to say of the line, which is a gap of the linter.
+    """
+
+    message: str = ""
+    fix: str = ""
+    command: str = ""
+    is_missed: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that went wrong in a run.
+
+    Attributes:
+        cause: What went wrong; None where it could not be shown.
+        evidence: How it is known.
+        message: One sentence: what is wrong and what happens by it.
+        place: The line of the user's code, None where no line of it is concerned.
+        code: The rule of the linter that is about it, such as "AMP401".
+        step: The number of the step, from 1, at which it was first seen.
+        times: How often it was seen.
+        details: Further lines: what was measured.
+        advice: What to do.
+        related: What the linter says of the place.
+    """
+
+    cause: Cause | None
+    evidence: Evidence
+    message: str
+    place: Place | None = None
+    code: str | None = None
+    step: int | None = None
+    times: int = 1
+    details: tuple[str, ...] = ()
+    advice: str = ""
+    related: Related | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run came to. The root cause is the first of the findings.
+
+    Attributes:
+        findings: What went wrong.
+        steps: Steps of optimizers that were asked for.
+        skipped: How many of them the scaler skipped.
+        scale: One sentence on the loss scale, in numbers; empty without a scaler.
+        forwards: How often the doctor ran a forward pass (or a loss) again.
+        backwards: How often it ran a backward pass again.
+        seconds: How long that took.
+        notes: What the doctor could not look at, and why.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    steps: int = 0
+    skipped: int = 0
+    scale: str = ""
+    forwards: int = 0
+    backwards: int = 0
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """`healthy` or `problems`."""
+        return "problems" if self.findings else "healthy"

@@ -1,0 +1,58 @@
+"""Which line of the user's code is running: the innermost frame that belongs to no library."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from types import FrameType
+
+from amplint.doctor.findings import Place
+
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    """Folders whose code is not the user's: the standard library, installed packages, amplint itself."""
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    folders = {os.path.realpath(sysconfig.get_path(name)) for name in names} | {_OWN}
+    return tuple(folder + os.sep for folder in folders)
+
+
+@functools.cache
+def is_users(filename: str) -> bool:
+    """Whether the code of a file is the user's own: not of a library, not compiled from a text."""
+    if filename.startswith("<") and not filename.startswith("<ipython"):
+        return False
+    if f"{os.sep}site-packages{os.sep}" in filename or f"{os.sep}dist-packages{os.sep}" in filename:
+        return False
+    return not os.path.realpath(filename).startswith(_libraries())
+
+
+def users_frames(frame: FrameType | None = None) -> Iterator[FrameType]:
+    """The frames of the user's code that are running, the innermost first."""
+    frame = frame or sys._getframe(1)
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            yield frame
+        frame = frame.f_back
+
+
+def user_frame(frame: FrameType | None = None) -> FrameType | None:
+    """The innermost frame of the user's code, None if there is none."""
+    return next(users_frames(frame or sys._getframe(1)), None)
+
+
+def place_of(frame: FrameType | None) -> Place | None:
+    """Where a frame is."""
+    if frame is None:
+        return None
+    return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def user_place() -> Place | None:
+    """The line of the user's code that is running."""
+    return place_of(user_frame(sys._getframe(1)))
