@@ -49,7 +49,7 @@ class Heard(Listener):
     def region_left(self) -> None:
         self._hear("leave")
 
-    def scaler_made(self, scaler: Any) -> None:
+    def scaler_made(self, scaler: Any, asked: bool) -> None:
         self._hear("scaler")
 
     def optimizer_made(self, optimizer: Any) -> None:
@@ -64,7 +64,7 @@ class Heard(Listener):
     def backward_done(self) -> None:
         self._hear("accumulated")
 
-    def unscaled(self, optimizer: Any) -> None:
+    def unscaled(self, optimizer: Any, scaler: Any) -> None:
         self._hear("unscale")
 
     def clipping(self, clip: Clip) -> None:
@@ -78,7 +78,7 @@ class Heard(Listener):
         if len(parameters) > 1:  # zero_grad itself; it sets each gradient, too
             self._hear("zero")
 
-    def step_requested(self, optimizer: Any) -> None:
+    def step_requested(self, optimizer: Any, scaler: Any) -> None:
         self._hear("request")
 
     def gradients_applied(self, optimizer: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -43,11 +44,20 @@ class Clip(NamedTuple):
 class Listener:
     """What a watched program does. Each method is called at the moment named; by default nothing is done."""
 
-    def scaler_made(self, scaler: torch.amp.GradScaler) -> None:
-        """A scaler, or one of a subclass, was constructed."""
+    def scaler_made(self, scaler: torch.amp.GradScaler, asked: bool) -> None:
+        """A scaler, or one of a subclass, was constructed; `asked` is whether the program wants it enabled."""
+
+    def scaler_raised(self, scaler: torch.amp.GradScaler, error: Exception) -> None:
+        """A method of a scaler has raised."""
 
     def optimizer_made(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer is about to be constructed: it has no parameters yet."""
+
+    def region_made(self, region: torch.autocast, asked: bool) -> None:
+        """An autocast object was constructed; `asked` is whether the program wants it enabled."""
+
+    def region_used(self, region: torch.autocast) -> None:
+        """An autocast object is about to be entered, or decorates a function."""
 
     def region_entered(self, region: Region) -> None:
         """A region was entered."""
@@ -58,17 +68,23 @@ class Listener:
     def loss_scaled(self, loss: torch.Tensor) -> None:
         """`scaler.scale(loss)` is about to be computed."""
 
+    def scaled(self, scaler: torch.amp.GradScaler, loss: Any, result: Any) -> None:
+        """`scaler.scale(loss)` has returned `result`."""
+
     def backward_started(self, roots: Sequence[torch.Tensor]) -> None:
         """`backward` was called."""
 
     def backward_done(self) -> None:
         """Gradients have been accumulated."""
 
-    def unscaled(self, optimizer: Any) -> None:
+    def unscaled(self, optimizer: Any, scaler: torch.amp.GradScaler) -> None:
         """`scaler.unscale_(optimizer)`, called by the program, has returned."""
 
     def clipping(self, clip: Clip) -> None:
         """Gradients are about to be clipped."""
+
+    def clipped(self, clip: Clip, norm: Any) -> None:
+        """Gradients were clipped; `norm` is what the call returned, None of clip_grad_value_."""
 
     def gradient_read(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
         """A line of the program itself read `parameter.grad`; comparisons with None don't count."""
@@ -76,7 +92,7 @@ class Listener:
     def gradients_dropped(self, parameters: Sequence[torch.Tensor], value: torch.Tensor | None = None) -> None:
         """`zero_grad` is about to run, or `parameter.grad` to be set: to `value`."""
 
-    def step_requested(self, optimizer: Any) -> None:
+    def step_requested(self, optimizer: Any, scaler: torch.amp.GradScaler | None) -> None:
         """A step request: an outermost `scaler.step(optimizer)`, or an outermost `optimizer.step()`."""
 
     def gradients_applied(self, optimizer: Any) -> None:
@@ -86,7 +102,10 @@ class Listener:
         """The end of a step request; `taken` is false if the scaler left it out."""
 
     def scale_updated(self, before: float, after: float) -> None:
-        """`scaler.update()` of an enabled scaler has returned; the scale before and after."""
+        """`scaler.update()` of an enabled scaler has returned; the scale before and after. Needs `waits`."""
+
+    def updated(self, scaler: torch.amp.GradScaler) -> None:
+        """`scaler.update()` has returned."""
 
 
 def _devices() -> tuple[str, ...]:
@@ -126,48 +145,61 @@ def _name(dtype: torch.dtype) -> str:
 
 
 @contextmanager
-def watched(listener: Listener, is_own: Callable[[str], bool]) -> Iterator[None]:
+def watched(listener: Listener, is_own: Callable[[str], bool], *, waits: bool = True) -> Iterator[None]:
     """Tell `listener` what happens in the block.
 
-    `is_own` says of a file's name whether it is the program's: only there gradient reads count.
+    Args:
+        listener: Who is told.
+        is_own: Whether a file, given by its name, is the program's: only there gradient reads count.
+        waits: Whether numbers that lie on a device may be read, which waits for the device, and whether reads of
+            gradients are heard at all, which makes them slower. Without it `scale_updated` and `gradient_read` are
+            not called, and a fused optimizer's step counts as taken.
     """
     with ExitStack() as undo:
-        _watch_scalers(listener, undo)
+        _watch_scalers(listener, undo, waits=waits)
         _watch_steps(listener, undo)
-        _watch_gradients(listener, undo, is_own)
+        _watch_backwards(listener, undo)
+        if waits:
+            _watch_reads(listener, undo, is_own)
         _watch_regions(listener, undo)
         yield
 
 
-def _watch_scalers(listener: Listener, undo: ExitStack) -> None:
+def _watch_scalers(listener: Listener, undo: ExitStack, *, waits: bool) -> None:
     scaler = torch.amp.GradScaler
+    requests = _Requests(listener, undo, waits=waits)
+    asked = _asked_of(scaler)
 
     def made(real: Any, self: Any, *args: Any, **kwargs: Any) -> None:
         real(self, *args, **kwargs)
-        listener.scaler_made(self)
+        listener.scaler_made(self, asked(self, *args, **kwargs))
 
     def scale(real: Any, self: Any, outputs: Any) -> Any:
         for each in outputs if isinstance(outputs, (list, tuple)) else [outputs]:
             if isinstance(each, torch.Tensor):
                 listener.loss_scaled(each)
-        return real(self, outputs)
+        result = real(self, outputs)
+        listener.scaled(self, outputs, result)
+        return result
 
     def unscale(real: Any, self: Any, optimizer: Any) -> None:
-        real(self, optimizer)
+        with _raising(listener, self):
+            real(self, optimizer)
         if not requests.running:
-            listener.unscaled(optimizer)
+            listener.unscaled(optimizer, self)
 
     def step(real: Any, self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        with requests.scaled(optimizer):
+        with requests.scaled(optimizer, self), _raising(listener, self):
             return real(self, optimizer, *args, **kwargs)
 
     def update(real: Any, self: Any, *args: Any, **kwargs: Any) -> None:
-        before = self.get_scale()
-        real(self, *args, **kwargs)
-        if self.is_enabled():
+        before = self.get_scale() if waits else 0.0
+        with _raising(listener, self):
+            real(self, *args, **kwargs)
+        if waits and self.is_enabled():
             listener.scale_updated(before, self.get_scale())
+        listener.updated(self)
 
-    requests = _Requests(listener, undo)
     for name, wrapper in {
         "__init__": made,
         "scale": scale,
@@ -178,11 +210,40 @@ def _watch_scalers(listener: Listener, undo: ExitStack) -> None:
         wrap(undo, scaler, name, wrapper)
 
 
+class _raising:  # noqa: N801 - used as a function; a class costs half of what contextmanager's generator does
+    """Tell a listener of an exception that leaves the block; an inner one's is told once."""
+
+    def __init__(self, listener: Listener, scaler: torch.amp.GradScaler) -> None:
+        self._listener, self._scaler = listener, scaler
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, Exception) and not hasattr(error, "_amplint_told"):
+            error._amplint_told = True  # type: ignore[attr-defined]
+            self._listener.scaler_raised(self._scaler, error)
+
+
+def _asked_of(owner: type) -> Callable[..., bool]:
+    """Whether a constructor's call asks for an object that is enabled, as far as its arguments say."""
+    signature = inspect.signature(inspect.unwrap(owner.__init__))  # type: ignore[misc]
+
+    def asked(*args: Any, **kwargs: Any) -> bool:
+        try:
+            return bool(signature.bind(*args, **kwargs).arguments.get("enabled", True))
+        except TypeError:  # a subclass takes other arguments
+            return bool(kwargs.get("enabled", True))
+
+    return asked
+
+
 class _Requests:
     """Step requests: which is the outermost call of a step, and whether the step was taken."""
 
-    def __init__(self, listener: Listener, undo: ExitStack) -> None:
+    def __init__(self, listener: Listener, undo: ExitStack, *, waits: bool) -> None:
         self._listener = listener
+        self._waits = waits
         self._taken = False
         self._scaled = False
         self._frame: FrameType | None = None  # of the outermost direct step
@@ -200,13 +261,13 @@ class _Requests:
         return self._scaled or self._frame is not None
 
     @contextmanager
-    def scaled(self, optimizer: Any) -> Iterator[None]:
+    def scaled(self, optimizer: Any, scaler: torch.amp.GradScaler) -> Iterator[None]:
         if self.running:
             yield
             return
         self._scaled, self._taken = True, False
         try:
-            self._listener.step_requested(optimizer)
+            self._listener.step_requested(optimizer, scaler)
             yield
             self._listener.step_done(optimizer, taken=self._taken)
         finally:
@@ -215,9 +276,10 @@ class _Requests:
     def _before(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not self.running:
             self._frame = sys._getframe(1)
-            self._listener.step_requested(optimizer)
+            self._listener.step_requested(optimizer, None)
         found_inf = getattr(optimizer, "found_inf", None)
-        self._taken = not (isinstance(found_inf, torch.Tensor) and found_inf.item())
+        is_read = isinstance(found_inf, torch.Tensor) and (self._waits or found_inf.device.type == "cpu")
+        self._taken = not (is_read and found_inf.item())  # type: ignore[union-attr]
         if not _closure(args, kwargs):
             self._listener.gradients_applied(optimizer)
 
@@ -257,7 +319,7 @@ def _watch_steps(listener: Listener, undo: ExitStack) -> None:
     wrap(undo, torch.nn.Module, "zero_grad", drop)
 
 
-def _watch_gradients(listener: Listener, undo: ExitStack, is_own: Callable[[str], bool]) -> None:
+def _watch_backwards(listener: Listener, undo: ExitStack) -> None:
     depth = 0
 
     def backward(real: Any, tensors: Any, *args: Any, **kwargs: Any) -> None:
@@ -278,8 +340,11 @@ def _watch_gradients(listener: Listener, undo: ExitStack, is_own: Callable[[str]
         order = float("inf")
         if real.__name__ == "clip_grad_norm_":
             order = float(args[0] if args else kwargs.get("norm_type", 2.0))
-        listener.clipping(Clip(given, float(bound), order))
-        return real(given, bound, *args, **kwargs)
+        clip = Clip(given, float(bound), order)
+        listener.clipping(clip)
+        result = real(given, bound, *args, **kwargs)
+        listener.clipped(clip, result)
+        return result
 
     def clip_norm(real: Any, parameters: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
         return clip(real, parameters, max_norm, *args, **kwargs)
@@ -287,6 +352,13 @@ def _watch_gradients(listener: Listener, undo: ExitStack, is_own: Callable[[str]
     def clip_value(real: Any, parameters: Any, clip_value: Any, *args: Any, **kwargs: Any) -> Any:
         return clip(real, parameters, clip_value, *args, **kwargs)
 
+    wrap(undo, torch.autograd, "backward", backward)
+    for module in (torch.nn.utils, torch.nn.utils.clip_grad):
+        wrap(undo, module, "clip_grad_norm_", clip_norm)
+        wrap(undo, module, "clip_grad_value_", clip_value)
+
+
+def _watch_reads(listener: Listener, undo: ExitStack, is_own: Callable[[str], bool]) -> None:
     def read(self: torch.Tensor) -> torch.Tensor | None:
         found = gradient(self)
         if found is not None:
@@ -299,10 +371,6 @@ def _watch_gradients(listener: Listener, undo: ExitStack, is_own: Callable[[str]
         listener.gradients_dropped([self], value)
         _GRAD.__set__(self, value)
 
-    wrap(undo, torch.autograd, "backward", backward)
-    for module in (torch.nn.utils, torch.nn.utils.clip_grad):
-        wrap(undo, module, "clip_grad_norm_", clip_norm)
-        wrap(undo, module, "clip_grad_value_", clip_value)
     watch = property(read, write, _GRAD.__delete__)
     patch(undo, torch.nn.Parameter, "grad", watch)
 
@@ -324,7 +392,18 @@ def _compares_with_none(frame: FrameType) -> bool:
 
 
 def _watch_regions(listener: Listener, undo: ExitStack) -> None:
+    asked = _asked_of(torch.autocast)
+
+    def made(real: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+        real(self, *args, **kwargs)
+        listener.region_made(self, asked(self, *args, **kwargs))
+
+    def decorate(real: Any, self: Any, function: Any) -> Any:
+        listener.region_used(self)
+        return real(self, function)
+
     def enter(real: Any, self: Any) -> Any:
+        listener.region_used(self)
         result = real(self)
         listener.region_entered(Region(self.device, _name(self.fast_dtype) if self._enabled else None))
         return result
@@ -334,5 +413,7 @@ def _watch_regions(listener: Listener, undo: ExitStack) -> None:
         listener.region_left()
         return result
 
+    wrap(undo, torch.autocast, "__init__", made)
+    wrap(undo, torch.autocast, "__call__", decorate)
     wrap(undo, torch.autocast, "__enter__", enter)
     wrap(undo, torch.autocast, "__exit__", leave)

@@ -98,7 +98,7 @@ class Recorder(Listener):
 
     # --- what is heard
 
-    def scaler_made(self, scaler: torch.amp.GradScaler) -> None:
+    def scaler_made(self, scaler: torch.amp.GradScaler, asked: bool) -> None:
         self._scalers.append(scaler)
 
     def optimizer_made(self, optimizer: torch.optim.Optimizer) -> None:
@@ -173,11 +173,11 @@ class Recorder(Listener):
         for each in dropped:
             self._behind.pop(each, None)
 
-    def unscaled(self, optimizer: Any) -> None:
+    def unscaled(self, optimizer: Any, scaler: torch.amp.GradScaler) -> None:
         self._attempt(self._parameters(self._number(optimizer), optimizer))
         self._unscaled.append(optimizer)
 
-    def step_requested(self, optimizer: Any) -> None:
+    def step_requested(self, optimizer: Any, scaler: torch.amp.GradScaler | None) -> None:
         self.observed.steps += 1
         self.observed.steps_inside += self._inside()
         self._current, self._used = optimizer, None
