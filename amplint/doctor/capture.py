@@ -1,0 +1,201 @@
+"""The outermost calls of modules, kept as references so that a step that fails can be run again.
+
+Nothing is copied but the state of random numbers, and nothing is kept for longer than the step after the next.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any, NamedTuple
+
+import torch
+
+from amplint.doctor.gradients import Models
+from amplint.doctor.places import users_frames
+from amplint.doctor.random_state import RandomState
+from amplint.verify.bench.instrument import DEVICES
+from amplint.verify.bench.patching import patch
+
+_MOST_BYTES = 256 << 20  # of the inputs of a call that are kept
+_MOST_CALLS = 32  # of a group
+_MOST_FRAMES = 8  # of the user's code that a call remembers
+
+
+class Autocast(NamedTuple):
+    """What autocast is set to: by device whether it is on, and its dtype; and whether casts are kept."""
+
+    devices: tuple[tuple[str, bool, torch.dtype], ...]
+    cache: bool
+
+    @classmethod
+    def now(cls) -> Autocast:
+        """As it is set."""
+        found = tuple((each, torch.is_autocast_enabled(each), torch.get_autocast_dtype(each)) for each in DEVICES)
+        return cls(found, torch.is_autocast_cache_enabled())
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it is on for some device."""
+        return any(on for _, on, _ in self.devices)
+
+    @contextmanager
+    def applied(self, *, off: bool = False) -> Iterator[None]:
+        """Set in the block, or switched off there."""
+        before = Autocast.now()
+        torch.autocast_increment_nesting()
+        try:
+            self._set(off=off)
+            yield
+        finally:
+            if torch.autocast_decrement_nesting() == 0:
+                torch.clear_autocast_cache()
+            before._set()
+
+    def _set(self, *, off: bool = False) -> None:
+        for device, on, dtype in self.devices:
+            torch.set_autocast_enabled(device, on and not off)
+            torch.set_autocast_dtype(device, dtype)
+        torch.set_autocast_cache_enabled(self.cache)
+
+
+@dataclass
+class RootCall:
+    """An outermost call of a module: what is needed to make it again.
+
+    Attributes:
+        module: The module.
+        args: Its positional arguments, None where they were too large to keep.
+        kwargs: Its keyword arguments.
+        versions: The tensors among them, each with the version that it had.
+        frames: The user's frames that were running, innermost first: their code and line.
+        autocast: What autocast was set to.
+        has_grad: Whether gradients were recorded.
+        random: The state of random numbers before the call.
+        output: What the call returned.
+    """
+
+    module: torch.nn.Module
+    args: tuple[Any, ...] | None
+    kwargs: dict[str, Any]
+    versions: list[tuple[torch.Tensor, int]]
+    frames: list[tuple[CodeType, int]]
+    autocast: Autocast
+    has_grad: bool
+    random: RandomState
+    output: Any = None
+    weights: int = 0  # how often weights had been stepped
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the inputs are as they were."""
+        return self.args is not None and all(each._version == version for each, version in self.versions)
+
+
+@dataclass
+class Group:
+    """The calls between two backward passes, or of one round of an evaluation."""
+
+    calls: list[RootCall] = field(default_factory=list)
+    is_closed: bool = False
+
+    @property
+    def random(self) -> RandomState | None:
+        """The state of random numbers before the first call."""
+        return self.calls[0].random if self.calls else None
+
+
+class Capture:
+    """Keeps the outermost calls of modules of the last two groups."""
+
+    def __init__(self, models: Models, returned: Callable[[RootCall], None]) -> None:
+        self._models = models
+        self._returned = returned  # is told of a call that has returned
+        self._thread = threading.get_ident()
+        self._is_inside = False
+        self.groups: deque[Group] = deque([Group()], maxlen=2)
+        self.weights = 0  # steps that have changed weights
+        self.is_quiet = False  # nothing is captured: the doctor itself runs
+        self.too_large = 0  # calls whose inputs were not kept
+
+    def install(self, undo: ExitStack, guard: Callable[[Exception], None]) -> None:
+        """Begin to see calls; what fails in here is given to `guard`."""
+        main, ident, real = self._thread, threading.get_ident, vars(torch.nn.Module)["__call__"]
+
+        def call(module: Any, *args: Any, **kwargs: Any) -> Any:  # as short as it can be: every module comes here
+            if self._is_inside or self.is_quiet or ident() != main or torch.compiler.is_compiling():
+                return real(module, *args, **kwargs)
+            self._is_inside = True
+            try:
+                try:
+                    kept = self._begin(module, args, kwargs)
+                except Exception as error:
+                    guard(error)
+                    kept = None
+                output = real(module, *args, **kwargs)
+            finally:
+                self._is_inside = False
+            if kept is not None:
+                kept.output = output
+                self._returned(kept)
+            return output
+
+        patch(undo, torch.nn.Module, "__call__", call)
+
+    @property
+    def current(self) -> Group:
+        """The group that grows."""
+        return self.groups[-1]
+
+    def close(self) -> None:
+        """The group is complete: a backward pass has come."""
+        self.current.is_closed = True
+
+    def _begin(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RootCall:
+        has_grad = torch.is_grad_enabled()
+        group = self.current
+        is_again = not has_grad and any(call.module is module for call in group.calls)
+        if group.is_closed or is_again or len(group.calls) >= _MOST_CALLS:
+            self.groups.append(group := Group())
+        self._models.add(module)
+        versions = [(each, each._version) for each in tensors_in((args, kwargs)) if not each.is_inference()]
+        size = sum(each.nbytes for each, _ in versions if each.layout is torch.strided)
+        is_large = size > _MOST_BYTES
+        self.too_large += is_large
+        frames = []
+        for frame in users_frames():
+            frames.append((frame.f_code, frame.f_lineno))
+            if len(frames) == _MOST_FRAMES:
+                break
+        call = RootCall(
+            module,
+            None if is_large else args,
+            {} if is_large else kwargs,
+            [] if is_large else versions,
+            frames,
+            Autocast.now(),
+            has_grad,
+            RandomState.now(),
+            weights=self.weights,
+        )
+        group.calls.append(call)
+        return call
+
+
+def tensors_in(value: Any, depth: int = 4) -> Iterator[torch.Tensor]:
+    """The tensors in nested lists, tuples, mappings and plain objects such as a model's output."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif depth and isinstance(value, Mapping):
+        for each in value.values():
+            yield from tensors_in(each, depth - 1)
+    elif depth and isinstance(value, (list, tuple)):
+        for each in value[:256]:
+            yield from tensors_in(each, depth - 1)
+    elif depth and hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__:
+            yield from tensors_in(getattr(value, name, None), depth - 1)

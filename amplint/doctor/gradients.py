@@ -1,0 +1,197 @@
+"""Why an optimizer has no gradients when it steps: a fact for every answer, looked for in the order of how sure it is."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from amplint.doctor.findings import Cause, Evidence, Finding, Place
+from amplint.doctor.units import Unit
+from amplint.verify.bench.instrument import gradient
+
+_SHOWN = 3  # names of parameters that a message shows
+
+
+class Without(NamedTuple):
+    """An optimizer that steps without gradients.
+
+    Attributes:
+        parameters: Its parameters.
+        unit: What has happened to their gradients.
+        models: Modules that have run, the outermost ones.
+        dropped: Where gradients of tensors that are no parameters of these modules were set to None last.
+        backwards: How many backward passes the run has had since the last step of this optimizer.
+    """
+
+    parameters: list[torch.Tensor]
+    unit: Unit
+    models: list[torch.nn.Module]
+    made: Place | None
+    stepped: Place | None
+    backwards: int
+    step: int
+
+
+def is_without(optimizer: Any) -> bool:
+    """Whether no parameter of an optimizer has a gradient."""
+    return not any(gradient(each) is not None for each in parameters_of(optimizer))
+
+
+def parameters_of(optimizer: Any) -> Iterator[torch.Tensor]:
+    """The tensors that an optimizer steps."""
+    for group in getattr(optimizer, "param_groups", []):
+        yield from (each for each in group["params"] if isinstance(each, torch.Tensor))
+
+
+def why_none(case: Without) -> Finding:
+    """The finding: why none of an optimizer's parameters has a gradient at its step."""
+    message, place, advice = (
+        _shared(case)
+        or _frozen(case)
+        or _not_the_models(case)
+        or _cleared(case)
+        or _no_backward(case)
+        or _unreached(case)
+    )
+    number = len(case.parameters)
+    have = (
+        "the optimizer's only tensor has no gradient"
+        if number == 1
+        else f"none of the optimizer's {number} tensors has a gradient"
+    )
+    return Finding(
+        Cause.NO_GRADIENTS,
+        Evidence.SEEN,
+        f"{have}: {message}",
+        place or case.stepped,
+        code="AMP407",
+        step=case.step,
+        details=tuple(_where(case)),
+        advice=advice,
+    )
+
+
+def _where(case: Without) -> Iterator[str]:
+    if case.made is not None:
+        yield f"the optimizer was made at {case.made.path}:{case.made.line}"
+    if case.stepped is not None:
+        yield f"it was asked to step at {case.stepped.path}:{case.stepped.line}"
+
+
+_Answer = tuple[str, Place | None, str] | None
+
+
+def _shared(case: Without) -> _Answer:
+    """They share memory with parameters that have gradients: a flat buffer, or views."""
+    storages = {_storage(each) for each in case.parameters}
+    own = {id(each) for each in case.parameters}
+    others = [
+        each
+        for model in case.models
+        for each in model.parameters()
+        if id(each) not in own and _storage(each) in storages and _storage(each) != 0
+    ]
+    if not others:
+        return None
+    having = sum(gradient(each) is not None for each in others)
+    text = f"they share memory with {len(others)} parameters of the model, of which {having} have theirs"
+    if case.unit.cleared_by_zero_grad is not None:
+        place = case.unit.cleared_by_zero_grad
+        return (
+            f"{text}; `zero_grad()` set `.grad` of the flat tensors to None",
+            place,
+            "call `zero_grad(set_to_none=False)`",
+        )
+    return text, None, "give the optimizer the model's own parameters, or point their `.grad` into the flat gradient"
+
+
+def _frozen(case: Without) -> _Answer:
+    if any(each.requires_grad for each in case.parameters):
+        return None
+    return "all have `requires_grad=False`", None, "unfreeze them, or don't step this optimizer"
+
+
+def _not_the_models(case: Without) -> _Answer:
+    """They are parameters of no model that has run, as after a copy."""
+    if not case.models:
+        return None
+    own = {id(each) for model in case.models for each in model.parameters()}
+    if not own or any(id(each) in own for each in case.parameters):
+        return None
+    if any(not each.is_leaf for each in case.parameters) or case.unit.backwards:
+        return None
+    similar = {tuple(each.shape) for model in case.models for each in model.parameters()}
+    is_copy = all(tuple(each.shape) in similar for each in case.parameters)
+    what = "they look like a copy of its parameters" if is_copy else "they belong to no model that has run"
+    return (
+        f"they are not the parameters of the model that runs; {what}",
+        case.made,
+        "make the optimizer from the parameters of the model that is trained, after it is moved, copied or wrapped",
+    )
+
+
+def _cleared(case: Without) -> _Answer:
+    if case.unit.cleared is None:
+        return None
+    return (
+        "they were cleared after the backward pass and before the step",
+        case.unit.cleared,
+        "clear the gradients after the step, or before the backward pass",
+    )
+
+
+def _no_backward(case: Without) -> _Answer:
+    if case.backwards:
+        return None
+    return "no backward pass has run since its last step", None, "call `backward()` before the step, or skip the step"
+
+
+def _unreached(case: Without) -> tuple[str, Place | None, str]:
+    own = {id(each) for each in case.parameters}
+    names = {id(each): name for model in case.models for name, each in model.named_parameters()}
+    have = sum(
+        gradient(each) is not None for model in case.models for each in model.parameters() if id(each) not in own
+    )
+    mine = [names[key] for key in own if key in names]
+    named = f" ({', '.join(sorted(mine)[:_SHOWN])}{', ...' if len(mine) > _SHOWN else ''})" if mine else ""
+    others = f"; {have} other parameters have theirs" if have else ""
+    return (
+        f"the loss doesn't depend on them{named}{others}",
+        None,
+        "look for `.detach()`, `torch.no_grad()` or `.data` between these parameters and the loss",
+    )
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):  # a tensor without memory of its own
+        return 0
+
+
+class Models:
+    """The outermost modules that have run, as long as they are there."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, weakref.ref[torch.nn.Module]] = {}
+
+    def add(self, module: torch.nn.Module) -> None:
+        """Remember a module."""
+        if id(module) not in self._known:
+            self._known[id(module)] = weakref.ref(module)
+
+    def alive(self) -> list[torch.nn.Module]:
+        """Those that are still there, in the order in which they ran first."""
+        return [module for reference in self._known.values() if (module := reference()) is not None]
+
+
+def named(models: Iterable[torch.nn.Module]) -> dict[torch.nn.Module, str]:
+    """The dotted names of all modules in these models."""
+    names: dict[torch.nn.Module, str] = {}
+    for model in models:
+        for name, module in model.named_modules():
+            names.setdefault(module, name)
+    return names

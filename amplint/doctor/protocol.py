@@ -1,0 +1,492 @@
+"""The use of autocast and the scaler in a run: what was seen to go wrong, at the line where it was.
+
+Only a consequence that was observed is reported, never a pattern: gradients that were scaled when they were clipped, a
+step that divided them twice, a region that a scaler should have gone with. What torch does is measured in the
+project's AMP facts and stands in its documentation: https://pytorch.org/docs/stable/amp.html.
+"""
+
+# ruff: noqa: D102 - what is heard is documented on Listener
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from amplint.doctor.collector import Collector
+from amplint.doctor.findings import Cause, Evidence, Finding, Place
+from amplint.doctor.gradients import Models, Without, is_without, parameters_of, why_none
+from amplint.doctor.places import user_place
+from amplint.doctor.scale import ScaleLog
+from amplint.doctor.units import Unit, Units
+from amplint.verify.bench.instrument import Clip, Listener, Region, gradient
+
+_FOLLOWED = 200  # nodes of a graph that are looked through for a scaled loss
+_MEANT_FOR_SCALED = 100  # a bound above this part of the scale is meant for scaled gradients
+_AGAIN = 3  # scalers made at one line for one optimizer, from which on that is a fault
+# Messages of torch/amp/grad_scaler.py, with the rule about each, and what is wrong.
+_RAISED = (
+    (
+        "unscale_() has already been called",
+        "AMP405",
+        "raises: `unscale_()` was called twice for this optimizer since the last `update()`",
+    ),
+    (
+        "unscale_() is being called after step()",
+        "AMP406",
+        "raises: `unscale_()` after `step()`; `update()` is missing between them",
+    ),
+    (
+        "step() has already been called",
+        "AMP404",
+        "raises: `step()` was called twice for this optimizer since the last `update()`",
+    ),
+    (
+        "No inf checks were recorded prior to update",
+        "AMP410",
+        "raises: `update()` although no step of this scaler was made since the last one",
+    ),
+    ("but _scale is None", "AMP418", "raises: the scaler has not scaled any loss yet"),
+    (
+        "Attempting to unscale FP16 gradients",
+        "AMP208",
+        "raises: the parameters themselves are float16, and their gradients with them",
+    ),
+    ("Closure use is not currently supported", "AMP415", "raises: a closure was given to `scaler.step()`"),
+    ("The source state dict is empty", "AMP423", "raises: the saved scaler was disabled, this one is enabled"),
+)
+
+
+class _Scaled(NamedTuple):
+    """A loss that a scaler has scaled."""
+
+    node: Any  # the node of the graph that scales it
+    scaler: torch.amp.GradScaler
+    scale: float
+    place: Place | None
+
+
+class Protocol(Listener):
+    """Hears a run, and adds to the `collector` what is wrong with its use of the scaler."""
+
+    def __init__(self, collector: Collector, models: Models) -> None:
+        self._collector = collector
+        self._models = models
+        self._units = Units()
+        self._logs: dict[int, ScaleLog] = {}
+        self._all_logs: list[ScaleLog] = []
+        self._asked_but_off: dict[int, Place | None] = {}  # scalers that are off though asked to be on
+        self._made_for: dict[tuple[int, Place | None], list[int]] = {}  # by optimizer and place: scalers stepped with
+        self._scaled: list[_Scaled] = []
+        self._backward: tuple[torch.amp.GradScaler | None, float, Place | None] = (None, 1.0, None)
+        self._made_at: dict[int, Place | None] = {}  # optimizers
+        self._backwards: Counter[int] = Counter()
+        self._current: tuple[Any, Any] = (None, None)  # optimizer and scaler of the request that runs
+        self._largest: float | None = None  # element of the scaled gradients that are about to be clipped
+        self._without: Counter[int] = Counter()  # by optimizer: steps without gradients
+        self.float16: Place | None = None  # a float16 region that was entered
+        self.requests = 0
+        self.skipped = 0
+        self.in_a_row = 0  # steps that scalers skipped last
+
+    # --- what others ask
+
+    @property
+    def logs(self) -> list[ScaleLog]:
+        """The scalers that have stepped."""
+        return [log for log in self._all_logs if log.steps]
+
+    @property
+    def units(self) -> Units:
+        return self._units
+
+    def scaler_of(self, root: torch.Tensor) -> tuple[torch.amp.GradScaler | None, float, Place | None]:
+        """The scaler that has scaled a loss, with its scale and the place; None and 1 if none has."""
+        node = root.grad_fn
+        for scaled in reversed(self._scaled):
+            if scaled.node is node:
+                return scaled.scaler, scaled.scale, scaled.place
+        by_node = {scaled.node: scaled for scaled in self._scaled}
+        todo, seen = [node], {node}
+        while todo and by_node and len(seen) < _FOLLOWED:
+            node = todo.pop()
+            for other, _ in node.next_functions if node is not None else ():
+                if other in by_node:
+                    scaled = by_node[other]
+                    return scaled.scaler, scaled.scale, scaled.place
+                if other is not None and other not in seen:
+                    seen.add(other)
+                    todo.append(other)
+        return None, 1.0, None
+
+    def _protocol(self, code: str, message: str, place: Place | None, *details: str, advice: str = "") -> None:
+        finding = Finding(Cause.PROTOCOL, Evidence.SEEN, message, place, code, details=details, advice=advice)
+        self._collector.add(finding)
+
+    def _log(self, scaler: torch.amp.GradScaler) -> ScaleLog:
+        log = self._logs.get(id(scaler))
+        if log is None or log.scaler() is not scaler:
+            log = self._logs[id(scaler)] = ScaleLog(scaler, user_place())
+            self._all_logs.append(log)
+        return log
+
+    # --- scalers and regions
+
+    def scaler_made(self, scaler: torch.amp.GradScaler, asked: bool) -> None:
+        place = user_place()
+        if scaler.is_enabled():
+            log = self._logs[id(scaler)] = ScaleLog(scaler, place)
+            self._all_logs.append(log)
+        elif asked:
+            self._asked_but_off[id(scaler)] = place
+
+    def scaler_raised(self, scaler: torch.amp.GradScaler, error: Exception) -> None:
+        text, place = str(error), user_place()
+        if "No inf checks were recorded for this optimizer" in text:
+            optimizer = self._current[0]
+            if optimizer is not None:
+                self._no_gradients(optimizer, place)
+            return
+        for part, code, message in _RAISED:
+            if part in text:
+                self._protocol(code, message, place)
+                return
+
+    def loss_scaled(self, loss: torch.Tensor) -> None:
+        if loss.dtype is torch.float16:
+            self._protocol(
+                "AMP303",
+                "the loss is float16: it was computed outside the region, or by operations that stay in half precision",
+                user_place(),
+                f"loss {float(loss.detach().double().mean()):.4g} of dtype float16"
+                if loss.device.type == "cpu"
+                else "",
+                advice="compute the loss inside the autocast region, or from `outputs.float()`",
+            )
+
+    def scaled(self, scaler: torch.amp.GradScaler, loss: Any, result: Any) -> None:
+        if not scaler.is_enabled():
+            return
+        log = self._log(scaler)
+        scale = log.read()
+        for each in result if isinstance(result, (list, tuple)) else [result]:
+            if isinstance(each, torch.Tensor) and each.grad_fn is not None:
+                self._scaled.append(_Scaled(each.grad_fn, scaler, log.value if scale is None else scale, user_place()))
+        del self._scaled[:-64]
+
+    # --- backward passes
+
+    def backward_started(self, roots: Sequence[torch.Tensor]) -> None:
+        place = user_place()
+        self._backward = (None, 1.0, place)
+        for root in roots:
+            scaler, scale, _ = self.scaler_of(root)
+            if scaler is not None:
+                self._backward = (scaler, scale, place)
+        for _, unit in self._units.optimizers():
+            unit.settle()  # what has changed since then is not of this backward pass
+
+    def backward_done(self) -> None:
+        scaler, scale, place = self._backward
+        self._scaled = (
+            [each for each in self._scaled if each.scaler is not scaler] if scaler is not None else self._scaled
+        )
+        for optimizer, unit in self._units.optimizers():
+            self._backwards[id(optimizer)] += 1
+        for unit in {id(unit): unit for _, unit in self._units.optimizers()}.values():
+            if unit.is_reached():
+                self._reached(unit, scaler, scale, place)
+
+    def _reached(self, unit: Unit, scaler: torch.amp.GradScaler | None, scale: float, place: Place | None) -> None:
+        unit.backwards += 1
+        kept = unit.has_gradients and not unit.is_used
+        if kept and scaler is not None and unit.is_unscaled:
+            self._protocol(
+                "AMP411",
+                f"this backward pass adds gradients scaled by {scale:,.0f} to gradients that `unscale_()` has divided already",
+                place,
+                *_at("unscaled", unit.unscaled_at),
+                advice="call `unscale_()` once, after the last backward pass of the step",
+            )
+        elif kept and scaler is not None and unit.is_scaled and unit.scale != scale:
+            self._protocol(
+                "AMP411",
+                f"gradients scaled by {scale:,.0f} are added to gradients scaled by {unit.scale:,.0f}: "
+                "the scale changed while they were accumulated",
+                place,
+                advice="call `update()` once for each step, after the last micro batch",
+            )
+        if scaler is None:
+            unit.has_plain = True
+            unit.plain_at = place
+        else:
+            unit.is_scaled, unit.scaler, unit.scale = True, scaler, scale
+            unit.is_unscaled = False
+        if not kept:
+            unit.is_unscaled, unit.unscaler = False, None
+        unit.has_gradients, unit.is_used, unit.cleared = True, False, None
+        unit.clipped_at = None
+
+    def gradients_dropped(self, parameters: Sequence[torch.Tensor], value: torch.Tensor | None = None) -> None:
+        place = user_place()
+        for unit in self._units.of_parameters(parameters):
+            unit.clear(place)
+
+    # --- unscale, clip, step, update
+
+    def unscaled(self, optimizer: Any, scaler: torch.amp.GradScaler) -> None:
+        if not scaler.is_enabled():
+            return
+        unit, place, log = self._units.of(optimizer), user_place(), self._log(scaler)
+        if unit.is_unscaled and unit.has_gradients:
+            self._protocol(
+                "AMP405",
+                "the gradients are divided by the scale a second time: another `unscale_()` has divided them already",
+                place,
+                *_at("divided first", unit.unscaled_at),
+            )
+        elif unit.has_gradients:
+            self._divides(unit, scaler, place, "unscale_()")
+        unit.is_unscaled, unit.unscaler, unit.unscaled_at, unit.updates = True, scaler, place, log.updates
+        unit.is_scaled = False
+
+    def _divides(self, unit: Unit, scaler: torch.amp.GradScaler, place: Place | None, what: str) -> None:
+        """A scaler divides gradients by its scale: are they multiplied by it?"""
+        log = self._log(scaler)
+        if unit.has_plain and not unit.is_scaled:
+            self._protocol(
+                "AMP403",
+                f"`{what}` divides gradients by {log.value:,.0f} that no `scale()` has multiplied: the loss of this backward "
+                "pass was not scaled",
+                unit.plain_at or place,
+                *_at(f"`{what}`", place),
+                advice="`scaler.scale(loss).backward()`",
+            )
+        elif unit.has_plain:
+            self._protocol(
+                "AMP403",
+                f"a loss that was not scaled adds its gradients to scaled ones: `{what}` divides both by {log.value:,.0f}",
+                unit.plain_at or place,
+                *_at(f"`{what}`", place),
+                advice="scale every loss of the step: `scaler.scale(loss).backward()`",
+            )
+        elif unit.is_scaled and unit.scaler is not scaler:
+            self._protocol(
+                "AMP421",
+                f"`{what}` of another scaler divides these gradients by {log.value:,.0f}; they were scaled by {unit.scale:,.0f}",
+                place,
+                advice="scale, unscale and step with the same scaler",
+            )
+        elif unit.is_scaled and not math.isclose(unit.scale, log.value) and math.isfinite(unit.scale):
+            self._protocol(
+                "AMP410",
+                f"the gradients were scaled by {unit.scale:,.0f} and `{what}` divides them by {log.value:,.0f}: "
+                "`update()` changed the scale in between",
+                log.updated_at or place,
+                *_at(f"`{what}`", place),
+                advice="call `update()` once, after the steps of all optimizers",
+            )
+
+    def clipping(self, clip: Clip) -> None:
+        self._largest = None
+        if clip.order == math.inf and any(unit.is_scaled for unit in self._units.of_parameters(clip.parameters)):
+            self._largest = _largest(clip.parameters)
+
+    def clipped(self, clip: Clip, norm: Any) -> None:
+        place = user_place()
+        for unit in self._units.of_parameters(clip.parameters):
+            if unit.is_used and unit.has_gradients:
+                self._protocol(
+                    "AMP419",
+                    "gradients are clipped after the step has used them: clipping has no effect",
+                    place,
+                    advice="clip before the step",
+                )
+            elif unit.is_scaled and unit.has_gradients:
+                self._clipped_scaled(unit, clip, _value(norm) if self._largest is None else self._largest, place)
+            unit.clipped_at = place
+
+    def _clipped_scaled(self, unit: Unit, clip: Clip, seen: float | None, place: Place | None) -> None:
+        """Scaled gradients were clipped. `seen` is their norm, or their largest element; None where it isn't known."""
+        if clip.bound >= unit.scale / _MEANT_FOR_SCALED:
+            return
+        numbers = ""
+        if seen is not None:
+            own = seen / unit.scale
+            if not math.isfinite(seen) or seen <= clip.bound:
+                return  # the step is skipped, or nothing was clipped
+            what = "norm" if clip.order != math.inf or self._largest is None else "largest element"
+            numbers = f": the {what} it sees is {seen:.4g}, the gradients' own is {own:.4g} (bound {clip.bound:g})"
+        self._protocol(
+            "AMP401",
+            f"gradients are clipped while they are multiplied by the scale {unit.scale:,.0f}{numbers}",
+            place,
+            advice="call `scaler.unscale_(optimizer)` before clipping",
+        )
+
+    def optimizer_made(self, optimizer: torch.optim.Optimizer) -> None:
+        self._made_at[id(optimizer)] = user_place()
+
+    def step_requested(self, optimizer: Any, scaler: torch.amp.GradScaler | None) -> None:
+        place = user_place()
+        self.requests += 1
+        self._collector.step = self.requests
+        self._current = (optimizer, scaler)
+        unit = self._units.of(optimizer)
+        if scaler is not None and scaler.is_enabled():
+            self._log(scaler).before_step()
+            self._made_again(optimizer, scaler)
+            self._step_of_scaler(unit, scaler, place)
+        elif scaler is None:
+            self._direct_step(unit, place)
+        elif self.float16 is not None and id(scaler) in self._asked_but_off:
+            self._scaler_off(self._asked_but_off.pop(id(scaler)))
+
+    def _scaler_off(self, place: Place | None) -> None:
+        where = f"{self.float16.path}:{self.float16.line}" if self.float16 is not None else ""
+        self._collector.add(
+            Finding(
+                Cause.SCALER_OFF,
+                Evidence.SEEN,
+                "the GradScaler is off: it was made for a device that is not there, and regions run in float16",
+                place,
+                "AMP201",
+                details=(f"a float16 region was entered at {where}",),
+                advice='make the scaler for the device that the model trains on, such as `torch.amp.GradScaler("cpu")`',
+            )
+        )
+
+    def _step_of_scaler(self, unit: Unit, scaler: torch.amp.GradScaler, place: Place | None) -> None:
+        log = self._log(scaler)
+        if not unit.has_gradients or unit.is_used:
+            return
+        if unit.is_unscaled and unit.unscaler is scaler and log.updates > unit.updates:
+            self._protocol(
+                "AMP410",
+                "`update()` came between `unscale_()` and `step()`: the step divides the gradients by the scale a second time",
+                log.updated_at or place,
+                *_at("unscaled", unit.unscaled_at),
+                *_at("stepped", place),
+                advice="call `update()` after the step",
+            )
+        elif unit.is_unscaled and unit.unscaler is not scaler:
+            self._protocol(
+                "AMP421",
+                "the step of this scaler divides gradients that another scaler has unscaled already",
+                place,
+                *_at("unscaled", unit.unscaled_at),
+                advice="unscale and step with the same scaler",
+            )
+        elif not unit.is_unscaled:
+            self._divides(unit, scaler, place, "step()")
+
+    def _direct_step(self, unit: Unit, place: Place | None) -> None:
+        if unit.is_scaled and unit.has_gradients and not unit.is_used and unit.scaler is not None:
+            self._protocol(
+                "AMP402",
+                f"`optimizer.step()` uses gradients that are multiplied by the scale {unit.scale:,.0f}",
+                place,
+                advice="`scaler.step(optimizer)`, then `scaler.update()`",
+            )
+
+    def gradients_applied(self, optimizer: Any) -> None:
+        if is_without(optimizer):
+            self._without[id(optimizer)] += 1
+            if self._without[id(optimizer)] == _AGAIN:
+                self._no_gradients(optimizer, user_place())
+
+    def _no_gradients(self, optimizer: Any, place: Place | None) -> None:
+        case = Without(
+            list(parameters_of(optimizer)),
+            self._units.of(optimizer),
+            self._models.alive(),
+            self._made_at.get(id(optimizer)),
+            place,
+            self._backwards[id(optimizer)],
+            self.requests,
+        )
+        self._collector.add(why_none(case))
+
+    def step_done(self, optimizer: Any, *, taken: bool) -> None:
+        scaler = self._current[1]
+        unit, place = self._units.of(optimizer), user_place()
+        if scaler is not None and scaler.is_enabled():
+            self._log(scaler).stepped(taken=taken, place=place)
+            self.skipped += not taken
+            self.in_a_row = 0 if taken else self.in_a_row + 1
+            if unit.cleared is not None and not unit.has_gradients and not is_without(optimizer):
+                self._cleared(unit)
+        unit.is_used = True
+        unit.is_scaled = unit.is_unscaled = unit.has_plain = False
+        self._backwards[id(optimizer)] = 0
+
+    def _cleared(self, unit: Unit) -> None:
+        self._collector.add(
+            Finding(
+                Cause.NO_GRADIENTS,
+                Evidence.SEEN,
+                "the step uses gradients that are all zero: they were cleared after the backward pass",
+                unit.cleared,
+                "AMP407",
+                advice="clear the gradients after the step, or before the backward pass",
+            )
+        )
+
+    def updated(self, scaler: torch.amp.GradScaler) -> None:
+        if scaler.is_enabled():
+            self._log(scaler).updated(user_place())
+
+    def _made_again(self, optimizer: Any, scaler: torch.amp.GradScaler) -> None:
+        """Scalers that are made again at one line for one optimizer: what the scale has learned is lost."""
+        place = self._log(scaler).place
+        made = self._made_for.setdefault((id(optimizer), place), [])
+        serial = self._all_logs.index(self._log(scaler))
+        if serial not in made:
+            made.append(serial)
+            if len(made) == _AGAIN:
+                self._protocol(
+                    "AMP408",
+                    f"the scaler is made again and again (3 times within {self.requests} steps): each one starts at "
+                    f"{self._log(scaler).first:,.0f} and forgets what the last one has found",
+                    place,
+                    advice="make the scaler once, before the loop",
+                )
+
+    # --- at the end
+
+    def region_entered(self, region: Region) -> None:
+        if region.dtype == "float16" and self.float16 is None:
+            self.float16 = user_place()
+
+    def finish(self) -> None:
+        """Add what only the whole run shows."""
+        for log in self._all_logs:
+            for finding in log.findings():
+                self._collector.add(finding)
+            if log.steps > 2 and not log.updates:
+                self._protocol(
+                    "AMP404",
+                    f"`update()` was never called in {log.steps} steps: the scale never adapts",
+                    log.stepped_at,
+                )
+
+
+def _at(what: str, place: Place | None) -> list[str]:
+    return [f"{what} at {place.path}:{place.line}"] if place is not None else []
+
+
+def _largest(parameters: Sequence[torch.Tensor]) -> float | None:
+    """The largest element of gradients, where reading it doesn't wait for a device."""
+    gradients = [found for each in parameters if (found := gradient(each)) is not None]
+    if not gradients or any(each.device.type != "cpu" or each.is_sparse for each in gradients):
+        return None
+    return max(float(each.abs().max()) for each in gradients if each.numel())
+
+
+def _value(norm: Any) -> float | None:
+    """A norm as a number, where reading it doesn't wait for a device."""
+    if isinstance(norm, torch.Tensor):
+        return float(norm.item()) if norm.device.type == "cpu" else None
+    return float(norm) if isinstance(norm, (int, float)) else None

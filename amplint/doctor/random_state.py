@@ -1,0 +1,51 @@
+"""The state of random numbers: torch's, of each device in use, Python's and numpy's."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class RandomState:
+    """What the next random numbers hang on."""
+
+    cpu: torch.Tensor
+    devices: tuple[tuple[str, torch.Tensor], ...]
+    python: Any
+    numpy: Any
+
+    @classmethod
+    def now(cls) -> RandomState:
+        """The state as it is. It draws nothing, and waits for no device that the program doesn't use."""
+        devices = []
+        if torch.cuda.is_initialized():
+            devices.append(("cuda", torch.cuda.get_rng_state()))
+        numpy = sys.modules.get("numpy")
+        drawn = numpy.random.get_state() if numpy is not None and hasattr(numpy, "random") else None
+        return cls(torch.get_rng_state(), tuple(devices), random.getstate(), drawn)
+
+    def set(self) -> None:
+        """Make this the state."""
+        torch.set_rng_state(self.cpu)
+        for device, state in self.devices:
+            getattr(torch, device).set_rng_state(state)
+        random.setstate(self.python)
+        if self.numpy is not None:
+            sys.modules["numpy"].random.set_state(self.numpy)
+
+
+@contextmanager
+def restored() -> Iterator[None]:
+    """After the block the state is as before it."""
+    before = RandomState.now()
+    try:
+        yield
+    finally:
+        before.set()

@@ -1,0 +1,251 @@
+"""Autocast regions in a run: those that cast nothing, that leak, and that serve casts of old weights."""
+
+# ruff: noqa: D102 - what is heard is documented on Listener
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from amplint.doctor.collector import Collector
+from amplint.doctor.findings import Cause, Evidence, Finding, Place
+from amplint.doctor.places import user_place
+from amplint.verify.bench.instrument import DEVICES, Listener, Region
+
+_LOOKED_AT = 8  # backward passes whose graphs are looked through for casts
+_NODES = 20_000  # nodes of a graph that are looked at
+_HALF = (torch.float16, torch.bfloat16)
+# Nodes of operations that autocast runs in half precision.
+_ELIGIBLE = (
+    "Addmm",
+    "Mm",
+    "Bmm",
+    "Baddbmm",
+    "Addbmm",
+    "Convolution",
+    "MkldnnConvolution",
+    "MkldnnLinear",
+    "ScaledDot",
+    "Mv",
+    "Linear",
+)
+
+
+class Regions(Listener):
+    """Hears a run, and adds to the `collector` what is wrong with its autocast regions."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+        self._thread = threading.get_ident()
+        self._made: dict[int, tuple[weakref.ref[Any], Place | None, str]] = {}  # enabled ones that nobody has entered
+        self._off: dict[int, tuple[weakref.ref[Any], Place | None, str]] = {}  # off though asked to be on
+        self._open: list[tuple[Region, Place | None]] = []
+        self._before: tuple[bool, ...] = tuple(
+            map(torch.is_autocast_enabled, DEVICES)
+        )  # what was on when the outermost open region was entered
+        self._since: list[tuple[Region, Place | None, bool]] = []  # regions since the last backward pass
+        self._empty: dict[Place | None, int] = {}  # by region: backward passes without a cast
+        self._cast: set[Place | None] = set()  # regions in which something was cast
+        self._looked = 0
+        self._stepped_inside: int | None = None  # the number of the autograd node that came first after such a step
+        self._stepped_at: Place | None = None
+        self._cuda_off: Place | None = None  # a region for CUDA on a machine that has none
+        self._devices: set[str] = set()  # where the parameters of a loss without a cast are
+        self._region: Region | None = None  # the last region that has cast nothing
+        self.cuda_asked = False  # the program has asked whether CUDA is there
+        self.entered = 0
+
+    # --- what is heard
+
+    def region_made(self, region: torch.autocast, asked: bool) -> None:
+        if not asked:
+            return
+        entry = (weakref.ref(region), user_place(), region.device)
+        if region._enabled:
+            self._made[id(region)] = entry
+        else:
+            self._off[id(region)] = entry
+        if len(self._made) > 256:
+            self._made = {key: value for key, value in self._made.items() if value[0]() is not None}
+
+    def region_used(self, region: torch.autocast) -> None:
+        if not self._open:
+            self._before = tuple(map(torch.is_autocast_enabled, DEVICES))
+        self._made.pop(id(region), None)
+        entry = self._off.pop(id(region), None)
+        if entry is not None and entry[0]() is region:
+            self._entered_off(region, entry[1])
+
+    def region_entered(self, region: Region) -> None:
+        if threading.get_ident() != self._thread:
+            return
+        place = user_place()
+        if not self._open:
+            self._stepped_inside = None
+        self.entered += 1
+        self._open.append((region, place))
+        if len(self._since) < 64:
+            self._since.append((region, place, len(self._open) > 1))
+
+    def region_left(self) -> None:
+        if threading.get_ident() != self._thread or not self._open:
+            return
+        region, place = self._open.pop()
+        if not self._open:
+            self._stepped_inside = None
+            if any(now and not before for now, before in zip(map(torch.is_autocast_enabled, DEVICES), self._before)):
+                self._add(
+                    "AMP308",
+                    Cause.PROTOCOL,
+                    "autocast is still on after its outermost region was left: one autocast object was entered again "
+                    "while it was open",
+                    place,
+                    advice="make a new autocast object for each `with`, and decorate only the outermost function",
+                )
+
+    def step_done(self, optimizer: Any, *, taken: bool) -> None:
+        if taken and self._open and torch.is_autocast_cache_enabled() and self._is_on():
+            self._stepped_inside = torch._C._autograd._get_sequence_nr()  # type: ignore[attr-defined]
+            self._stepped_at = self._open[0][1]
+
+    def _is_on(self) -> bool:
+        return any(region.dtype is not None for region, _ in self._open)
+
+    def backward_started(self, roots: Sequence[torch.Tensor]) -> None:
+        regions, self._since = self._since, []
+        for region, place in self._open:
+            if all(known[1] != place for known in regions):
+                regions.append((region, place, False))
+        if self._stepped_inside is not None:
+            self._stale(roots)
+        if self._looked < _LOOKED_AT and any(region.dtype is not None for region, _, _ in regions):
+            self._looked += 1
+            self._look(roots, regions)
+
+    # --- what that comes to
+
+    def _stale(self, roots: Sequence[torch.Tensor]) -> None:
+        """Casts of weights that were made before the step in the same region and are used again."""
+        assert self._stepped_inside is not None
+        stale = sum(
+            1
+            for node in _nodes(roots)
+            if node.name().startswith("ToCopyBackward")
+            and node._sequence_nr() < self._stepped_inside
+            and _is_half(node)
+        )
+        if stale:
+            self._add(
+                "AMP309",
+                Cause.PROTOCOL,
+                f"the region holds the step and the next forward: {stale} weights that autocast cached before the step are "
+                "used again, so the model computes with old weights",
+                self._stepped_at,
+                advice="enter a region for each forward pass, and leave it before the step",
+            )
+
+    def _look(self, roots: Sequence[torch.Tensor], regions: list[tuple[Region, Place | None, bool]]) -> None:
+        """Whether the regions since the last backward pass have cast anything of what the loss depends on."""
+        has_eligible = False
+        for node in _nodes(roots):
+            if node.name().startswith(_ELIGIBLE):
+                has_eligible = True
+            if _is_half(node):
+                self._cast.update(place for _, place, _ in regions)
+                return
+        if not has_eligible:
+            return
+        for region, place, _ in regions:
+            if region.dtype is not None:
+                inner = next((where for off, where, nested in regions if off.dtype is None and nested), None)
+                self._empty[inner or place] = self._empty.get(inner or place, 0) + 1
+                self._devices = {each.device.type for each in _leaves(roots)} or {"cpu"}
+                self._region = region
+
+    def _entered_off(self, region: torch.autocast, place: Place | None) -> None:
+        """A region that torch has switched off though the program asked for it to be on."""
+        device = region.device.split(":")[0]
+        if device == "cuda" and not torch.cuda.is_available():
+            self._cuda_off = place
+            return
+        dtype = str(region.fast_dtype).removeprefix("torch.")
+        self._add(
+            "AMP205",
+            Cause.CASTS_NOTHING,
+            f"autocast is off here: `{dtype}` is not a dtype that autocast for '{device}' supports, and the region runs in float32",
+            place,
+            advice="use `torch.bfloat16` or `torch.float16`",
+        )
+
+    def finish(self, scaler_is_on: bool) -> list[str]:
+        """Add what only the whole run shows, and return notes for the report."""
+        for reference, place, device in self._made.values():
+            if place not in self._cast and not any(place == other[1] for other in self._off.values()):
+                self._add(
+                    "AMP305",
+                    Cause.CASTS_NOTHING,
+                    f"an autocast object for '{device}' was made here and never entered: nothing runs in half precision",
+                    place,
+                    advice="use it in a `with` statement around the forward pass",
+                )
+                break
+        for place, times in self._empty.items():
+            if place not in self._cast and times >= min(2, self._looked):
+                devices = ", ".join(sorted(self._devices))
+                device = self._region.device if self._region is not None else ""
+                is_other = device.split(":")[0] not in self._devices
+                why = (
+                    f"it is for '{device}' and the tensors are on '{devices}'"
+                    if is_other
+                    else "autocast is switched off inside, or everything runs outside"
+                )
+                self._add(
+                    "AMP203" if is_other else None,
+                    Cause.CASTS_NOTHING,
+                    f"no operation of this region runs in half precision: {why}",
+                    place,
+                    advice=f'`torch.autocast("{devices}", ...)`' if is_other else "",
+                )
+        if self._cuda_off is None:
+            return []
+        if scaler_is_on or self._cast or not self.cuda_asked:
+            self._add(
+                "AMP203",
+                Cause.CASTS_NOTHING,
+                "autocast for 'cuda' is off: this machine has no CUDA, and the region runs in float32",
+                self._cuda_off,
+                advice="give autocast the device that the model runs on",
+            )
+            return []
+        return ["autocast for 'cuda' was off, since this machine has no CUDA: the run was in float32"]
+
+    def _add(self, code: str | None, cause: Cause, message: str, place: Place | None, *, advice: str = "") -> None:
+        self._collector.add(Finding(cause, Evidence.SEEN, message, place, code, advice=advice))
+
+
+def _nodes(roots: Sequence[torch.Tensor]) -> Iterator[Any]:
+    """The nodes of the graph that losses depend on."""
+    todo = [root.grad_fn for root in roots if root.grad_fn is not None]
+    seen = set(todo)
+    while todo and len(seen) < _NODES:
+        node = todo.pop()
+        yield node
+        for other, _ in node.next_functions:
+            if other is not None and other not in seen:
+                seen.add(other)
+                todo.append(other)
+
+
+def _leaves(roots: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """The parameters that losses depend on."""
+    for node in _nodes(roots):
+        if node.name().endswith("AccumulateGrad"):
+            yield node.variable
+
+
+def _is_half(node: Any) -> bool:
+    """Whether the output of a node's operation is in half precision."""
+    return any(each.dtype in _HALF for each in node._input_metadata)

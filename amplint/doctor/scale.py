@@ -1,0 +1,202 @@
+"""The loss scale of a run: which steps were skipped, and whether that is how a scaler finds its scale or a fault.
+
+By torch's documentation (torch.amp, GradScaler) skips are normal while the scale comes down from its start, and once
+every few hundred or thousand steps after that.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from typing import Any
+
+import torch
+
+from amplint.doctor.findings import Cause, Evidence, Finding, Place
+
+_CALIBRATION = 25  # skips in a row that finding the scale may take: 2**24 to 1
+_SETTLED = 20  # steps taken in a row after which the scale counts as found
+_LATE = 0.05  # share of the steps after that which may be skipped
+_WINDOW = 500  # steps that the share is of
+_FEW = 4  # skips that are never too many
+
+
+class ScaleLog:
+    """What has happened to one scaler's scale."""
+
+    def __init__(self, scaler: torch.amp.GradScaler, place: Place | None) -> None:
+        self.scaler = weakref.ref(scaler)
+        self.place = place  # where it was made
+        self.steps = 0
+        self.updates = 0
+        self.skips: list[int] = []  # numbers of the skipped steps, from 1
+        self.updated_at: Place | None = None
+        self.stepped_at: Place | None = None
+        self.set_at: Place | None = None  # where the program has set the scale itself
+        self.first = self.value = self.lowest = float(getattr(scaler, "_init_scale", 1.0))
+        self.below_one: int | None = None  # the step after which the scale was below 1
+        self.jump: tuple[int, float, float] | None = None  # the step, and the scale before and after
+        self.in_a_row = 0  # steps skipped last, without one between that was taken
+        self.taken_in_a_row = 0
+        self.settled: int | None = None  # the step at which the scale counts as found
+        self._is_skipped = False  # a step since the last update was
+
+    @property
+    def taken(self) -> int:
+        """How many steps were taken."""
+        return self.steps - len(self.skips)
+
+    def stepped(self, *, taken: bool, place: Place | None) -> None:
+        """A step was asked for, and taken or skipped."""
+        self.steps += 1
+        self.stepped_at = place
+        if taken:
+            self.in_a_row, self.taken_in_a_row = 0, self.taken_in_a_row + 1
+            if self.settled is None and self.taken_in_a_row >= _SETTLED:
+                self.settled = self.steps
+            return
+        self.skips.append(self.steps)
+        self.in_a_row, self.taken_in_a_row = self.in_a_row + 1, 0
+        self._is_skipped = True
+
+    def before_step(self) -> None:
+        """A step is about to be asked for: the scale is what the last update made of it, unless it was set."""
+        now = self.read()
+        if now is not None and self.updates and now != self.value:
+            if self.jump is None:
+                self.jump = (self.steps, self.value, now)
+            self.value = now
+
+    def updated(self, place: Place | None) -> None:
+        """`update` has returned."""
+        scaler = self.scaler()
+        self.updates += 1
+        self.updated_at = place
+        now = self.read()
+        if now is None and scaler is not None:
+            now = self.value * (scaler.get_backoff_factor() if self._is_skipped else 1.0)
+        before, self.value = self.value, now if now is not None else self.value
+        if scaler is not None and self.value != before and not self._is_move(scaler, before):
+            self.set_at = place
+        self._is_skipped = False
+        self.lowest = min(self.lowest, self.value)
+        if self.value < 1 and self.below_one is None:
+            self.below_one = self.steps
+
+    def _is_move(self, scaler: torch.amp.GradScaler, before: float) -> bool:
+        """Whether the scale has moved as `update()` without arguments moves it."""
+        factors = (scaler.get_backoff_factor(), scaler.get_growth_factor())
+        return any(math.isclose(self.value, before * factor, rel_tol=1e-4) for factor in factors)
+
+    def read(self) -> float | None:
+        """The scale, where reading it doesn't wait for a device."""
+        scaler = self.scaler()
+        scale = getattr(scaler, "_scale", None)
+        if scale is None:
+            return float(getattr(scaler, "_init_scale", 1.0)) if scaler is not None else None
+        return float(scale.item()) if scale.device.type == "cpu" else None
+
+    def late(self) -> list[int]:
+        """The skipped steps after the scale was found, of the last 500."""
+        if self.settled is None:
+            return []
+        return [step for step in self.skips if step > max(self.settled, self.steps - _WINDOW)]
+
+    @property
+    def is_too_late(self) -> bool:
+        """Whether more steps are skipped after the scale was found than growing the scale explains."""
+        late = self.late()
+        of = min(self.steps - (self.settled or 0), _WINDOW)
+        return len(late) > _FEW and len(late) > _LATE * of
+
+    def findings(self) -> list[Finding]:
+        """What is wrong with the scale itself."""
+        place = self.set_at or self.updated_at or self.stepped_at or self.place
+        if self.below_one is not None:
+            return [
+                Finding(
+                    Cause.SCALE,
+                    Evidence.SEEN,
+                    f"the loss scale fell below 1 at step {self.below_one} (now {_number(self.value)}): "
+                    "no scale makes these gradients finite, so the loss or the gradients themselves are at fault",
+                    place,
+                    step=self.below_one,
+                    details=(self.summary(),),
+                    advice="look at the loss for NaN and inf before the backward pass; a smaller scale can't help",
+                )
+            ]
+        if self.is_too_late:
+            late = self.late()
+            return [
+                Finding(
+                    Cause.SCALE,
+                    Evidence.SEEN,
+                    f"{len(late)} steps were skipped after the scale had been found (step {self.settled}), the first "
+                    f"at step {late[0]}: more than the growth of the scale explains" + self._why(),
+                    place,
+                    step=late[0],
+                    details=(self.summary(),),
+                    advice=self._advice(),
+                )
+            ]
+        if self.steps >= 2 * _CALIBRATION // 5 and not self.taken:
+            return [
+                Finding(
+                    Cause.SCALE,
+                    Evidence.SEEN,
+                    f"all {self.steps} steps were skipped: the weights have not changed" + self._why(),
+                    place,
+                    step=1,
+                    details=(self.summary(),),
+                    advice=self._advice(),
+                )
+            ]
+        if self.jump is not None:
+            step, before, after = self.jump
+            return [
+                Finding(
+                    Cause.SCALE,
+                    Evidence.SEEN,
+                    f"the loss scale jumped from {_number(before)} to {_number(after)} after step {step}, and no "
+                    "`update()` of the scaler did that",
+                    place,
+                    step=step,
+                    details=(self.summary(),),
+                )
+            ]
+        return []
+
+    def _why(self) -> str:
+        scaler = self.scaler()
+        if self.set_at is not None:
+            return f"; the program sets the scale itself, to {_number(self.value)}"
+        if scaler is not None and (interval := scaler.get_growth_interval()) < 200 and self.settled is not None:
+            return f"; the scale grows every {interval} steps (`growth_interval`), and each time it is too large"
+        return ""
+
+    def _advice(self) -> str:
+        scaler = self.scaler()
+        if self.set_at is not None:
+            return "leave the scale to the scaler: call `update()` without an argument"
+        if scaler is not None and scaler.get_growth_interval() < 200:
+            return "leave `growth_interval` at 2000"
+        return ""
+
+    def summary(self) -> str:
+        """The skips and the scale, in numbers."""
+        if not self.steps:
+            return ""
+        path = [self.first, self.lowest, self.value]
+        scales = " -> ".join(_number(at) for n, at in enumerate(path) if not n or at != path[n - 1])
+        if not self.skips:
+            return f"none of {self.steps} steps skipped, scale {scales}"
+        when = (
+            f"all before step {self.skips[-1] + 1}"
+            if self.skips[-1] <= _CALIBRATION
+            else f"the last at step {self.skips[-1]}"
+        )
+        return f"{len(self.skips)} of {self.steps} steps skipped, {when}, scale {scales}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1 and math.isfinite(value) else f"{value:.3g}"

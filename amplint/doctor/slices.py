@@ -1,0 +1,432 @@
+"""The statements of the user's code that compute a value, so that they can be run once more.
+
+Between the call of the model and the loss stands code that no module holds. Of the function that runs, the statements
+that the value depends on are taken, from the one that calls the model on; what they use and don't compute is taken from
+the function's variables as they are. Nothing of the program is changed: a statement that writes to anything but names of
+its own, or calls what can't be called twice, makes the slice useless, and that is said.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import linecache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType, FrameType, FunctionType, MethodType
+from typing import Any
+
+import torch
+
+from amplint.doctor.places import is_users
+
+# Methods that do something to a program which can't be undone, or that give something else when called again.
+_ONCE = {
+    "step", "zero_grad", "backward", "unscale_", "next", "__next__", "send", "write", "log_dict", "open", "input", "save",
+    "load_state_dict", "put", "get_nowait", "add_scalar", "set_postfix", "setattr", "exec", "exit", "quit", "synchronize",
+    "all_reduce", "all_gather", "barrier", "broadcast", "manual_seed", "seed", "optimize", "unlink", "remove_hooks",
+}  # fmt: skip
+# Methods that change the object they are called on: allowed on what the statements themselves have made.
+_CHANGES = {
+    "append", "extend", "update", "pop", "popitem", "popleft", "appendleft", "insert", "remove", "clear", "add", "push",
+    "reset", "setdefault", "sort", "discard",
+}  # fmt: skip
+_DEPTH = 6  # calls of functions of the user's that are looked into
+_TARGET = "__amplint_value__"
+_SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.Raise, ast.Assert, ast.Delete, ast.Pass)
+
+
+class NoSlice(Exception):
+    """The value can't be computed again from the code of a function, and why."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Statements that compute a value again.
+
+    Attributes:
+        code: What to execute, with the file's own lines.
+        names: The variables that it starts from.
+        inputs: Those of them that the statements read.
+        target: The name that holds the value afterwards.
+        lines: The lines of the first and the last statement.
+        path: The file.
+        function: The name of the function that the statements are of.
+    """
+
+    code: CodeType
+    names: dict[str, Any]
+    inputs: tuple[str, ...]
+    target: str
+    lines: tuple[int, int]
+    path: str
+    function: str
+
+    def run(self, **changed: Any) -> Any:
+        """Compute the value, with some variables changed."""
+        names = {**self.names, **changed}
+        exec(self.code, names)
+        return names[self.target]
+
+
+def slice_for(frame: FrameType, wanted: torch.Tensor, first_lines: Mapping[CodeType, int]) -> Slice:
+    """The statements of a frame's function that compute `wanted`.
+
+    Args:
+        frame: A frame of the user's code.
+        wanted: A tensor that one of its variables holds.
+        first_lines: By code, the line at which the first module was called in the step.
+
+    Raises:
+        NoSlice: There is none.
+    """
+    if (first := first_lines.get(frame.f_code)) is None:
+        raise NoSlice("the model was called elsewhere")
+    body = body_of(frame.f_code, frame.f_globals)
+    variables = dict(frame.f_locals)
+    target = _name_of(variables, wanted)
+    running = _expression_at(body, frame.f_lineno) if target is None else None
+    statements = _before(body, frame.f_lineno, first, running)
+    target = target or _TARGET
+    kept = _Kept(statements, target)
+    kept.take()
+    if not kept.statements:
+        raise NoSlice("no statement computes it")
+    names = {**frame.f_globals, **variables}
+    _Check(names, _DEPTH, set()).block(kept.statements)
+    renamed = [_Renamed(kept.attributes).visit(each) for each in copy.deepcopy(kept.statements)]
+    module = ast.fix_missing_locations(ast.Module(renamed, []))
+    code = compile(module, frame.f_code.co_filename, "exec", dont_inherit=True)
+    lines = (kept.statements[0].lineno, kept.statements[-1].end_lineno or kept.statements[-1].lineno)
+    inputs = tuple(sorted(name for name in {_root_of(each) for part in renamed for each in _used(part)} if name in variables))
+    return Slice(code, names, inputs, _flat(target), lines, frame.f_code.co_filename, frame.f_code.co_name)
+
+
+# --- the function and its statements
+
+
+def body_of(code: CodeType, names: dict[str, Any]) -> list[ast.stmt]:
+    """The body of a function, or of the module, that `code` was compiled from.
+
+    Raises:
+        NoSlice: Its source isn't there.
+    """
+    text = "".join(linecache.getlines(code.co_filename, names))
+    if not text:
+        raise NoSlice("the source can't be read")
+    try:
+        tree = _parsed(text)
+    except SyntaxError:
+        raise NoSlice("the source can't be parsed") from None
+    if code.co_name == "<module>":
+        return tree.body
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
+            if min([node.lineno, *(each.lineno for each in node.decorator_list)]) <= code.co_firstlineno <= node.lineno:
+                return node.body
+    raise NoSlice("the function's source can't be found")
+
+
+@functools.lru_cache(maxsize=32)
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def _before(block: list[ast.stmt], line: int, first: int, running: ast.stmt | None) -> list[ast.stmt]:
+    """The statements that run from the line `first` up to `line`, in this round of the innermost loop around it.
+
+    `running`, if there is one, comes in the place of the statement that runs.
+    """
+    statements: list[ast.stmt] = []
+    for statement in block:
+        end = statement.end_lineno or statement.lineno
+        if statement.lineno > line:
+            break
+        if end < line:
+            if end >= first:
+                statements.append(statement)
+            continue
+        inner = None if isinstance(statement, _SIMPLE) else _block_with(statement, line)
+        if inner is None:
+            return [*statements, running] if running is not None else statements
+        nested = _before(inner, line, first, running)
+        if isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
+            return nested  # what comes before the loop ran before this round
+        if isinstance(statement, (ast.With, ast.AsyncWith)):
+            nested = [ast.copy_location(type(statement)(statement.items, nested), statement)] if nested else []
+        return [*statements, *nested]
+    return statements
+
+
+def _expression_at(body: list[ast.stmt], line: int) -> ast.stmt:
+    """A statement that computes what the running one reads or differentiates, such as `loss_of(x).backward()`."""
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno):
+                value = _read_by(node)
+                if value is not None and not isinstance(value, (ast.Name, ast.Attribute)):
+                    return ast.copy_location(ast.Assign([ast.Name(_TARGET, ast.Store())], value), value)
+    raise NoSlice("no variable holds it")
+
+
+def _read_by(call: ast.Call) -> ast.expr | None:
+    """What `x.item()`, `float(x)`, `x.backward()` and `scaler.scale(x).backward()` are about."""
+    called = call.func
+    if isinstance(called, ast.Name) and called.id == "float" and call.args:
+        return call.args[0]
+    if isinstance(called, ast.Attribute) and called.attr in ("item", "backward", "tolist"):
+        value = called.value
+        if (
+            isinstance(value, ast.Call)
+            and isinstance(value.func, ast.Attribute)
+            and value.func.attr == "scale"
+            and value.args
+        ):
+            return value.args[0]
+        return value
+    return None
+
+
+def _block_with(statement: ast.stmt, line: int) -> list[ast.stmt] | None:
+    """The block of a compound statement that holds a line."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(statement, name, None)
+        if block and block[0].lineno <= line <= (block[-1].end_lineno or block[-1].lineno):
+            return list(block)
+    for handler in getattr(statement, "handlers", []):
+        if handler.body and handler.body[0].lineno <= line <= (handler.body[-1].end_lineno or 0):
+            return list(handler.body)
+    return None
+
+
+def _name_of(variables: Mapping[str, Any], wanted: torch.Tensor) -> str | None:
+    """What a variable, or an attribute of one, is called that holds a tensor; None if none does."""
+    for name, value in variables.items():
+        if value is wanted:
+            return name
+    for name, value in variables.items():
+        attributes = getattr(value, "__dict__", None)
+        if name == "self" and isinstance(attributes, dict):
+            for attribute, held in attributes.items():
+                if held is wanted:
+                    return f"{name}.{attribute}"
+    return None
+
+
+# --- which statements the value depends on
+
+
+def _flat(name: str) -> str:
+    return name.replace(".", "__of__")
+
+
+class _Kept:
+    """The statements that a value depends on, taken from the last one up."""
+
+    def __init__(self, statements: Sequence[ast.stmt], target: str) -> None:
+        self._all = statements
+        self._needed = {target}
+        self.statements: list[ast.stmt] = []
+        self.attributes: set[str] = {target} if "." in target else set()
+
+    def take(self) -> None:
+        """Take them, with the attributes that they set in `attributes`."""
+        for statement in self._all:
+            self.attributes |= {name for name in _defined(statement) if "." in name}
+        self.statements = self._from(self._all)
+        kept = {name for each in self.statements for name in _defined(each)}
+        self.attributes &= kept
+
+    def _from(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        kept: list[ast.stmt] = []
+        for statement in reversed(statements):
+            if isinstance(statement, (ast.With, ast.AsyncWith)):
+                body = self._from(statement.body)
+                if body:
+                    self._needed |= {name for item in statement.items for name in _used(item.context_expr)}
+                    kept.append(ast.copy_location(type(statement)(statement.items, body), statement))
+            elif _defined(statement) & self._needed or self._mutates(statement):
+                self._needed |= _used(statement)
+                kept.append(statement)
+        return self._without_repeats(kept[::-1])
+
+    def _mutates(self, statement: ast.stmt) -> bool:
+        """Whether a statement does something to what is needed: `losses.append(loss)`, `losses["a"] = loss`."""
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            called = statement.value.func
+            if isinstance(called, ast.Attribute) and (called.attr in _CHANGES or called.attr.endswith("_")):
+                return _root(called.value) in self._needed
+        if isinstance(statement, (ast.Assign, ast.AugAssign)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            return any(isinstance(each, ast.Subscript) and _root(each.value) in self._needed for each in targets)
+        return False
+
+    @staticmethod
+    def _without_repeats(statements: list[ast.stmt]) -> list[ast.stmt]:
+        """Without first definitions of a name by itself (`x = x.to(device)`): the variable holds the result already."""
+        seen: set[str] = set()
+        kept = []
+        for statement in statements:
+            defined, used = _defined(statement), _used(statement)
+            is_own = isinstance(statement, (ast.Assign, ast.AnnAssign)) and defined and defined <= used
+            if is_own and not defined & seen:
+                continue
+            if isinstance(statement, ast.AugAssign) and not defined & seen:
+                raise NoSlice("a variable is changed in place")
+            seen |= defined
+            kept.append(statement)
+        return kept
+
+
+def _defined(statement: ast.stmt) -> set[str]:
+    """The names and attributes that a statement sets."""
+    names: set[str] = set()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
+            names.add(f"{node.value.id}.{node.attr}")
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            names.add(node.name)
+    return names
+
+
+def _used(node: ast.AST) -> set[str]:
+    """The names and attributes that a statement reads."""
+    names: set[str] = set()
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
+            names.add(each.id)
+        elif isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Load) and isinstance(each.value, ast.Name):
+            names.add(f"{each.value.id}.{each.attr}")
+    if isinstance(node, ast.AugAssign):
+        names |= _defined(node)
+    return names
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            return f"self.{node.attr}"
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _root_of(name: str) -> str:
+    return name.partition(".")[0]
+
+
+class _Renamed(ast.NodeTransformer):
+    """Attributes that the statements set become variables of their own, so that no object is changed."""
+
+    def __init__(self, attributes: set[str]) -> None:
+        self._attributes = attributes
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # noqa: N802 - ast's name
+        """An attribute, or the variable that stands for it."""
+        if isinstance(node.value, ast.Name) and (name := f"{node.value.id}.{node.attr}") in self._attributes:
+            return ast.copy_location(ast.Name(_flat(name), node.ctx), node)
+        return self.generic_visit(node)
+
+
+# --- whether they can be run twice
+
+
+class _Check:
+    """Raises `NoSlice` where statements do what can't be done twice. Libraries and modules' attributes are trusted."""
+
+    def __init__(self, names: Mapping[str, Any], depth: int, seen: set[CodeType], *, is_module: bool = False) -> None:
+        self._names = names
+        self._depth = depth
+        self._seen = seen
+        self._is_module = is_module  # a method of a module: its own numbers are restored afterwards
+        self._made: set[str] = set()
+
+    def block(self, statements: Sequence[ast.stmt], parameters: Sequence[str] = ()) -> None:
+        """Check statements of one function, with the names that its own variables have."""
+        self._made = {name for each in statements for name in _defined(each) if "." not in name or not self._is_module}
+        self._made -= set(parameters)
+        for statement in statements:
+            for node in ast.walk(statement):
+                self._node(node)
+
+    def _node(self, node: ast.AST) -> None:
+        if isinstance(node, (ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.Yield)):
+            raise NoSlice(f"line {getattr(node, 'lineno', 0)} can't be run by itself")
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and not self._is_made(node.value):
+            raise NoSlice(f"line {node.lineno} changes an object")
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and not self._is_module:
+            if _dotted(node) not in self._made and not self._is_made(node.value):
+                raise NoSlice(f"line {node.lineno} changes an object")
+        if isinstance(node, ast.Call):
+            self._call(node)
+
+    def _is_made(self, node: ast.expr) -> bool:
+        return _root(node) in self._made
+
+    def _call(self, node: ast.Call) -> None:
+        called = node.func
+        last = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+        if last in _ONCE or (
+            last in _CHANGES and isinstance(called, ast.Attribute) and not self._is_made(called.value)
+        ):
+            raise NoSlice(f"`{last}()` on line {node.lineno} can't be called twice")
+        self.callable(self._value(called))
+
+    def _value(self, node: ast.expr) -> Any:
+        """What an expression of names and attributes is, None where that isn't known without running code."""
+        if isinstance(node, ast.Name):
+            return self._names.get(node.id)
+        if isinstance(node, ast.Attribute):
+            base = self._value(node.value)
+            if base is None or isinstance(getattr(type(base), node.attr, None), property):
+                return None
+            try:
+                return getattr(base, node.attr, None)
+            except Exception:  # a program's own __getattr__
+                return None
+        return None
+
+    def callable(self, value: Any) -> None:
+        """Check what is called, if it is a function of the user's."""
+        owner = None
+        if isinstance(value, torch.nn.Module):
+            value = value.forward
+        if isinstance(value, MethodType):
+            owner, value = value.__self__, value.__func__
+        if not isinstance(value, FunctionType):
+            return
+        code = value.__code__
+        if code in self._seen or not is_users(code.co_filename) or not self._depth or code.co_name == "<lambda>":
+            return
+        self._seen.add(code)
+        closure = zip(code.co_freevars, value.__closure__ or (), strict=False)
+        names = {**value.__globals__, **{name: _content(cell) for name, cell in closure}}
+        parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        if owner is not None and parameters:
+            names[parameters[0]] = owner
+        inner = _Check(names, self._depth - 1, self._seen, is_module=isinstance(owner, torch.nn.Module))
+        inner.block(body_of(code, value.__globals__), parameters)
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not set yet
+        return None
+
+
+def _dotted(node: ast.Attribute) -> str:
+    return f"{node.value.id}.{node.attr}" if isinstance(node.value, ast.Name) else ""
+
+
+def check_module(module: torch.nn.Module) -> None:
+    """Raise where the forward pass of a module, or of one in it, does what can't be done twice.
+
+    Raises:
+        NoSlice: It does.
+    """
+    check = _Check({}, _DEPTH, set())
+    for part in module.modules():
+        check.callable(part.forward)
