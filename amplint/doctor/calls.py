@@ -1,0 +1,245 @@
+"""Where an operation is called: the user's lines, the module, and what the user calls the operation."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import linecache
+import re
+import sys
+from collections.abc import Mapping
+from enum import Enum
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from amplint.doctor.findings import Place
+from amplint.doctor.places import is_users
+
+MOST_LINES = 8
+
+_CALL = nn.Module._call_impl.__code__
+_FORWARD = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
+_BACKWARD = torch.autograd.function.BackwardCFunction.apply.__code__
+_ENGINE = frozenset(
+    {(torch.autograd.graph.__file__, "_engine_run_backward")}
+    | {(torch.autograd.__file__, name) for name in ("backward", "grad")}
+)
+# Python code of torch between an operation and the mode that sees it.
+_BETWEEN = re.compile(
+    r"[\\/]torch[\\/](_ops|_compile|utils[\\/]_python_dispatch|_dynamo[\\/]\w+|utils[\\/]_contextlib)\.py$"
+)
+
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.MatMult: "matmul",
+    ast.Pow: "pow",
+    ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder",
+}
+_PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "linalg_matmul", "addr", "ger")
+_ATEN = {
+    **dict.fromkeys(_PRODUCTS, "matmul"),
+    "to_copy": "to",
+    "copy": "to",
+    "convolution": "conv",
+    "convolution_overrideable": "conv",
+    "linalg_vector_norm": "norm",
+    "nll_loss_forward": "nll_loss",
+    "nll_loss2d_forward": "nll_loss",
+    "var_mean": "var",
+    "batch_norm_with_update": "batch_norm",
+    "batch_norm_no_update": "batch_norm",
+    "ctc_loss": "ctc_loss",
+}
+_SPACES = (torch, nn.functional, torch.Tensor, torch.linalg, torch.special, torch.fft)
+
+
+class Running(Enum):
+    """What of the program is running an operation."""
+
+    FORWARD = "forward"  # a forward pass, or a checkpoint's second one
+    NODE = "node"  # a node of the autograd graph
+    FUNCTION = "function"  # the backward of a custom Function
+    HOOK = "hook"  # a hook on a tensor or node
+
+
+class Line(NamedTuple):
+    """A frame of Python as it stood: what `place` and the name of the operation are made from, if someone asks."""
+
+    code: CodeType
+    line: int
+    instruction: int
+    names: Mapping[str, Any]  # its global variables
+
+    @property
+    def place(self) -> Place:
+        """Where it is."""
+        return Place(self.code.co_filename, self.line, self.code.co_name)
+
+
+class Call(NamedTuple):
+    """How an operation was called.
+
+    Attributes:
+        running: By what.
+        lines: The user's frames, the innermost first. In a backward pass only those within it.
+        function: How many of them are within the forward of a custom Function.
+        module: The name of the innermost module.
+        innermost: The innermost frame, of a library or the user.
+        is_direct: Whether the innermost user's frame calls the operation itself, not through a module.
+    """
+
+    running: Running
+    lines: tuple[Line, ...]
+    function: int
+    module: str
+    innermost: Line | None
+    is_direct: bool
+
+    @property
+    def outside(self) -> tuple[Line, ...]:
+        """The user's frames without those within a custom Function."""
+        return self.lines[self.function :]
+
+
+def look(frame: FrameType | None, last: FrameType | None, modules: Mapping[int, str], is_backward: bool) -> Call:
+    """Say how an operation was called.
+
+    Args:
+        frame: The innermost frame.
+        last: The outermost frame that counts.
+        modules: The names of modules by their ids.
+        is_backward: Whether a node of the autograd graph is running.
+
+    Returns:
+        The call.
+    """
+    lines: list[Line] = []
+    innermost: Line | None = None
+    module: str | None = None
+    method: str | None = None  # of a module that is not called, only a method of it is
+    function = 0
+    running = Running.HOOK if is_backward else Running.FORWARD
+    is_direct = True
+    is_again = is_backward and torch.is_grad_enabled()
+    while frame is not None:
+        code = frame.f_code
+        if code is _CALL:
+            is_direct = is_direct and bool(lines)
+            if module is None:
+                module = modules.get(id(frame.f_locals.get("self")))
+        elif code is _FORWARD:
+            function = len(lines)
+        elif is_backward and code is _BACKWARD and not is_again:
+            running = Running.FUNCTION
+        elif is_backward and code.co_name in _ENGINE_NAMES and (code.co_filename, code.co_name) in _ENGINE:
+            break
+        elif is_users(code.co_filename):
+            if len(lines) < MOST_LINES:
+                lines.append(_line(frame))
+            if module is None and method is None and code.co_varnames[:1] == ("self",):
+                method = modules.get(id(frame.f_locals.get("self")))
+        elif is_backward and code.co_filename.endswith("checkpoint.py"):
+            is_again = True
+        if innermost is None and not _is_between(code.co_filename):
+            innermost = _line(frame)
+        if frame is last:
+            break
+        frame = frame.f_back
+    if is_backward and is_again and lines:
+        running = Running.FORWARD
+    elif is_backward and not lines:
+        running = Running.NODE
+    return Call(running, tuple(lines), function, method or module or "", innermost, is_direct)
+
+
+_ENGINE_NAMES = frozenset(name for _, name in _ENGINE)
+
+
+def _line(frame: FrameType) -> Line:
+    return Line(frame.f_code, frame.f_lineno, frame.f_lasti, frame.f_globals)
+
+
+@functools.cache
+def _is_between(filename: str) -> bool:
+    return _BETWEEN.search(filename) is not None
+
+
+def spoken(call: Call, operation: str) -> str:
+    """What a user calls an operation: as the user's line calls it, or as torch's Python does, or by its own name.
+
+    Args:
+        call: How it was called.
+        operation: The name within `aten`, such as "_softmax".
+
+    Returns:
+        The name, such as "softmax".
+    """
+    name = None
+    if call.lines and call.is_direct:
+        name = _written(call.lines[0])
+    if name is None and call.innermost is not None and call.innermost not in call.lines:
+        name = _written(call.innermost)
+    return name or plain(operation)
+
+
+def plain(operation: str) -> str:
+    """The name of an operation of `aten` without what only says how it is done."""
+    name = operation.strip("_").removeprefix("native_").removeprefix("cudnn_").removeprefix("miopen_")
+    name = re.sub(r"_backward(_\w+)?$|_legit\w*$|_functional$", "", name).removeprefix("safe_")
+    if "scaled_dot_product" in name or name.endswith("_attention_forward"):
+        return "scaled_dot_product_attention"
+    return _ATEN.get(name, name)
+
+
+def node_name(node: str) -> str:
+    """What a user calls the operation of a node such as "MulBackward0"."""
+    name = re.sub(r"Backward\w*$", "", node.rpartition("::")[2])
+    return plain(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+
+
+@functools.lru_cache(maxsize=1024)
+def _expression(code: CodeType, instruction: int) -> ast.AST | None:
+    """The expression or statement that an instruction of some code is of, None where Python doesn't say."""
+    if sys.version_info < (3, 11) or instruction < 0:
+        return None
+    first, last, start, end = next(itertools.islice(code.co_positions(), instruction // 2, None), (None,) * 4)
+    if first is None or last is None or start is None or end is None:
+        return None
+    lines = [line.encode() for line in linecache.getlines(code.co_filename)[first - 1 : last]]
+    if len(lines) != last - first + 1:
+        return None
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][start:]
+    text = b"".join(lines).decode(errors="replace")
+    for way in (f"({text})", text):
+        try:
+            (statement,) = ast.parse(way).body
+        except (SyntaxError, ValueError):
+            continue
+        return statement.value if isinstance(statement, ast.Expr) else statement
+    return None
+
+
+def _written(line: Line) -> str | None:
+    """The function of torch that a line calls, or the one of its operator."""
+    node = _expression(line.code, line.instruction)
+    if isinstance(node, (ast.BinOp, ast.AugAssign)):
+        return _OPERATORS.get(type(node.op))
+    if not isinstance(node, ast.Call):
+        return None
+    name = ""
+    if isinstance(node.func, ast.Attribute):
+        name = node.func.attr
+    elif isinstance(node.func, ast.Name):
+        known = line.names.get(node.func.id)
+        is_torch = str(getattr(known, "__module__", None) or "").startswith("torch") or hasattr(torch, node.func.id)
+        name = str(getattr(known, "__name__", node.func.id)) if is_torch else node.func.id
+    return name.rstrip("_") if name and any(hasattr(space, name) for space in _SPACES) else None

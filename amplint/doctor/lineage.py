@@ -1,0 +1,200 @@
+"""Keeps how recent tensors were computed, so that a value can be computed again in float32 when a 0 needs explaining."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from amplint.doctor.births import Flush, finite_mask, is_plain, name_of
+from amplint.doctor.calls import Call, spoken
+from amplint.doctor.shadow import again, tensors_in
+
+Key = tuple[Any, ...]
+
+MOST_BYTES = 1 << 30  # of tensors that are kept alive
+MOST_STEPS = 96  # operations that are run again for one explanation
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a tensor was computed: the operation, its arguments as they were, and their keys by their ids."""
+
+    order: int
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    keys: Mapping[int, Key]
+    call: Call
+    index: int  # among the outputs
+    size: int
+
+
+class Lineage:
+    """The recipes of recent tensors, by the keys of the tensors."""
+
+    def __init__(self) -> None:
+        self._recipes: OrderedDict[Key, Recipe] = OrderedDict()
+        self._size = 0
+        self._made = 0
+
+    def add(
+        self,
+        outputs: list[tuple[Key, int]],
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        keys: Mapping[int, Key],
+        call: Call,
+    ) -> None:
+        """Keep how the outputs, given as keys and sizes in bytes, were computed."""
+        self._made += 1
+        for index, (key, size) in enumerate(outputs):
+            old = self._recipes.pop(key, None)
+            self._size += size - (old.size if old else 0)
+            self._recipes[key] = Recipe(self._made, func, args, kwargs, keys, call, index, size)
+        while self._size > MOST_BYTES and self._recipes:
+            self._size -= self._recipes.popitem(last=False)[1].size
+
+    def clear(self) -> None:
+        """Let go of all tensors."""
+        self._recipes.clear()
+        self._size = 0
+
+    def get(self, key: Key | None) -> Recipe | None:
+        """How a tensor was computed."""
+        return self._recipes.get(key) if key is not None else None
+
+    def before(self, keys: Mapping[int, Key]) -> list[Recipe]:
+        """The recipes that some tensors go back to, the last first, as many as one explanation may run again."""
+        waiting = {recipe.order: recipe for key in keys.values() if (recipe := self.get(key))}
+        seen: dict[int, Recipe] = {}
+        while waiting and len(seen) < MOST_STEPS:
+            recipe = waiting.pop(max(waiting))
+            seen[recipe.order] = recipe
+            for key in recipe.keys.values():
+                parent = self.get(key)
+                if parent is not None and parent.order < recipe.order:
+                    waiting[parent.order] = parent
+        return list(seen.values())
+
+    def wide(self, keys: Mapping[int, Key]) -> dict[Key, Tensor]:
+        """Compute in float32 what some tensors go back to.
+
+        Args:
+            keys: The keys of the tensors.
+
+        Returns:
+            The float32 values of them and of what they were computed from, by their keys, as far as it is known.
+        """
+        values: dict[Key, Tensor] = {}
+        orders = {recipe.order for recipe in self.before(keys)}
+        recipes = {key: recipe for key, recipe in self._recipes.items() if recipe.order in orders}
+        done: dict[int, list[Tensor] | None] = {}
+        for key, recipe in sorted(recipes.items(), key=lambda item: item[1].order):
+            if recipe.order not in done:
+                done[recipe.order] = _run(recipe, values)
+            outputs = done[recipe.order]
+            if outputs is not None and recipe.index < len(outputs):
+                values[key] = outputs[recipe.index]
+        return values
+
+
+def _run(recipe: Recipe, values: Mapping[Key, Tensor]) -> list[Tensor] | None:
+    def swap(tensor: Tensor) -> Tensor | None:
+        key = recipe.keys.get(id(tensor))
+        return values.get(key) if key is not None else None
+
+    return again(recipe.func, recipe.args, recipe.kwargs, None, torch.float32, swap)
+
+
+def swap_all(keys: Mapping[int, Key], values: Mapping[Key, Tensor]) -> Any:
+    """A swap of the tensors that have these keys for their float32 values."""
+    return lambda tensor: values.get(keys[id(tensor)]) if id(tensor) in keys else None
+
+
+def find_flush(lineage: Lineage, args: Any, keys: Mapping[int, Key], values: Mapping[Key, Tensor]) -> Flush | None:
+    """Say where half precision made a value 0 that an operation got.
+
+    Args:
+        lineage: How tensors were computed.
+        args: The arguments of the operation.
+        keys: Their keys by their ids.
+        values: The float32 values.
+
+    Returns:
+        The flush; where nothing became 0, the largest difference that rounding made. None where there is neither.
+    """
+    tensor = next((each for each in tensors_in(args) if _lost(each, keys, values) is not None), None)
+    if tensor is None:
+        return _rounded(lineage, args, keys, values)
+    best: Flush | None = None
+    while tensor is not None:
+        key = keys[id(tensor)]
+        lost = _lost(tensor, keys, values)
+        recipe = lineage.get(key)
+        if lost is None or recipe is None:
+            break
+        value = float(values[key][lost].abs().max())
+        dtype = name_of(_narrowest(tensor, recipe))
+        best = Flush(_place(recipe.call), _op(recipe), value, dtype)
+        at_once = again(recipe.func, recipe.args, recipe.kwargs, None, torch.float32)
+        if at_once is not None and recipe.index < len(at_once):
+            own = at_once[recipe.index]
+            if own.shape == lost.shape and bool(((own != 0) & lost).any()):
+                break  # it was this operation that rounded
+        keys = recipe.keys
+        tensor = next(
+            (each for each in tensors_in((recipe.args, recipe.kwargs)) if _lost(each, keys, values) is not None), None
+        )
+    return best
+
+
+def _lost(tensor: Tensor, keys: Mapping[int, Key], values: Mapping[Key, Tensor]) -> Tensor | None:
+    """Where a tensor is 0 and its float32 value is not; None where that is nowhere."""
+    wide = values.get(keys.get(id(tensor), ()))
+    if wide is None or not is_plain(tensor) or wide.shape != tensor.shape:
+        return None
+    lost = (tensor == 0) & (wide != 0) & finite_mask(wide)
+    return lost if bool(lost.any()) else None
+
+
+def _rounded(lineage: Lineage, args: Any, keys: Mapping[int, Key], values: Mapping[Key, Tensor]) -> Flush | None:
+    """The largest difference, relative to the float32 value, between an argument and that value."""
+    best: tuple[float, Flush] | None = None
+    for tensor in tensors_in(args):
+        key = keys.get(id(tensor))
+        recipe = lineage.get(key)
+        wide = values.get(key) if key is not None else None
+        if recipe is None or wide is None or not is_plain(tensor) or wide.shape != tensor.shape or not wide.numel():
+            continue
+        off = ((tensor.float() - wide).abs() / wide.abs().clamp(min=1e-30)).flatten()
+        at = int(torch.where(torch.isfinite(off), off, 0.0).argmax())
+        value, result = float(wide.flatten()[at]), float(tensor.flatten()[at])
+        if value != result and (best is None or float(off[at]) > best[0]):
+            dtype = name_of(_narrowest(tensor, recipe))
+            best = float(off[at]), Flush(_place(recipe.call), _op(recipe), value, dtype, result)
+    return best[1] if best else None
+
+
+def _narrowest(tensor: Tensor, recipe: Recipe) -> torch.dtype:
+    """The narrowest floating dtype of a result and what it was computed from."""
+    dtypes = [each.dtype for each in _floating(tensor, recipe)]
+    return min(dtypes, key=lambda dtype: dtype.itemsize) if dtypes else tensor.dtype
+
+
+def _floating(tensor: Tensor, recipe: Recipe) -> Iterator[Tensor]:
+    yield tensor
+    yield from (each for each in tensors_in((recipe.args, recipe.kwargs)) if each.is_floating_point())
+
+
+def _place(call: Call) -> Any:
+    return call.lines[0].place if call.lines else None
+
+
+def _op(recipe: Recipe) -> str:
+    return spoken(recipe.call, recipe.func._schema.name.rpartition("::")[2])

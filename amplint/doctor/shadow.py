@@ -1,0 +1,142 @@
+"""Runs an operation again with wider numbers, which says whether its dtype is what made it fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Swap = Callable[[Tensor], "Tensor | None"]  # a tensor in float32 to take for one of the arguments, None to widen it
+
+_COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
+_DROPOUTS = ("dropout_p", "dropout")
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """The tensors in arguments or a result."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from tensors_in(item)
+
+
+def by_name(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of an operation by their names, with those that were left out at their defaults."""
+    named = {argument.name: argument.default_value for argument in func._schema.arguments}
+    named.update(zip((argument.name for argument in func._schema.arguments), args, strict=False))
+    named.update(kwargs)
+    return named
+
+
+def is_random(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether an operation draws random numbers, so that it can't be run again."""
+    if torch.Tag.nondeterministic_seeded not in func.tags:
+        return False
+    named = by_name(func, args, kwargs)
+    return not any(named.get(name) == 0 for name in _DROPOUTS)
+
+
+def widen(value: Any, dtype: torch.dtype, swap: Swap | None = None) -> Any:
+    """Copies of arguments in which each floating tensor and each dtype is at least as wide as `dtype`."""
+    if isinstance(value, Tensor):
+        swapped = swap(value) if swap is not None else None
+        if swapped is not None:
+            value = swapped
+        if value.is_floating_point() and value.layout is torch.strided:
+            return value.to(_wider(value.dtype, dtype), copy=True)
+        if value.is_complex() and value.layout is torch.strided:
+            return value.to(_wider(value.dtype, _COMPLEX[dtype]), copy=True)
+        return value.clone()
+    if isinstance(value, torch.dtype):
+        return _wider(value, dtype) if value.is_floating_point else value
+    if isinstance(value, (list, tuple)):
+        return type(value)([widen(item, dtype, swap) for item in value])
+    return value
+
+
+def _wider(have: torch.dtype, want: torch.dtype) -> torch.dtype:
+    return want if have.itemsize < want.itemsize else have
+
+
+def again(
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    result: Any,
+    dtype: torch.dtype,
+    swap: Swap | None = None,
+) -> list[Tensor] | None:
+    """Run an operation again on wider copies of its arguments.
+
+    Args:
+        func: The operation.
+        args: Its arguments, as they were before it ran.
+        kwargs: Those by name.
+        result: What it gave, which says what a dropout drew.
+        dtype: The dtype to compute in.
+        swap: Tensors to take in place of arguments.
+
+    Returns:
+        The tensors that it gives, in order; None where it can't be run again.
+    """
+    devices = {tensor.device.type for tensor in tensors_in((args, kwargs, result))}
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(torch.no_grad())
+            for device in sorted(devices - {"meta"}):
+                stack.enter_context(torch.autocast(device, enabled=False))
+            args, kwargs = widen(args, dtype, swap), {name: widen(value, dtype, swap) for name, value in kwargs.items()}
+            other = _OTHERWISE.get(func._schema.name)
+            if other is not None:
+                return list(tensors_in(other(func, args, kwargs, result)))
+            if is_random(func, args, kwargs):
+                return None
+            given = func(*args, **kwargs)
+            return list(tensors_in(given if given is not None else args))
+    except Exception:  # the operation has no kernel for this dtype, or memory doesn't do: it is not known then
+        return None
+
+
+def _dropout(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Any:
+    """With the mask that was drawn."""
+    named = by_name(func, args, kwargs)
+    drawn = result[1]
+    rate = named["p"]
+    return named["input"] * drawn / (1 - rate) if rate < 1 else named["input"] * 0.0, drawn
+
+
+def _attention(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Any:
+    """By matrix products: fused kernels don't take each dtype."""
+    named = by_name(func, args, kwargs)
+    if named.get("dropout_p"):
+        return None
+    mask = named.get("attn_mask", named.get("attn_bias"))
+    out, *_ = torch.ops.aten._scaled_dot_product_attention_math(
+        named["query"], named["key"], named["value"], mask, 0.0, named["is_causal"], None, scale=named.get("scale")
+    )
+    return out
+
+
+def _softmax(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Any:
+    """Without the cast that only half inputs may ask for."""
+    named = by_name(func, args, kwargs)
+    return func(named["self"], named["dim"], False)
+
+
+_OTHERWISE: dict[str, Callable[..., Any]] = {
+    "aten::native_dropout": _dropout,
+    "aten::_softmax": _softmax,
+    "aten::_log_softmax": _softmax,
+    "aten::_scaled_dot_product_flash_attention": _attention,
+    "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,
+    "aten::_scaled_dot_product_efficient_attention": _attention,
+    "aten::_scaled_dot_product_cudnn_attention": _attention,
+    "aten::_scaled_dot_product_fused_attention_overrideable": _attention,
+}
