@@ -65,7 +65,7 @@ def run_program(arguments: list[str]) -> int:
     def tell(report: Report) -> None:
         from amplint.doctor.output import as_text  # noqa: PLC0415 - the program starts sooner
 
-        voice.say(as_text(report, width, folder, colour=colour))
+        voice.tell(lambda: as_text(report, width, folder, colour=colour))
         for each in files:
             _write(each, report, folder, voice)
 

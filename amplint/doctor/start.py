@@ -17,6 +17,7 @@ import io
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -27,7 +28,7 @@ from typing import ClassVar, NamedTuple
 
 from packaging.version import InvalidVersion, Version
 
-from amplint.doctor.findings import Report
+from amplint.doctor.findings import Finding, Report
 from amplint.doctor.session import Options, Session, Stopped
 
 _OLDEST = Version("2.4")
@@ -87,6 +88,15 @@ class Voice:
             self._stream.write(lines.encode(encoding, "backslashreplace").decode(encoding))
             self._stream.flush()
 
+    def tell(self, make: Callable[[], str]) -> None:
+        """Say what is made now; a bug in that is said as well, and costs the user nothing else."""
+        if self._stream is not None and self.is_here:
+            try:
+                text = make()
+            except Exception as bug:
+                text = f"amplint: {_off(bug)}"
+            self.say(text)
+
 
 class Watch:
     """One use of the doctor in this process, of which there is one at a time."""
@@ -99,6 +109,13 @@ class Watch:
         self._is_installed = False
         self._failed = ""
         self._finder: _Finder | None = None
+        self._folder = os.getcwd()
+        self._since = time.time()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is this one that watches now."""
+        return Watch._open is self
 
     def begin(self) -> None:
         """Watch from now on, or from the import of torch on.
@@ -117,7 +134,8 @@ class Watch:
 
     def end(self, error: BaseException | None = None) -> Report:
         """Stop watching, and return what the run came to."""
-        Watch._open = None
+        if self.is_open:
+            Watch._open = None
         if self._finder is not None:
             self._finder.remove()
         if not self._is_installed:
@@ -126,7 +144,17 @@ class Watch:
             report = self._session.finish(error)
         except Exception as bug:
             report = Report(notes=(_off(bug),))
-        return replace(report, notes=(self._failed, *report.notes)) if self._failed else report
+        findings = tuple(map(self._with_related, report.findings))
+        notes = (self._failed, *report.notes) if self._failed else report.notes
+        return replace(report, findings=findings, notes=notes)
+
+    def _with_related(self, finding: Finding) -> Finding:
+        """A finding with what the linter says of its place."""
+        if finding.related is not None or finding.code is None:
+            return finding
+        from amplint.doctor.related import related_to  # noqa: PLC0415 - most runs need no linter
+
+        return replace(finding, related=related_to(finding, self._folder, self._since))
 
     def _install(self) -> None:
         try:
