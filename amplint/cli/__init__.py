@@ -17,6 +17,10 @@ def main(argv: list[str] | None = None) -> int:
     if arguments in (["--version"], ["-V"]):
         print(f"amplint {__version__}")
         return 0
+    if arguments[:1] == ["run"]:  # the program that it runs has the streams and its own way to end
+        from amplint.cli.run import run_program  # noqa: PLC0415 - see above
+
+        return run_program(arguments[1:])
     try:
         from amplint.cli.commands import dispatch  # noqa: PLC0415 - see above
 

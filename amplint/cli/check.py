@@ -277,7 +277,7 @@ def _told(linted: Linted, options: argparse.Namespace) -> int:
 
 def _put_out(output: bytes, options: argparse.Namespace) -> None:
     """Write a diff, or the fixed text of what was read from standard input."""
-    if options.mode is Mode.DIFF and output and _colour(sys.stdout):
+    if options.mode is Mode.DIFF and output and may_colour(sys.stdout):
         from amplint.report.formats.diff import painted  # noqa: PLC0415 - a program that reads it wants none
 
         output = painted(output)
@@ -320,7 +320,7 @@ def _tell(report: Report, to: TextIO, options: argparse.Namespace) -> bool:
     if options.statistics:
         text = statistics(report, options.output_format)
     else:
-        text = render(options.output_format, report, not in_file and _colour(to))
+        text = render(options.output_format, report, not in_file and may_colour(to))
     written = True
     if in_file:
         written = _write(options.output_file, text)
@@ -344,7 +344,7 @@ def _write(path: str, text: str) -> bool:
     return True
 
 
-def _colour(stream: TextIO) -> bool:
+def may_colour(stream: TextIO) -> bool:
     """Whether to write in colour, as Python decides it for its own messages."""
     if os.environ.get("NO_COLOR"):
         return False

@@ -1,1 +1,69 @@
 """The run-time doctor: `amplint run` and `observe` watch a program that trains, and name what went wrong in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from amplint.doctor.findings import Finding, Report
+
+__all__ = ["Seen", "observe"]
+_WIDEST = 120
+
+
+class Seen:
+    """What `observe` has seen; all of it is there when its block has ended."""
+
+    def __init__(self) -> None:
+        self.report: Report | None = None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What went wrong, the root cause first."""
+        return self.report.findings if self.report else ()
+
+    def __repr__(self) -> str:
+        return f"Seen({'watching' if self.report is None else self.report.verdict}, {list(self.findings)!r})"
+
+
+@contextmanager
+def observe(*, stop: bool = False, careful: bool = False, replay: bool = True, quiet: bool = False) -> Iterator[Seen]:
+    """Watch what trains in a block, as `amplint run` watches a program, and print a report on stderr at its end.
+
+    With `stop` the block ends with `SystemExit` after the first diagnosis. `careful` looks for causes in loss code
+    while it runs, which costs more; without `replay` no failing step is run again. With `quiet` nothing is printed.
+
+    >>> import amplint.doctor
+    >>> with amplint.doctor.observe(quiet=True) as seen:
+    ...     pass  # train
+    >>> seen.report.verdict, seen.findings
+    ('healthy', ())
+
+    Raises:
+        CannotWatch: a RuntimeError: torch is missing or too old, or the doctor watches already.
+    """
+    from amplint.doctor.output import as_text  # noqa: PLC0415 - who only imports this needs none of it
+    from amplint.doctor.session import Options  # noqa: PLC0415
+    from amplint.doctor.start import Voice, Watch, need_torch  # noqa: PLC0415
+
+    need_torch()
+    import torch  # noqa: F401, PLC0415
+
+    voice, folder, seen = Voice(is_quiet=quiet), os.getcwd(), Seen()
+    watch = Watch(Options(stop, careful, replay), voice)
+    watch.begin()
+    error: BaseException | None = None
+    try:
+        yield seen
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        if voice.is_here:  # and not in a fork
+            seen.report = report = watch.end(error)
+            width = min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
+            voice.tell(lambda: as_text(report, width, folder, name="amplint"))

@@ -13,7 +13,7 @@ from amplint.base.paths import visible
 from amplint.explain.log_reader import place_of
 from amplint.explain.messages import Cause, Message, plain
 from amplint.explain.search import Found, Hit
-from amplint.explain.traceback_files import Linted
+from amplint.explain.traceback_files import Linted, here
 from amplint.registry import all_rules
 from amplint.report import Report
 from amplint.report.formats.concise import render as concise
@@ -21,6 +21,12 @@ from amplint.report.formats.json import as_dict
 
 # Messages of one text that are told in full, and characters of one that are shown.
 _MOST, _LONGEST = 8, 160
+# The rules of which a run shows what they find, beyond what torch says itself.
+_SHOWN_BY_A_RUN = frozenset(
+    f"AMP{number}"
+    for number in (201, 203, 206, 207, 210, 213, 301, 302, 307, 308, 309, *range(401, 412), 415, 418, 419, 421, 424)
+    + (501, 504, 507, 510)
+)
 _MORE = "`amplint explain --list` has all, `--guide` begins with symptoms; `amplint check` finds what prints nothing."
 
 
@@ -128,7 +134,26 @@ def _report(linted: Linted) -> Report:
 
 
 def _next(found: Found, files: Sequence[Linted]) -> list[str]:
-    """The commands to run now."""
+    """The commands to run now, the one that executes the program last."""
+    return [*_linting(found, files), *_running(found)]
+
+
+def _running(found: Found) -> Iterator[str]:
+    """The command that names the cause while the program runs, where it can."""
+    hits = [each for each in found.hits if not _SHOWN_BY_A_RUN.isdisjoint(each.message.codes)]
+    if hits:
+        scripts = (script for each in hits if (script := _script(each)) is not None)
+        yield f"amplint run {shlex.quote(next(scripts, 'train.py'))}  (executes it, and names the cause)"
+
+
+def _script(hit: Hit) -> str | None:
+    """The program that a traceback begins in."""
+    frame = next((each for each in reversed(hit.stack) if not each.is_theirs), None)
+    return frame and (here(frame) or frame.path)
+
+
+def _linting(found: Found, files: Sequence[Linted]) -> list[str]:
+    """The commands that look at the text of the program."""
     if not any(each.message.codes for each in found.hits):
         return []
     able = [file for file in files if not file.problem]

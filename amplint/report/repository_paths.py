@@ -36,8 +36,12 @@ def relative(filename: str) -> str:
 @remembered
 def root() -> PurePath:
     """The folder of the repository that the current directory is in; where there is none, that directory."""
-    here = Path.cwd()
-    return next((each for each in (here, *here.parents) if (each / ".git").exists()), here)
+    return root_of(Path.cwd())
+
+
+def root_of(folder: Path) -> PurePath:
+    """The folder of the repository that a folder is in; where there is none, that folder."""
+    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
 
 
 def uri(path: PurePath, base: PurePath) -> tuple[str, bool]:

@@ -21,6 +21,7 @@ from tests.explaining import TRACEBACK
 Write = Callable[[dict[str, str | bytes]], Path]
 Run = Callable[..., Ran]
 
+RUN = "  (executes it, and names the cause)"
 UNSCALE = "unscale_() has already been called on this optimizer since the last update()."
 
 
@@ -129,7 +130,7 @@ def train(model, optimizer, scaler, batches):
         assert ran.out.startswith(f"{UNSCALE}\n  [torch 1.6 and later]\n\n")
         assert "Found by AMP405 repeated-unscale." in ran.out
         assert "       -scaler.unscale_(optimizer)\n" in ran.out
-        assert ran.out.endswith("\nNext: amplint check FILE\n")
+        assert ran.out.endswith(f"\nNext: amplint check FILE\nNext: amplint run train.py{RUN}\n")
         assert max(map(len, ran.out.splitlines())) <= 100
 
     @pytest.mark.parametrize("dash", [[], ["-"]])
@@ -142,7 +143,9 @@ def train(model, optimizer, scaler, batches):
         assert (ran.code, ran.err) == (0, "")
         assert f"comes from {root}/train.py:10" in ran.out
         assert "In train.py amplint finds:\n  train.py:10:9: AMP405 [*] gradients are unscaled a second time" in ran.out
-        assert ran.out.endswith("Next: amplint check train.py\nNext: amplint check --diff train.py\n")
+        assert ran.out.endswith(
+            f"Next: amplint check train.py\nNext: amplint check --diff train.py\nNext: amplint run train.py{RUN}\n"
+        )
 
     def test_the_file_of_a_log_of_another_machine(
         self, project: Write, amplint: Run, stdin: Callable[[str | bytes], None]
@@ -153,10 +156,11 @@ def train(model, optimizer, scaler, batches):
         # Another file of that name is not the one: the line is another.
         stdin(self.traceback("/workspace/job/src/train.py", row=9))
         assert "In src/train.py amplint finds:" in amplint("explain").out
-        stdin(self.traceback("/workspace/job/src/train.py", row=3).replace("line 5", "line 4"))
+        path = "/workspace/job/src/train.py"
+        stdin(self.traceback(path, row=3).replace("line 5", "line 4"))
         ran = amplint("explain")
         assert "amplint finds" not in ran.out
-        assert ran.out.endswith("Next: amplint check /workspace/job/src/train.py\n")
+        assert ran.out.endswith(f"Next: amplint check {path}\nNext: amplint run {path}{RUN}\n")
 
     def test_nothing_found_in_the_file(
         self, project: Write, amplint: Run, stdin: Callable[[str | bytes], None]
@@ -165,7 +169,8 @@ def train(model, optimizer, scaler, batches):
         stdin(self.traceback(f"{root}/train.py"))
         out = amplint("explain").out
         assert "None of AMP404, AMP405, AMP411, AMP421, AMP601, AMP602 finds anything in train.py." in out
-        assert out.endswith("Next: amplint check .  (the cause may stand in another file)\n")
+        elsewhere = "Next: amplint check .  (the cause may stand in another file)\n"
+        assert out.endswith(f"{elsewhere}Next: amplint run train.py{RUN}\n")
 
     def test_an_unsafe_fix_is_shown_as_one(
         self, project: Write, amplint: Run, stdin: Callable[[str | bytes], None]
@@ -178,7 +183,26 @@ def train(model, optimizer, scaler, batches):
         )
         out = amplint("explain").out
         assert "train.py:10:9: AMP407 the gradients were cleared" in out
-        assert out.endswith("Next: amplint check train.py\nNext: amplint check --diff --unsafe-fixes train.py\n")
+        diff = "Next: amplint check train.py\nNext: amplint check --diff --unsafe-fixes train.py\n"
+        assert out.endswith(f"{diff}Next: amplint run train.py{RUN}\n")
+
+    def test_a_run_is_offered_where_it_shows_more(
+        self, project: Write, amplint: Run, stdin: Callable[[str | bytes], None]
+    ) -> None:
+        project({"bin/start it.py": self.BAD})
+        for text in ("loss is nan after some epochs", "gradient overflow. skipping step, loss scaler 0 reducing"):
+            assert amplint("explain", text).out.endswith(f"Next: amplint run train.py{RUN}\n")
+        deprecated = "FutureWarning: `torch.cuda.amp.autocast(args...)` is deprecated."
+        assert "amplint run" not in amplint("explain", deprecated).out
+        assert "amplint run" not in amplint("explain", "nothing of the kind").out
+        # The program is the one in which the traceback begins, and not the file that raises.
+        stdin(
+            'Traceback (most recent call last):\n  File "bin/start it.py", line 13, in <module>\n    engine.train()\n'
+            '  File "/x/lib/python3.11/runpy.py", line 1, in run\n    run()\n'
+            '  File "/x/engine.py", line 10, in train\n    scaler.step(optimizer)\n'
+            "AssertionError: No inf checks were recorded for this optimizer.\n"
+        )
+        assert amplint("explain").out.endswith(f"Next: amplint run 'bin/start it.py'{RUN}\n")
 
     def test_a_rule_that_is_off(self, project: Write, amplint: Run, stdin: Callable[[str | bytes], None]) -> None:
         code = self.BAD.replace("        scaler.unscale_(optimizer)\n", "") + "        scheduler.step()\n"
@@ -227,7 +251,11 @@ def train(model, optimizer, scaler, batches):
         assert message["causes"][0]["after"].count("unscale_") == 1
         (file,) = document["files"]
         assert [each["code"] for each in file["findings"]] == ["AMP405"]
-        assert document["next"] == ["amplint check train.py", "amplint check --diff train.py"]
+        assert document["next"] == [
+            "amplint check train.py",
+            "amplint check --diff train.py",
+            f"amplint run train.py{RUN}",
+        ]
         nothing = json.loads(amplint("explain", "--output-format=json", "inf checks of the optimizer were made").out)
         assert nothing["messages"] == []
         assert "no-inf-checks-for-optimizer" in nothing["nearest"]

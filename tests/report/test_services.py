@@ -21,7 +21,7 @@ from amplint.config.formats import FOR_PEOPLE, FORMATS
 from amplint.engine.result import Result
 from amplint.registry import all_rules
 from amplint.report import Report, render
-from amplint.report.formats.sarif import _rule
+from amplint.report.formats.sarif import as_rule
 from amplint.report.repository_paths import uri
 from amplint.sources.source import Source
 from tests.conftest import LEGACY, UNSAFE, Ran
@@ -338,10 +338,10 @@ def test_rules_keep_to_githubs_limits(valid: Callable[[str], dict[str, Any]]) ->
 def test_a_long_description_is_cut_between_words() -> None:
     rule = all_rules()["AMP401"]
     long = type(rule)(rule.module_name, f"Sum.\n\n## What it does\n{'word ' * 400}\n", severity=Severity.ERROR)
-    text = _rule(long)["fullDescription"]["text"]
+    text = as_rule(long)["fullDescription"]["text"]
     assert 1000 < len(text) <= 1024
     assert text.endswith(" word ...")
-    bare = _rule(type(rule)(rule.module_name, None, severity=Severity.ERROR))
+    bare = as_rule(type(rule)(rule.module_name, None, severity=Severity.ERROR))
     assert bare["help"]["text"] == bare["shortDescription"]["text"] == "clip-without-unscale"  # none may be empty
 
 

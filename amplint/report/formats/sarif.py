@@ -28,6 +28,12 @@ _LONGEST = 1024
 def render(report: Report, _colour: bool = False) -> str:
     """A log of one run: its findings, the rules that they are of, and how it ended."""
     codes = sorted({finding.code for finding in report.findings})
+    results = [_result(place, mark, codes) for place, _, mark in tracked(report)]
+    return log([as_rule(all_rules()[code]) for code in codes], _invocation(report), results)
+
+
+def log(rules: list[dict[str, Any]], invocation: dict[str, Any], results: list[dict[str, Any]]) -> str:
+    """A log of one run of amplint."""
     run = {
         "tool": {
             "driver": {
@@ -35,20 +41,21 @@ def render(report: Report, _colour: bool = False) -> str:
                 "version": __version__,
                 "semanticVersion": __version__,
                 "informationUri": HOME,
-                "rules": [_rule(all_rules()[code]) for code in codes],
+                "rules": rules,
             }
         },
-        "invocations": [_invocation(report)],
+        "invocations": [invocation],
         # Where the root lies is not said: what is found is the same on all machines.
         "originalUriBaseIds": {_ROOT: {"description": {"text": "The root of the repository."}}},
         "columnKind": "unicodeCodePoints",
         "newlineSequences": ["\r\n", "\n", "\r"],
-        "results": [_result(place, mark, codes) for place, _, mark in tracked(report)],
+        "results": results,
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def as_rule(rule: Rule) -> dict[str, Any]:
+    """A rule as a log describes it."""
     # The first paragraph of what it does.
     what = rule.doc.partition("\n## What it does\n")[2].partition("\n## ")[0].strip().partition("\n\n")[0]
     return {
@@ -77,27 +84,28 @@ def _invocation(report: Report) -> dict[str, Any]:
 
 def _result(place: Place, fingerprint: str, codes: Sequence[str]) -> dict[str, Any]:
     finding = place.finding
-    artifact = _artifact(place.filename)
+    where = artifact(place.filename)
     found = {
         "ruleId": finding.code,
         "ruleIndex": codes.index(finding.code),
         "level": finding.severity.value,
         "message": {"text": finding.said},
-        "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": _region(*place.in_file)}}],
+        "locations": [{"physicalLocation": {"artifactLocation": where, "region": _region(*place.in_file)}}],
         "partialFingerprints": {"amplint/v1": fingerprint},
         "properties": {"confidence": finding.confidence.value},
     }
-    return {**found, "fixes": [_fix(place, artifact)]} if place.suggested else found
+    return {**found, "fixes": [_fix(place, where)]} if place.suggested else found
 
 
-def _artifact(filename: str) -> dict[str, str]:
+def artifact(filename: str, base: PurePath | None = None) -> dict[str, str]:
+    """Where a file lies: from `base`, the root of the repository, if it is in it."""
     if filename == "-":
         return {"uri": filename}
-    found, is_below = uri(PurePath(absolute(filename)), root())
+    found, is_below = uri(PurePath(absolute(filename)), base or root())
     return {"uri": found, "uriBaseId": _ROOT} if is_below else {"uri": found}
 
 
-def _fix(place: Place, artifact: dict[str, str]) -> dict[str, Any]:
+def _fix(place: Place, where: dict[str, str]) -> dict[str, Any]:
     assert place.finding.fix is not None
     replacements = [
         {
@@ -106,7 +114,7 @@ def _fix(place: Place, artifact: dict[str, str]) -> dict[str, Any]:
         }
         for edit in place.finding.fix.edits
     ]
-    changes = [{"artifactLocation": artifact, "replacements": replacements}]
+    changes = [{"artifactLocation": where, "replacements": replacements}]
     return {"description": {"text": place.finding.fix.message}, "artifactChanges": changes}
 
 
