@@ -38,7 +38,7 @@ from amplint.doctor.origins import (
     origin_of,
 )
 from amplint.doctor.places import user_place
-from amplint.doctor.shadow import Operation, tensors_in
+from amplint.doctor.shadow import Operation, Signature, signature_of, tensors_in
 
 _COLLECTIVES = frozenset({"c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "symm_mem"})
 # What memory holds that nothing has been written to says nothing.
@@ -49,20 +49,8 @@ _UNINITIALISED = frozenset(
         "resize_as_", "_resize_output_",
     )
 )  # fmt: skip
-# Operations that write their first argument and don't read it.
-_FILLS = frozenset(
-    f"aten::{name}_"
-    for name in ("copy", "fill", "zero", "normal", "uniform", "bernoulli", "random", "exponential", "set", "log_normal")
-)
-# Arguments that are written though the schema doesn't say so.
-_ALSO_WRITES = {
-    "aten::native_batch_norm": (3, 4),
-    "aten::cudnn_batch_norm": (3, 4),
-    "aten::miopen_batch_norm": (3, 4),
-}
 # Operations whose outputs are not computed again: views that depend on how numbers lie in memory.
 _UNTOLD = frozenset({"aten::as_strided", "aten::lift_fresh"})
-_NO_WRITES = frozenset({"aten::detach_", "aten::requires_grad_", "aten::lift_fresh", "aten::record_stream"})
 # Operations in which infinities by intention become NaN where all of a row are masked.
 _MASKED = frozenset(
     {"softmax", "log_softmax", "logsumexp", "sub", "rsub", "scaled_dot_product_attention", "logcumsumexp", "softmin"}
@@ -106,16 +94,6 @@ class _Cell:
     writes: int = 0
 
 
-@dataclass(frozen=True)
-class _Signature:
-    """What the schema of an operation says: its name, which arguments it writes, and whether it reads them too."""
-
-    name: str
-    writes: tuple[int, ...]
-    written: tuple[str, ...]
-    is_fill: bool
-
-
 @dataclass
 class _Step:
     """An operation on its way: how it was called, and what is known of its arguments.
@@ -134,7 +112,7 @@ class _Step:
     """
 
     operation: Operation
-    signature: _Signature
+    signature: Signature
     call: Call
     node: Any
     targets: list[Tensor]
@@ -177,7 +155,6 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._lineage = Lineage()
         self._nodes: dict[int, tuple[Call, str]] = {}
         self._read: dict[str, set[int]] = {}  # births by what a Python number shows that was read from a tensor
-        self._signatures: dict[Any, _Signature] = {}
         self._last: FrameType | None = None
         self._depth = 0
         self._parameters: dict[int, str] | None = None
@@ -202,8 +179,11 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         Returns:
             The births, the first one first.
         """
-        hidden = self._incoming | (self._meant if self._is_intended_ok else set())
-        return [self._all[index] for index in sorted(self._births_of(tensors) - hidden)]
+        births = self._births_of(tensors) - self._incoming
+        faults = births - self._meant if self._is_intended_ok else births
+        if not faults:  # a loss is never infinite by intention
+            faults = self._births_of(tensor for tensor in tensors if tensor.numel() == 1) - self._incoming
+        return [self._all[index] for index in sorted(faults)]
 
     def arriving(self, *tensors: Tensor) -> list[Birth]:
         """Say which values from outside that are not finite reach some tensors.
@@ -272,31 +252,15 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     # Before an operation.
 
-    def _signature(self, func: Any) -> _Signature:
-        known = self._signatures.get(func)
-        if known is None:
-            name = func._schema.name
-            arguments = [] if name in _NO_WRITES else func._schema.arguments
-            writes = {at for at, each in enumerate(arguments) if each.alias_info and each.alias_info.is_write}
-            writes |= set(_ALSO_WRITES.get(name, ()))
-            written = tuple(func._schema.arguments[at].name for at in sorted(writes))
-            is_out = any(func._schema.arguments[at].is_out for at in writes)
-            known = _Signature(name, tuple(sorted(writes)), written, name in _FILLS or is_out)
-            self._signatures[func] = known
-        return known
-
     def _before(self, operation: Operation, frame: FrameType) -> _Step:
-        signature = self._signature(operation.func)
+        signature = signature_of(operation.func)
         node = _current_node()
         call = look(frame, self._last, self._names, node is not None)
-        args, kwargs = operation.args, operation.kwargs
-        written = [args[at] for at in signature.writes if at < len(args)]
-        written += [kwargs[name] for name in signature.written if name in kwargs]
-        step = _Step(operation, signature, call, node, list(tensors_in(written)))
+        step = _Step(operation, signature, call, node, operation.targets)
         for tensor in step.targets:
             self._check_write(tensor, signature.name)
         filled = {id(tensor) for tensor in step.targets} if signature.is_fill else set()
-        for tensor in tensors_in((args, kwargs)):
+        for tensor in tensors_in((operation.args, operation.kwargs)):
             self._take(step, tensor, id(tensor) in filled)
         self._note_node(step)
         if step.targets and not signature.is_fill:
@@ -372,7 +336,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if step.signature.name == "aten::_local_scalar_dense":
             self._note_read(step, result)
             return
-        outputs = list(tensors_in(result)) or list(step.targets)
+        outputs = list(tensors_in(result))
         outputs += [tensor for tensor in step.targets if not any(tensor is each for each in outputs)]
         written = {id(tensor) for tensor in step.targets}
         operation = Operation(step.operation.func, step.operation.args, step.operation.kwargs, result)
@@ -440,12 +404,12 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
             origin = Origin.CAST if step.signature.name in CASTS else Origin.OVERFLOW
             return step.births | {self._add(step, output.tensor, Origins(origin, value))}
         if self._is_masked(step):
-            return {self._add(step, output.tensor, Origins(Origin.MASK))}
+            return {self._add(step, output.tensor, Origins(Origin.MASK), is_nan=True)}
         incoming = step.births & self._incoming
         if incoming:
             self._meant -= incoming
             return incoming
-        return {self._add(step, output.tensor, Origins(Origin.MATH))}
+        return {self._add(step, output.tensor, Origins(Origin.MATH), is_nan=True)}
 
     def _is_masked(self, step: _Step) -> bool:
         """Whether infinities became NaN as those of a row do that is masked completely."""
@@ -478,8 +442,8 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._meant.add(index)
         return index
 
-    def _add(self, step: _Step, tensor: Tensor, origins: Origins) -> int:
-        """Remember a birth; returns its number."""
+    def _add(self, step: _Step, tensor: Tensor, origins: Origins, is_nan: bool = False) -> int:
+        """Remember a birth, of which only the NaNs count where `is_nan` is set; returns its number."""
         known = self._node(step)
         call = step.call if known is None else known[0]
         stack = tuple(line.place for line in step.call.lines)
@@ -499,8 +463,8 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 backward=step.call.running is not Running.FORWARD,
                 value=origins.value,
                 inputs=tuple(largest(each) for each in step.inputs),
-                kind=kind_of(tensor),
-                rows=rows_of(tensor),
+                kind="nan" if is_nan else kind_of(tensor),
+                rows=rows_of(tensor, is_nan),
                 zero=origins.zero,
                 parameter=origins.parameter,
             )

@@ -2,18 +2,55 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+# Operations that write their first argument and don't read it.
+_FILLS = frozenset(
+    f"aten::{name}_"
+    for name in ("copy", "fill", "zero", "normal", "uniform", "bernoulli", "random", "exponential", "set", "log_normal")
+)
+# Arguments that are written though the schema doesn't say so.
+_ALSO_WRITES = {
+    "aten::native_batch_norm": (3, 4),
+    "aten::cudnn_batch_norm": (3, 4),
+    "aten::miopen_batch_norm": (3, 4),
+}
+# What the schema calls a write and is none of numbers.
+_NO_WRITES = frozenset({"aten::detach_", "aten::requires_grad_", "aten::lift_fresh", "aten::record_stream"})
 
 Swap = Callable[[Tensor], "Tensor | None"]  # a tensor in float32 to take for one of the arguments, None to widen it
 
 _COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 _DROPOUTS = ("dropout_p", "dropout")
+
+
+class Signature(NamedTuple):
+    """What the schema of an operation says: its name, which arguments it writes, and whether it only writes them."""
+
+    name: str
+    positions: tuple[int, ...]
+    names: tuple[str, ...]
+    is_fill: bool
+
+
+@functools.lru_cache(maxsize=4096)
+def signature_of(func: Any) -> Signature:
+    """What the schema of an operation says."""
+    name = str(func._schema.name)
+    arguments = func._schema.arguments
+    positions = set(_ALSO_WRITES.get(name, ()))
+    if name not in _NO_WRITES:
+        positions |= {at for at, each in enumerate(arguments) if each.alias_info and each.alias_info.is_write}
+    is_out = any(arguments[at].is_out for at in positions)
+    names = tuple(str(arguments[at].name) for at in sorted(positions))
+    return Signature(name, tuple(sorted(positions)), names, name in _FILLS or is_out)
 
 
 @dataclass(frozen=True)
@@ -31,7 +68,22 @@ class Operation:
     @property
     def name(self) -> str:
         """Its name, such as "aten::_softmax"."""
-        return str(self.func._schema.name)
+        return signature_of(self.func).name
+
+    @property
+    def targets(self) -> list[Tensor]:
+        """The tensors that it writes."""
+        signature = signature_of(self.func)
+        if not signature.positions:
+            return []
+        written = [self.args[at] for at in signature.positions if at < len(self.args)]
+        written += [self.kwargs[name] for name in signature.names if name in self.kwargs]
+        return list(tensors_in(written))
+
+    def outputs(self, result: Any) -> list[Tensor]:
+        """The tensors that it returned, then those that it only wrote."""
+        outputs = list(tensors_in(result))
+        return outputs + [tensor for tensor in self.targets if not any(tensor is each for each in outputs)]
 
     def named(self) -> dict[str, Any]:
         """The arguments by their names, with those that were left out at their defaults."""
@@ -93,7 +145,7 @@ def again(operation: Operation, dtype: torch.dtype, swap: Swap | None = None) ->
         swap: Tensors to take in place of arguments.
 
     Returns:
-        The tensors that it gives, in order; None where it can't be run again.
+        The tensors that it returns, then those that it only writes; None where it can't be run again.
     """
     devices = {tensor.device.type for tensor in tensors_in((operation.args, operation.kwargs, operation.result))}
     try:
@@ -109,8 +161,7 @@ def again(operation: Operation, dtype: torch.dtype, swap: Swap | None = None) ->
                 return list(tensors_in(other(wide)))
             if is_random(operation):
                 return None
-            given = operation.func(*args, **kwargs)
-            return list(tensors_in(given if given is not None else args))
+            return wide.outputs(operation.func(*args, **kwargs))
     except Exception:  # the operation has no kernel for this dtype, or memory doesn't do: it is not known then
         return None
 
