@@ -527,20 +527,23 @@ def _number_of(node: Any) -> int | None:
     return number() if number is not None else None
 
 
-def _storage(tensor: Tensor) -> int | None:
-    """What identifies the memory of a tensor."""
+def _memory(tensor: Tensor) -> torch.UntypedStorage | None:
+    """The memory that holds the numbers of a tensor."""
     try:
-        if tensor.layout is torch.sparse_coo:
-            tensor = tensor._values()
-        address: int = tensor.untyped_storage()._cdata
+        return (tensor._values() if tensor.layout is torch.sparse_coo else tensor).untyped_storage()
     except (RuntimeError, NotImplementedError):
         return None
-    return address
+
+
+def _storage(tensor: Tensor) -> int | None:
+    """What identifies the memory of a tensor, None where it has none of its own."""
+    memory = _memory(tensor)
+    return int(memory._cdata) if memory is not None else None
 
 
 def _alive(tensor: Tensor) -> Any:
     """What keeps the address of a tensor's memory from being used again, though not the memory."""
-    return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+    return StorageWeakRef(_memory(tensor))  # type: ignore[no-untyped-call]
 
 
 def _is_whole(tensor: Tensor) -> bool:
