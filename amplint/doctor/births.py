@@ -141,11 +141,11 @@ def kind_of(tensor: Tensor) -> str:
     return "inf" if bool(torch.isinf(tensor.float() if tensor.element_size() < 4 else tensor).any()) else "nan"
 
 
-def rows_of(tensor: Tensor) -> tuple[int, ...]:
-    """Which indices along dimension 0 hold numbers that are not finite, the first few; empty where all do."""
+def rows_of(tensor: Tensor, is_nan: bool = False) -> tuple[int, ...]:
+    """Which indices along dimension 0 hold numbers that are not finite (or NaN), the first few; empty where all do."""
     if tensor.dim() == 0:
         return ()
-    bad = ~finite_mask(tensor).reshape(tensor.shape[0], -1).all(dim=1)
+    bad = (tensor.isnan() if is_nan else ~finite_mask(tensor)).reshape(tensor.shape[0], -1).any(dim=1)
     rows: list[int] = bad.nonzero().flatten().tolist()
     return () if len(rows) == tensor.shape[0] else tuple(rows[:MOST_ROWS])
 

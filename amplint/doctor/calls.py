@@ -6,6 +6,7 @@ import ast
 import functools
 import itertools
 import linecache
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from amplint.doctor.places import is_users
 
 MOST_LINES = 8
 
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _CALL = nn.Module._call_impl.__code__
 _FORWARD = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
 _BACKWARD = torch.autograd.function.BackwardCFunction.apply.__code__
@@ -29,9 +31,7 @@ _ENGINE = frozenset(
     | {(torch.autograd.__file__, name) for name in ("backward", "grad")}
 )
 # Python code of torch between an operation and the mode that sees it.
-_BETWEEN = re.compile(
-    r"[\\/]torch[\\/](_ops|_compile|utils[\\/]_python_dispatch|_dynamo[\\/]\w+|utils[\\/]_contextlib)\.py$"
-)
+_BETWEEN = re.compile(r"[\\/]torch[\\/](_ops|_compile|_dynamo[\\/]\w+|utils[\\/](_python_dispatch|_contextlib))\.py$")
 
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add",
@@ -169,7 +169,7 @@ def _line(frame: FrameType) -> Line:
 
 @functools.cache
 def _is_between(filename: str) -> bool:
-    return _BETWEEN.search(filename) is not None
+    return filename.startswith(_OWN) or _BETWEEN.search(filename) is not None
 
 
 def spoken(call: Call, operation: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -16,9 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from amplint.doctor.births import (
     Birth,
-    Flush,
     Origin,
-    finite_mask,
     has_nan,
     is_finite,
     is_plain,
@@ -27,11 +25,20 @@ from amplint.doctor.births import (
     name_of,
     rows_of,
 )
-from amplint.doctor.calls import Call, Running, look, node_name, spoken
+from amplint.doctor.calls import MOST_LINES, Call, Running, look, node_name, plain, spoken
 from amplint.doctor.findings import Place
-from amplint.doctor.lineage import Key, Lineage, find_flush, swap_all
+from amplint.doctor.lineage import Key, Lineage
+from amplint.doctor.origins import (
+    CASTS,
+    Origins,
+    Output,
+    is_log_of_mask,
+    lost_beside_infinities,
+    numbers_in,
+    origin_of,
+)
 from amplint.doctor.places import user_place
-from amplint.doctor.shadow import again, by_name, tensors_in
+from amplint.doctor.shadow import Operation, Signature, signature_of, tensors_in
 
 _COLLECTIVES = frozenset({"c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "symm_mem"})
 # What memory holds that nothing has been written to says nothing.
@@ -42,24 +49,12 @@ _UNINITIALISED = frozenset(
         "resize_as_", "_resize_output_",
     )
 )  # fmt: skip
-# Operations that write their first argument and don't read it.
-_FILLS = frozenset(
-    f"aten::{name}_"
-    for name in ("copy", "fill", "zero", "normal", "uniform", "bernoulli", "random", "exponential", "set", "log_normal")
-)
-# Arguments that are written though the schema doesn't say so.
-_ALSO_WRITES = {
-    "aten::native_batch_norm": (3, 4),
-    "aten::cudnn_batch_norm": (3, 4),
-    "aten::miopen_batch_norm": (3, 4),
-}
-_NO_WRITES = frozenset({"aten::detach_", "aten::requires_grad_", "aten::lift_fresh", "aten::record_stream"})
-_CASTS = frozenset({"aten::_to_copy", "aten::copy_", "aten::to", "aten::copy"})
+# Operations whose outputs are not computed again: views that depend on how numbers lie in memory.
+_UNTOLD = frozenset({"aten::as_strided", "aten::lift_fresh"})
 # Operations in which infinities by intention become NaN where all of a row are masked.
 _MASKED = frozenset(
     {"softmax", "log_softmax", "logsumexp", "sub", "rsub", "scaled_dot_product_attention", "logcumsumexp", "softmin"}
 )
-_FEW = 40  # operations between a mask and the division that a row without any weight fails in
 
 
 class CollectiveRefused(RuntimeError):
@@ -81,54 +76,54 @@ class OutsideWrite(RuntimeError):
 
 @dataclass
 class _Cell:
-    """What is known of a storage: which births reach its values, and how often it was written."""
+    """What is known of a storage.
 
-    alive: Any  # keeps the address from being used again
+    Attributes:
+        alive: Keeps its address from being used again.
+        is_own: Whether it was made while the mode was entered.
+        is_sure: Whether `births` says all: not of memory from outside of which only a part was seen, nor of memory
+            that was not yet written completely.
+        births: Which births reach its values.
+        writes: How often it was written.
+    """
+
+    alive: Any
     is_own: bool
+    is_sure: bool = True
     births: set[int] = field(default_factory=set)
-    is_blank: bool = False  # not yet written completely
     writes: int = 0
-
-
-@dataclass(frozen=True)
-class _Signature:
-    """What the schema of an operation says of its arguments."""
-
-    name: str
-    writes: tuple[int, ...]  # positions
-    written: tuple[str, ...]  # names
-    is_fill: bool
 
 
 @dataclass
 class _Step:
-    """An operation on its way: its arguments as they were before it ran, and what is known of them."""
+    """An operation on its way: how it was called, and what is known of its arguments.
 
-    func: Any
-    signature: _Signature
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    Attributes:
+        operation: The operation, its arguments as they were before it ran.
+        signature: What it writes.
+        call: How it was called.
+        node: The node of the autograd graph that is running, or None.
+        targets: The tensors that it writes.
+        storages: The storages of all arguments.
+        keys: The keys of the arguments by their ids.
+        inputs: The floating tensors that it reads.
+        bad: Those that are not finite.
+        births: The births that reach these.
+    """
+
+    operation: Operation
+    signature: Signature
     call: Call
     node: Any
+    targets: list[Tensor]
+    storages: set[int] = field(default_factory=set)
     keys: dict[int, Key] = field(default_factory=dict)
     inputs: list[Tensor] = field(default_factory=list)
     bad: list[Tensor] = field(default_factory=list)
     births: set[int] = field(default_factory=set)
-    storages: set[int] = field(default_factory=set)
-    targets: list[Tensor] = field(default_factory=list)  # tensors that are written
 
 
-@dataclass(frozen=True)
-class _Origins:
-    """What a birth comes from."""
-
-    origin: Origin
-    value: float | None = None
-    zero: Flush | None = None
-    parameter: str = ""
-
-
-class Detail(TorchDispatchMode):
+class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Looks at each operation while it is entered. It changes nothing, and draws no random numbers.
 
     Args:
@@ -147,7 +142,7 @@ class Detail(TorchDispatchMode):
     def __init__(
         self, modules: Mapping[nn.Module, str], is_intended_ok: bool = True, allowed: Iterable[Tensor] = ()
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.failed = 0
         self._modules = modules
         self._names = {id(module): name for module, name in modules.items()}
@@ -160,7 +155,6 @@ class Detail(TorchDispatchMode):
         self._lineage = Lineage()
         self._nodes: dict[int, tuple[Call, str]] = {}
         self._read: dict[str, set[int]] = {}  # births by what a Python number shows that was read from a tensor
-        self._signatures: dict[Any, _Signature] = {}
         self._last: FrameType | None = None
         self._depth = 0
         self._parameters: dict[int, str] | None = None
@@ -185,8 +179,11 @@ class Detail(TorchDispatchMode):
         Returns:
             The births, the first one first.
         """
-        hidden = self._incoming | (self._meant if self._is_intended_ok else set())
-        return [self._all[index] for index in sorted(self._births_of(tensors) - hidden)]
+        births = self._births_of(tensors) - self._incoming
+        faults = births - self._meant if self._is_intended_ok else births
+        if not faults:  # a loss is never infinite by intention
+            faults = self._births_of(tensor for tensor in tensors if tensor.numel() == 1) - self._incoming
+        return [self._all[index] for index in sorted(faults)]
 
     def arriving(self, *tensors: Tensor) -> list[Birth]:
         """Say which values from outside that are not finite reach some tensors.
@@ -212,11 +209,11 @@ class Detail(TorchDispatchMode):
         if not self._depth:
             self._last = sys._getframe(1)
         self._depth += 1
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._depth -= 1
         if not self._depth:
             self._last = None
@@ -240,7 +237,7 @@ class Detail(TorchDispatchMode):
                 return parts
         step: _Step | None = None
         try:
-            step = self._before(func, args, kwargs, sys._getframe(1))
+            step = self._before(Operation(func, args, kwargs), sys._getframe(1))
         except OutsideWrite:
             raise
         except Exception:
@@ -255,31 +252,15 @@ class Detail(TorchDispatchMode):
 
     # Before an operation.
 
-    def _signature(self, func: Any) -> _Signature:
-        known = self._signatures.get(func)
-        if known is None:
-            name = func._schema.name
-            arguments = [] if name in _NO_WRITES else func._schema.arguments
-            writes = {at for at, each in enumerate(arguments) if each.alias_info and each.alias_info.is_write}
-            writes |= set(_ALSO_WRITES.get(name, ()))
-            written = tuple(func._schema.arguments[at].name for at in sorted(writes))
-            is_out = any(func._schema.arguments[at].is_out for at in writes)
-            known = _Signature(name, tuple(sorted(writes)), written, name in _FILLS or is_out)
-            self._signatures[func] = known
-        return known
-
-    def _before(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> _Step:
-        signature = self._signature(func)
+    def _before(self, operation: Operation, frame: FrameType) -> _Step:
+        signature = signature_of(operation.func)
         node = _current_node()
         call = look(frame, self._last, self._names, node is not None)
-        step = _Step(func, signature, args, kwargs, call, node)
-        targets = [args[at] for at in signature.writes if at < len(args)]
-        targets += [kwargs[name] for name in signature.written if name in kwargs]
-        step.targets = list(tensors_in(targets))
+        step = _Step(operation, signature, call, node, operation.targets)
         for tensor in step.targets:
             self._check_write(tensor, signature.name)
         filled = {id(tensor) for tensor in step.targets} if signature.is_fill else set()
-        for tensor in tensors_in((args, kwargs)):
+        for tensor in tensors_in((operation.args, operation.kwargs)):
             self._take(step, tensor, id(tensor) in filled)
         self._note_node(step)
         if step.targets and not signature.is_fill:
@@ -292,7 +273,7 @@ class Detail(TorchDispatchMode):
             return
         cell = self._cells.get(key)
         if cell is None or not cell.is_own:
-            raise OutsideWrite(op, user_place())
+            raise OutsideWrite(plain(op.rpartition("::")[2]), user_place())
 
     def _take(self, step: _Step, tensor: Tensor, is_filled: bool) -> None:
         """Learn what is known of an argument."""
@@ -300,31 +281,30 @@ class Detail(TorchDispatchMode):
         if storage is None:
             return
         cell = self._cells.get(storage)
-        is_number = is_plain(tensor)
         if cell is None:
             is_own = step.signature.name == "aten::lift_fresh"  # `torch.tensor(...)`
-            cell = self._cells[storage] = _Cell(StorageWeakRef(tensor.untyped_storage()), is_own)
-            if is_number and not is_filled and not is_finite(tensor):
-                self._note_incoming(step, tensor, cell)
+            is_sure = not is_filled and is_plain(tensor) and _is_whole(tensor) and is_finite(tensor)
+            cell = self._cells[storage] = _Cell(_alive(tensor), is_own, is_sure)
         step.storages.add(storage)
-        if not is_number:
+        if not is_plain(tensor):
             return
         step.keys[id(tensor)] = _key(tensor, storage, cell)
         if is_filled:
             return
         step.inputs.append(tensor)
-        if (cell.births or cell.is_blank) and not is_finite(tensor):
+        if (cell.births or not cell.is_sure) and not is_finite(tensor):
             step.bad.append(tensor)
+            if not cell.births and (not cell.is_own or step.signature.name == "aten::lift_fresh"):
+                self._note_incoming(step, tensor, cell)
             step.births |= cell.births
 
     def _note_incoming(self, step: _Step, tensor: Tensor, cell: _Cell) -> None:
         """Remember a tensor from outside that is not finite; one with infinities alone may be meant, like a mask."""
-        index = self._add(self._birth(step, tensor, _Origins(Origin.INCOMING), ()))
+        index = self._add(step, tensor, Origins(Origin.INCOMING))
         cell.births.add(index)
+        self._incoming.add(index)
         if not has_nan(tensor) and not isinstance(tensor, nn.Parameter):
             self._meant.add(index)
-        if not cell.is_own or index not in self._meant:
-            self._incoming.add(index)
 
     def _note_node(self, step: _Step) -> None:
         """Remember the line of an operation for its node in the backward pass."""
@@ -347,220 +327,149 @@ class Detail(TorchDispatchMode):
                     step.keys[id(copy)] = step.keys[id(tensor)]
                 step.inputs = [copy if each is tensor else each for each in step.inputs]
                 step.bad = [copy if each is tensor else each for each in step.bad]
-        step.args = _replaced(step.args, copies)
-        step.kwargs = _replaced(step.kwargs, copies)
+        was = step.operation
+        step.operation = Operation(was.func, _replaced(was.args, copies), _replaced(was.kwargs, copies))
 
     # After an operation.
 
     def _after(self, step: _Step, result: Any) -> None:
-        name = step.signature.name
-        outputs = list(tensors_in(result)) or list(step.targets)
-        written = {id(tensor) for tensor in step.targets}
-        outputs += [tensor for tensor in step.targets if not any(tensor is each for each in outputs)]
-        if name == "aten::_local_scalar_dense":
+        if step.signature.name == "aten::_local_scalar_dense":
             self._note_read(step, result)
             return
-        births: set[int] | None = None
+        outputs = list(tensors_in(result))
+        outputs += [tensor for tensor in step.targets if not any(tensor is each for each in outputs)]
+        written = {id(tensor) for tensor in step.targets}
+        operation = Operation(step.operation.func, step.operation.args, step.operation.kwargs, result)
+        births: set[int] | None = None  # of the values that are not finite
         made: list[tuple[Key, int]] = []
         for index, tensor in enumerate(outputs):
             storage = _storage(tensor)
             if storage is None:
                 made.append(((), 0))
                 continue
-            cell = self._cells.get(storage)
-            is_view = cell is not None and storage in step.storages and id(tensor) not in written
-            if cell is None or not (is_view or id(tensor) in written):
-                cell = self._cells[storage] = _Cell(StorageWeakRef(tensor.untyped_storage()), True)
-            if id(tensor) in written:
-                cell.writes += 1
-            if name in _UNINITIALISED:
-                cell.is_blank = True
+            is_written = id(tensor) in written
+            is_view = storage in step.storages and not is_written
+            if storage not in self._cells or not (is_view or is_written):
+                self._cells[storage] = _Cell(_alive(tensor), is_own=True)
+            cell = self._cells[storage]
+            cell.writes += is_written
+            if step.signature.name in _UNINITIALISED:
+                cell.is_sure = False
             elif not is_view and is_plain(tensor):
-                births = self._judge(step, tensor, cell, index, outputs, births)
+                if is_finite(tensor):
+                    _settle(cell, tensor, set())
+                else:
+                    if births is None:
+                        births = self._births(step, self._output(step, operation, tensor, index))
+                    _settle(cell, tensor, births)
             made.append((_key(tensor, storage, cell), 0 if is_view else tensor.numel() * tensor.element_size()))
-        self._keep(step, outputs, made)
+        self._keep(step, operation, outputs, made)
 
-    def _judge(
-        self, step: _Step, tensor: Tensor, cell: _Cell, index: int, outputs: list[Tensor], births: set[int] | None
-    ) -> set[int] | None:
-        """Bring up to date what is known of an output; returns the births of the operation's values if it has any."""
-        is_whole = tensor.numel() * tensor.element_size() >= _size(tensor)
-        if is_finite(tensor):
-            if is_whole:
-                cell.births = set()
-                cell.is_blank = False
-            return births
-        if births is None:
-            births = self._births(step, tensor, index, outputs)
-        if is_whole:
-            cell.births = set(births)
-            cell.is_blank = False
-        else:
-            cell.births |= births
-        return births
-
-    def _keep(self, step: _Step, outputs: list[Tensor], made: list[tuple[Key, int]]) -> None:
+    def _keep(self, step: _Step, operation: Operation, outputs: list[Tensor], made: list[tuple[Key, int]]) -> None:
         """Keep how the outputs were computed, where that can be told later."""
-        inputs = set(step.keys.values())
-        if step.signature.name in ("aten::as_strided", "aten::lift_fresh") or step.signature.name in _UNINITIALISED:
+        if step.signature.name in _UNTOLD or step.signature.name in _UNINITIALISED:
             return
+        inputs = set(step.keys.values())
         if all(key not in inputs for key, _ in made) and any(is_plain(tensor) for tensor in outputs):
-            self._lineage.add(made, step.func, step.args, step.kwargs, step.keys, step.call)
+            if not operation.name.endswith("native_dropout"):
+                operation = step.operation  # without the result
+            self._lineage.add(made, operation, step.keys, step.call)
 
     def _note_read(self, step: _Step, number: Any) -> None:
         """Remember which births a Python number shows."""
         if isinstance(number, float) and not math.isfinite(number):
             self._read[repr(number)] = self._read.get(repr(number), set()) | step.births
 
-    def _births(self, step: _Step, tensor: Tensor, index: int, outputs: list[Tensor]) -> set[int]:
+    def _births(self, step: _Step, output: Output) -> set[int]:
         """The births that the values of an output which is not finite go back to, a new one among them maybe."""
-        result = tensor if len(outputs) == 1 else tuple(outputs)
         if step.bad:
-            return self._inherited(step, tensor, index, result)
-        constants = [number for number in _numbers((step.args, step.kwargs)) if not math.isfinite(number)]
-        if constants:
-            read = set().union(*(self._read.get(repr(number), set()) for number in constants))
-            if read:
-                return read
-            if not has_nan(tensor):
-                return {self._meant_birth(step, tensor)}
-        elif self._is_log_of_mask(step):
-            return {self._meant_birth(step, tensor)}
-        return {self._add(self._birth(step, tensor, self._origin(step, tensor, index, result), self._sizes(step)))}
+            return self._inherited(step, output)
+        arguments = (step.operation.args, step.operation.kwargs)
+        constants = [repr(number) for number in numbers_in(arguments) if not math.isfinite(number)]
+        read = {birth for number in constants for birth in self._read.get(number, ())}
+        if read:
+            return read
+        if is_log_of_mask(output) if not constants else not has_nan(output.tensor):
+            return {self._add_meant(step, output.tensor)}
+        return {self._add(step, output.tensor, self._origins(step, output))}
 
-    def _inherited(self, step: _Step, tensor: Tensor, index: int, result: Any) -> set[int]:
+    def _inherited(self, step: _Step, output: Output) -> set[int]:
         """The births of inputs that are not finite; a new one where intended infinities become NaN."""
         if not step.births or not step.births <= self._meant:
             return step.births
-        if has_nan(tensor):
-            if self._is_masked(step):
-                origins = _Origins(Origin.MASK)
-            elif step.births & self._incoming:
-                for each in step.births & self._incoming:
-                    self._meant.discard(each)
+        if not has_nan(output.tensor):
+            value = lost_beside_infinities(output)
+            if value is None:
                 return step.births
-            else:
-                origins = _Origins(Origin.MATH)
-            return {self._add(self._birth(step, tensor, origins, self._sizes(step)))}
-        wide = again(step.func, step.args, step.kwargs, result, torch.float32)
-        if wide is not None and index < len(wide) and wide[index].shape == tensor.shape:
-            lost = finite_mask(wide[index]) & ~finite_mask(tensor)
-            if bool(lost.any()):
-                origins = _Origins(
-                    Origin.CAST if step.signature.name in _CASTS else Origin.OVERFLOW, largest(wide[index])
-                )
-                return step.births | {self._add(self._birth(step, tensor, origins, self._sizes(step)))}
-        return step.births
+            origin = Origin.CAST if step.signature.name in CASTS else Origin.OVERFLOW
+            return step.births | {self._add(step, output.tensor, Origins(origin, value))}
+        if self._is_masked(step):
+            return {self._add(step, output.tensor, Origins(Origin.MASK), is_nan=True)}
+        incoming = step.births & self._incoming
+        if incoming:
+            self._meant -= incoming
+            return incoming
+        return {self._add(step, output.tensor, Origins(Origin.MATH), is_nan=True)}
 
     def _is_masked(self, step: _Step) -> bool:
         """Whether infinities became NaN as those of a row do that is masked completely."""
-        op = _forward_name(step)
-        return (op in _MASKED or _operation(step) in _MASKED) and not any(
-            bool(torch.isposinf(tensor).any()) for tensor in step.bad
-        )
+        names = {plain(_operation(step)), _forward_name(step)}
+        return not names.isdisjoint(_MASKED) and not any(bool(torch.isposinf(each).any()) for each in step.bad)
 
-    def _is_log_of_mask(self, step: _Step) -> bool:
-        """Whether the logarithm of a mask is taken, which makes an additive mask of one that holds 0 and 1."""
-        if step.signature.name not in ("aten::log", "aten::log_") or len(step.inputs) != 1:
-            return False
-        (tensor,) = step.inputs
-        return bool(((tensor == 0) | (tensor == 1)).all()) and bool((tensor == 1).any())
+    def _is_meant(self, tensor: Tensor) -> bool:
+        """Whether a tensor holds infinities that are meant."""
+        storage = _storage(tensor)
+        cell = self._cells.get(storage) if storage is not None else None
+        return cell is not None and bool(cell.births & self._meant) and is_plain(tensor) and not is_finite(tensor)
 
     # What is said of a birth.
 
-    def _origin(self, step: _Step, tensor: Tensor, index: int, result: Any) -> _Origins:
+    def _output(self, step: _Step, operation: Operation, tensor: Tensor, index: int) -> Output:
+        place = step.call.lines[0].place if step.call.lines else None
+        return Output(operation, tensor, index, step.inputs, step.keys, place, self._op(step))
+
+    def _origins(self, step: _Step, output: Output) -> Origins:
         """Why an operation whose inputs are finite gives what is not."""
-        if step.signature.name in _CASTS:
-            source = step.inputs[-1] if step.inputs else tensor
-            return _Origins(Origin.CAST, largest(source), parameter=self._parameter(source))
-        bad = ~finite_mask(tensor)
-        wide = self._again(step, tensor, index, result, torch.float32, bad)
-        if wide is not None:
-            flush = self._flushed_constant(step, tensor, wide)
-            return _Origins(Origin.UNDERFLOW if flush else Origin.OVERFLOW, largest(wide), flush)
-        if step.keys and (found := self._by_lineage(step, tensor, index, result, bad)) is not None:
-            return found
-        wide = self._again(step, tensor, index, result, torch.float64, bad)
-        if wide is not None:
-            return _Origins(Origin.OVERFLOW, largest(wide))
-        if self._has_lost_mask(step):
-            return _Origins(Origin.MASK)
-        return _Origins(Origin.MATH)
+        if step.signature.name in CASTS and step.inputs:
+            source = step.inputs[-1]
+            is_forward = step.call.running is Running.FORWARD
+            origin = Origin.CAST if is_forward else Origin.OVERFLOW
+            return Origins(origin, largest(source), parameter=self._parameter(source) if is_forward else "")
+        return origin_of(output, self._lineage, self._is_meant)
 
-    def _again(
-        self, step: _Step, tensor: Tensor, index: int, result: Any, dtype: torch.dtype, bad: Tensor, swap: Any = None
-    ) -> Tensor | None:
-        """The output in a wider dtype, None where it is not finite then or can't be computed."""
-        outputs = again(step.func, step.args, step.kwargs, result, dtype, swap)
-        if outputs is None or index >= len(outputs) or outputs[index].shape != tensor.shape:
-            return None
-        wide = outputs[index]
-        return wide if bool(finite_mask(wide)[bad].all()) else None
-
-    def _flushed_constant(self, step: _Step, tensor: Tensor, wide: Tensor) -> Flush | None:
-        """A number in the program that is 0 in the dtype of the operation, where the true result would fit."""
-        if not tensor.is_floating_point() or largest(wide) > torch.finfo(tensor.dtype).max:
-            return None
-        for number in _numbers((step.args, step.kwargs)):
-            if number and math.isfinite(number) and not float(torch.tensor(number, dtype=tensor.dtype)):
-                place = step.call.lines[0].place if step.call.lines else None
-                return Flush(place, self._op(step), number, name_of(tensor.dtype))
-        return None
-
-    def _by_lineage(self, step: _Step, tensor: Tensor, index: int, result: Any, bad: Tensor) -> _Origins | None:
-        """UNDERFLOW where the operation is finite once what it got is computed in float32, too."""
-        values = self._lineage.wide(step.keys)
-        if not values:
-            return None
-        wide = self._again(step, tensor, index, result, torch.float32, bad, swap_all(step.keys, values))
-        if wide is None:
-            return None
-        flush = find_flush(self._lineage, (step.args, step.kwargs), step.keys, values)
-        return _Origins(Origin.UNDERFLOW, largest(wide), flush)
-
-    def _has_lost_mask(self, step: _Step) -> bool:
-        """Whether weights that add up to 0 are divided by their sum, and all of them were masked by infinities."""
-        if plain_division(step.signature.name):
-            for recipe in self._lineage.before(step.keys)[:_FEW]:
-                for tensor in tensors_in((recipe.args, recipe.kwargs)):
-                    storage = _storage(tensor)
-                    cell = self._cells.get(storage) if storage is not None else None
-                    if cell is not None and cell.births & self._meant and is_plain(tensor) and not is_finite(tensor):
-                        return True
-        if "scaled_dot_product" in step.signature.name:
-            named = by_name(step.func, step.args, step.kwargs)
-            return isinstance(named.get("attn_mask", named.get("attn_bias")), Tensor)
-        return False
-
-    def _meant_birth(self, step: _Step, tensor: Tensor) -> int:
-        index = self._add(self._birth(step, tensor, _Origins(Origin.MASK), self._sizes(step)))
+    def _add_meant(self, step: _Step, tensor: Tensor) -> int:
+        index = self._add(step, tensor, Origins(Origin.MASK))
         self._meant.add(index)
         return index
 
-    def _add(self, birth: Birth) -> int:
-        self._all.append(birth)
-        return len(self._all) - 1
-
-    def _sizes(self, step: _Step) -> tuple[float, ...]:
-        return tuple(largest(tensor) for tensor in step.inputs)
-
-    def _birth(self, step: _Step, tensor: Tensor, origins: _Origins, sizes: tuple[float, ...]) -> Birth:
-        call, stack = self._where(step)
-        return Birth(
-            origin=origins.origin,
-            op=self._op(step),
-            place=call.outside[0].place if call is not step.call and call.outside else (stack[0] if stack else None),
-            stack=stack,
-            module=call.module,
-            dtype=name_of(tensor.dtype),
-            backward=step.call.running is not Running.FORWARD,
-            value=origins.value,
-            inputs=sizes,
-            kind=kind_of(tensor),
-            rows=rows_of(tensor),
-            zero=origins.zero,
-            parameter=origins.parameter,
+    def _add(self, step: _Step, tensor: Tensor, origins: Origins, is_nan: bool = False) -> int:
+        """Remember a birth, of which only the NaNs count where `is_nan` is set; returns its number."""
+        known = self._node(step)
+        call = step.call if known is None else known[0]
+        stack = tuple(line.place for line in step.call.lines)
+        place = stack[0] if stack else None
+        if known is not None:
+            forward = tuple(line.place for line in call.outside)
+            stack = (stack + forward)[:MOST_LINES]
+            place = forward[0] if forward else place
+        self._all.append(
+            Birth(
+                origin=origins.origin,
+                op=self._op(step),
+                place=place,
+                stack=stack,
+                module=call.module,
+                dtype=name_of(tensor.dtype),
+                backward=step.call.running is not Running.FORWARD,
+                value=origins.value,
+                inputs=tuple(largest(each) for each in step.inputs),
+                kind="nan" if is_nan else kind_of(tensor),
+                rows=rows_of(tensor, is_nan),
+                zero=origins.zero,
+                parameter=origins.parameter,
+            )
         )
+        return len(self._all) - 1
 
     def _node(self, step: _Step) -> tuple[Call, str] | None:
         """How the forward operation of the running node was called."""
@@ -572,15 +481,6 @@ class Detail(TorchDispatchMode):
         # The node of a write into a view is made right after that of the operation itself.
         numbers = (number - 1, number) if "CopySlices" in step.node.name() else (number,)
         return next((self._nodes[each] for each in numbers if each in self._nodes), None)
-
-    def _where(self, step: _Step) -> tuple[Call, tuple[Place, ...]]:
-        """The call that a birth belongs to, and the frames to show."""
-        known = self._node(step)
-        own = tuple(line.place for line in step.call.lines)
-        if known is None:
-            return step.call, own
-        call = known[0]
-        return call, (own + tuple(line.place for line in call.outside))[:8]
 
     def _op(self, step: _Step) -> str:
         if step.call.running is Running.NODE:
@@ -599,11 +499,6 @@ class Detail(TorchDispatchMode):
                         self._parameters.setdefault(storage, f"{name}.{own}" if name else own)
         storage = _storage(tensor)
         return self._parameters.get(storage, "") if storage is not None else ""
-
-
-def plain_division(name: str) -> bool:
-    """Whether an operation of `aten` divides."""
-    return name in ("aten::div", "aten::div_", "aten::true_divide", "aten::divide")
 
 
 def _operation(step: _Step) -> str:
@@ -632,19 +527,37 @@ def _number_of(node: Any) -> int | None:
     return number() if number is not None else None
 
 
-def _storage(tensor: Tensor) -> int | None:
-    """What identifies the memory of a tensor."""
+def _memory(tensor: Tensor) -> torch.UntypedStorage | None:
+    """The memory that holds the numbers of a tensor."""
     try:
-        if tensor.layout is torch.sparse_coo:
-            tensor = tensor._values()
-        address: int = tensor.untyped_storage()._cdata
+        return (tensor._values() if tensor.layout is torch.sparse_coo else tensor).untyped_storage()
     except (RuntimeError, NotImplementedError):
         return None
-    return address
 
 
-def _size(tensor: Tensor) -> int:
-    return int(tensor.untyped_storage().nbytes())
+def _storage(tensor: Tensor) -> int | None:
+    """What identifies the memory of a tensor, None where it has none of its own."""
+    memory = _memory(tensor)
+    return int(memory._cdata) if memory is not None else None
+
+
+def _alive(tensor: Tensor) -> Any:
+    """What keeps the address of a tensor's memory from being used again, though not the memory."""
+    return StorageWeakRef(_memory(tensor))  # type: ignore[no-untyped-call]
+
+
+def _is_whole(tensor: Tensor) -> bool:
+    """Whether a tensor is all of its memory."""
+    return tensor.numel() * tensor.element_size() >= int(tensor.untyped_storage().nbytes())
+
+
+def _settle(cell: _Cell, tensor: Tensor, births: set[int]) -> None:
+    """Bring up to date what is known of memory after a tensor in it was written."""
+    if _is_whole(tensor):
+        cell.births = set(births)
+        cell.is_sure = True
+    else:
+        cell.births |= births
 
 
 def _key(tensor: Tensor, storage: int, cell: _Cell) -> Key:
@@ -652,17 +565,6 @@ def _key(tensor: Tensor, storage: int, cell: _Cell) -> Key:
     if tensor.layout is not torch.strided:
         return (storage, cell.writes, id(tensor))
     return (storage, cell.writes, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
-
-
-def _numbers(value: Any) -> Iterator[float]:
-    """The floating numbers in arguments."""
-    if isinstance(value, float):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _numbers(item)
-    elif isinstance(value, Mapping):
-        yield from _numbers(tuple(value.values()))
 
 
 def _replaced(value: Any, copies: Mapping[int, Tensor]) -> Any:

@@ -1,4 +1,4 @@
-"""Keeps how recent tensors were computed, so that a value can be computed again in float32 when a 0 needs explaining."""
+"""Keeps how recent tensors were computed, so that values can be computed again in float32 when a 0 needs explaining."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from amplint.doctor.births import Flush, finite_mask, is_plain, name_of
 from amplint.doctor.calls import Call, spoken
-from amplint.doctor.shadow import again, tensors_in
+from amplint.doctor.shadow import Operation, Swap, again, tensors_in
 
 Key = tuple[Any, ...]
 
@@ -22,16 +22,19 @@ MOST_STEPS = 96  # operations that are run again for one explanation
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a tensor was computed: the operation, its arguments as they were, and their keys by their ids."""
+    """How a tensor was computed: the operation, and the keys of its arguments by their ids."""
 
     order: int
-    func: Any
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    operation: Operation
     keys: Mapping[int, Key]
     call: Call
     index: int  # among the outputs
     size: int
+
+    @property
+    def inputs(self) -> Iterator[Tensor]:
+        """The tensors that it was computed from."""
+        return tensors_in((self.operation.args, self.operation.kwargs))
 
 
 class Lineage:
@@ -42,21 +45,13 @@ class Lineage:
         self._size = 0
         self._made = 0
 
-    def add(
-        self,
-        outputs: list[tuple[Key, int]],
-        func: Any,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        keys: Mapping[int, Key],
-        call: Call,
-    ) -> None:
+    def add(self, outputs: list[tuple[Key, int]], operation: Operation, keys: Mapping[int, Key], call: Call) -> None:
         """Keep how the outputs, given as keys and sizes in bytes, were computed."""
         self._made += 1
         for index, (key, size) in enumerate(outputs):
             old = self._recipes.pop(key, None)
             self._size += size - (old.size if old else 0)
-            self._recipes[key] = Recipe(self._made, func, args, kwargs, keys, call, index, size)
+            self._recipes[key] = Recipe(self._made, operation, keys, call, index, size)
         while self._size > MOST_BYTES and self._recipes:
             self._size -= self._recipes.popitem(last=False)[1].size
 
@@ -109,10 +104,10 @@ def _run(recipe: Recipe, values: Mapping[Key, Tensor]) -> list[Tensor] | None:
         key = recipe.keys.get(id(tensor))
         return values.get(key) if key is not None else None
 
-    return again(recipe.func, recipe.args, recipe.kwargs, None, torch.float32, swap)
+    return again(recipe.operation, torch.float32, swap)
 
 
-def swap_all(keys: Mapping[int, Key], values: Mapping[Key, Tensor]) -> Any:
+def swap_all(keys: Mapping[int, Key], values: Mapping[Key, Tensor]) -> Swap:
     """A swap of the tensors that have these keys for their float32 values."""
     return lambda tensor: values.get(keys[id(tensor)]) if id(tensor) in keys else None
 
@@ -142,15 +137,13 @@ def find_flush(lineage: Lineage, args: Any, keys: Mapping[int, Key], values: Map
         value = float(values[key][lost].abs().max())
         dtype = name_of(_narrowest(tensor, recipe))
         best = Flush(_place(recipe.call), _op(recipe), value, dtype)
-        at_once = again(recipe.func, recipe.args, recipe.kwargs, None, torch.float32)
+        at_once = again(recipe.operation, torch.float32)
         if at_once is not None and recipe.index < len(at_once):
             own = at_once[recipe.index]
             if own.shape == lost.shape and bool(((own != 0) & lost).any()):
                 break  # it was this operation that rounded
         keys = recipe.keys
-        tensor = next(
-            (each for each in tensors_in((recipe.args, recipe.kwargs)) if _lost(each, keys, values) is not None), None
-        )
+        tensor = next((each for each in recipe.inputs if _lost(each, keys, values) is not None), None)
     return best
 
 
@@ -189,7 +182,7 @@ def _narrowest(tensor: Tensor, recipe: Recipe) -> torch.dtype:
 
 def _floating(tensor: Tensor, recipe: Recipe) -> Iterator[Tensor]:
     yield tensor
-    yield from (each for each in tensors_in((recipe.args, recipe.kwargs)) if each.is_floating_point())
+    yield from (each for each in recipe.inputs if each.is_floating_point())
 
 
 def _place(call: Call) -> Any:
@@ -197,4 +190,4 @@ def _place(call: Call) -> Any:
 
 
 def _op(recipe: Recipe) -> str:
-    return spoken(recipe.call, recipe.func._schema.name.rpartition("::")[2])
+    return spoken(recipe.call, recipe.operation.name.rpartition("::")[2])
