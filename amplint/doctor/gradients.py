@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
+from amplint.doctor.places import spoken
 from amplint.doctor.units import Unit
 from amplint.verify.bench.instrument import gradient
 
@@ -76,9 +77,9 @@ def why_none(case: Without) -> Finding:
 
 def _where(case: Without) -> Iterator[str]:
     if case.made is not None:
-        yield f"the optimizer was made at {case.made.path}:{case.made.line}"
+        yield f"the optimizer was made at {spoken(case.made)}"
     if case.stepped is not None:
-        yield f"it was asked to step at {case.stepped.path}:{case.stepped.line}"
+        yield f"it was asked to step at {spoken(case.stepped)}"
 
 
 _Answer = tuple[str, Place | None, str] | None
@@ -97,11 +98,11 @@ def _shared(case: Without) -> _Answer:
     if not others:
         return None
     having = sum(gradient(each) is not None for each in others)
-    text = f"they share memory with {len(others)} parameters of the model, of which {having} have theirs"
+    text = f"its memory is that of {len(others)} parameters of the model, {having} of which have gradients"
     if case.unit.cleared_by_zero_grad is not None:
         place = case.unit.cleared_by_zero_grad
         return (
-            f"{text}; `zero_grad()` set `.grad` of the flat tensors to None",
+            f"{text}; `zero_grad()` set its own `.grad` to None",
             place,
             "call `zero_grad(set_to_none=False)`",
         )

@@ -9,6 +9,7 @@ import sysconfig
 from collections.abc import Iterator
 from types import FrameType
 
+from amplint.base.paths import shown
 from amplint.doctor.findings import Place
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -51,6 +52,11 @@ def place_of(frame: FrameType | None) -> Place | None:
     if frame is None:
         return None
     return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def spoken(place: Place | None) -> str:
+    """A place in a few characters, `train.py:12`; "" for none."""
+    return f"{shown(place.path)}:{place.line}" if place is not None else ""
 
 
 def user_place() -> Place | None:

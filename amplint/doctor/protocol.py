@@ -9,6 +9,7 @@ project's AMP facts and stands in its documentation: https://pytorch.org/docs/st
 from __future__ import annotations
 
 import math
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -18,10 +19,10 @@ import torch
 from amplint.doctor.collector import Collector
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import Models, Without, is_without, parameters_of, why_none
-from amplint.doctor.places import user_place
+from amplint.doctor.places import spoken, user_place
 from amplint.doctor.scale import ScaleLog
 from amplint.doctor.units import Unit, Units
-from amplint.verify.bench.instrument import Clip, Listener, Region, gradient
+from amplint.verify.bench.instrument import Clip, Listener, Region, gradient, open_regions
 
 _FOLLOWED = 200  # nodes of a graph that are looked through for a scaled loss
 _MEANT_FOR_SCALED = 100  # a bound above this part of the scale is meant for scaled gradients
@@ -82,8 +83,10 @@ class Protocol(Listener):
         self._scaled: list[_Scaled] = []
         self._backward: tuple[torch.amp.GradScaler | None, float, Place | None] = (None, 1.0, None)
         self._made_at: dict[int, Place | None] = {}  # optimizers
+        self._new: list[weakref.ref[Any]] = []  # of these, those that have no unit yet
         self._backwards: Counter[int] = Counter()
         self._current: tuple[Any, Any] = (None, None)  # optimizer and scaler of the request that runs
+        self._left: int | None = None  # the number of the first autograd node after the last region
         self._largest: float | None = None  # element of the scaled gradients that are about to be clipped
         self._without: Counter[int] = Counter()  # by optimizer: steps without gradients
         self.float16: Place | None = None  # a float16 region that was entered
@@ -100,7 +103,14 @@ class Protocol(Listener):
 
     @property
     def units(self) -> Units:
+        """The gradients of all optimizers."""
         return self._units
+
+    @property
+    def current_scaler(self) -> torch.amp.GradScaler | None:
+        """The scaler of the step request that runs, or that ran last; None where the optimizer steps by itself."""
+        scaler: torch.amp.GradScaler | None = self._current[1]
+        return scaler
 
     def scaler_of(self, root: torch.Tensor) -> tuple[torch.amp.GradScaler | None, float, Place | None]:
         """The scaler that has scaled a loss, with its scale and the place; None and 1 if none has."""
@@ -155,16 +165,22 @@ class Protocol(Listener):
                 return
 
     def loss_scaled(self, loss: torch.Tensor) -> None:
-        if loss.dtype is torch.float16:
+        if loss.dtype is torch.float16 and self._is_outside(loss):
             self._protocol(
                 "AMP303",
-                "the loss is float16: it was computed outside the region, or by operations that stay in half precision",
+                "the loss is computed in float16, outside the autocast region: it has 3 digits, and a scale of 65,536 makes "
+                "its gradient inf",
                 user_place(),
-                f"loss {float(loss.detach().double().mean()):.4g} of dtype float16"
-                if loss.device.type == "cpu"
-                else "",
                 advice="compute the loss inside the autocast region, or from `outputs.float()`",
             )
+
+    def _is_outside(self, loss: torch.Tensor) -> bool:
+        """Whether the operation that has made a loss ran after the last region was left."""
+        number = getattr(loss.grad_fn, "_sequence_nr", None)
+        return number is not None and self._left is not None and number() >= self._left and not open_regions()
+
+    def region_left(self) -> None:
+        self._left = next_node()
 
     def scaled(self, scaler: torch.amp.GradScaler, loss: Any, result: Any) -> None:
         if not scaler.is_enabled():
@@ -185,6 +201,7 @@ class Protocol(Listener):
             scaler, scale, _ = self.scaler_of(root)
             if scaler is not None:
                 self._backward = (scaler, scale, place)
+        self._register()
         for _, unit in self._units.optimizers():
             unit.settle()  # what has changed since then is not of this backward pass
 
@@ -193,7 +210,7 @@ class Protocol(Listener):
         self._scaled = (
             [each for each in self._scaled if each.scaler is not scaler] if scaler is not None else self._scaled
         )
-        for optimizer, unit in self._units.optimizers():
+        for optimizer, _ in self._units.optimizers():
             self._backwards[id(optimizer)] += 1
         for unit in {id(unit): unit for _, unit in self._units.optimizers()}.values():
             if unit.is_reached():
@@ -231,8 +248,16 @@ class Protocol(Listener):
 
     def gradients_dropped(self, parameters: Sequence[torch.Tensor], value: torch.Tensor | None = None) -> None:
         place = user_place()
+        self._register()
         for unit in self._units.of_parameters(parameters):
             unit.clear(place)
+
+    def _register(self) -> None:
+        """Have units of the optimizers that were made: when that is heard they have no parameters yet."""
+        for reference in self._new:
+            if (optimizer := reference()) is not None and hasattr(optimizer, "param_groups"):
+                self._units.of(optimizer)
+        self._new.clear()
 
     # --- unscale, clip, step, update
 
@@ -328,11 +353,11 @@ class Protocol(Listener):
 
     def optimizer_made(self, optimizer: torch.optim.Optimizer) -> None:
         self._made_at[id(optimizer)] = user_place()
+        self._new.append(weakref.ref(optimizer))
 
     def step_requested(self, optimizer: Any, scaler: torch.amp.GradScaler | None) -> None:
         place = user_place()
         self.requests += 1
-        self._collector.step = self.requests
         self._current = (optimizer, scaler)
         unit = self._units.of(optimizer)
         if scaler is not None and scaler.is_enabled():
@@ -345,7 +370,7 @@ class Protocol(Listener):
             self._scaler_off(self._asked_but_off.pop(id(scaler)))
 
     def _scaler_off(self, place: Place | None) -> None:
-        where = f"{self.float16.path}:{self.float16.line}" if self.float16 is not None else ""
+        where = spoken(self.float16)
         self._collector.add(
             Finding(
                 Cause.SCALER_OFF,
@@ -353,7 +378,7 @@ class Protocol(Listener):
                 "the GradScaler is off: it was made for a device that is not there, and regions run in float16",
                 place,
                 "AMP201",
-                details=(f"a float16 region was entered at {where}",),
+                details=(f"a float16 region was entered at {where}",) if where else (),
                 advice='make the scaler for the device that the model trains on, such as `torch.amp.GradScaler("cpu")`',
             )
         )
@@ -418,6 +443,7 @@ class Protocol(Listener):
             self.in_a_row = 0 if taken else self.in_a_row + 1
             if unit.cleared is not None and not unit.has_gradients and not is_without(optimizer):
                 self._cleared(unit)
+        self._collector.step = self.requests + 1
         unit.is_used = True
         unit.is_scaled = unit.is_unscaled = unit.has_plain = False
         self._backwards[id(optimizer)] = 0
@@ -473,8 +499,13 @@ class Protocol(Listener):
                 )
 
 
+def next_node() -> int:
+    """The number that autograd gives to the next node of a graph."""
+    return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
+
+
 def _at(what: str, place: Place | None) -> list[str]:
-    return [f"{what} at {place.path}:{place.line}"] if place is not None else []
+    return [f"{what} at {spoken(place)}"] if place is not None else []
 
 
 def _largest(parameters: Sequence[torch.Tensor]) -> float | None:

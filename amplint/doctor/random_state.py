@@ -25,7 +25,7 @@ class RandomState:
     def now(cls) -> RandomState:
         """The state as it is. It draws nothing, and waits for no device that the program doesn't use."""
         devices = []
-        if torch.cuda.is_initialized():
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             devices.append(("cuda", torch.cuda.get_rng_state()))
         numpy = sys.modules.get("numpy")
         drawn = numpy.random.get_state() if numpy is not None and hasattr(numpy, "random") else None

@@ -13,6 +13,7 @@ import torch
 from amplint.doctor.collector import Collector
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.places import user_place
+from amplint.doctor.protocol import next_node
 from amplint.verify.bench.instrument import DEVICES, Listener, Region
 
 _LOOKED_AT = 8  # backward passes whose graphs are looked through for casts
@@ -108,7 +109,7 @@ class Regions(Listener):
 
     def step_done(self, optimizer: Any, *, taken: bool) -> None:
         if taken and self._open and torch.is_autocast_cache_enabled() and self._is_on():
-            self._stepped_inside = torch._C._autograd._get_sequence_nr()  # type: ignore[attr-defined]
+            self._stepped_inside = next_node()
             self._stepped_at = self._open[0][1]
 
     def _is_on(self) -> bool:

@@ -92,14 +92,17 @@ def _regions_off() -> Iterator[None]:
 class Replays:
     """Runs computations again, and counts how often and how long."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: Capture, *, is_on: bool) -> None:
         self._capture = capture
+        self._is_on = is_on
         self._checked: dict[int, str | None] = {}
         self.forwards = self.backwards = 0
         self.seconds = 0.0
 
     def why_not(self, models: Sequence[torch.nn.Module]) -> str | None:
         """Why modules can't be run again, None if they can."""
+        if not self._is_on:
+            return "nothing is run again (`--no-replay`)"
         for model in models:
             if id(model) not in self._checked:
                 self._checked[id(model)] = _why_not(model)
@@ -108,8 +111,8 @@ class Replays:
         return None
 
     @contextmanager
-    def quiet(self, models: Sequence[torch.nn.Module]) -> Iterator[set[int]]:
-        """After the block all is as before it. Yields the storages that may be written to in it."""
+    def quiet(self, models: Sequence[torch.nn.Module]) -> Iterator[list[torch.Tensor]]:
+        """After the block all is as before it. Yields the tensors that may be written to in it."""
         started = time.perf_counter()
         self._capture.is_quiet = True
         try:
@@ -128,8 +131,8 @@ class Replays:
             self.seconds += time.perf_counter() - started
 
 
-def _exchange(models: Sequence[torch.nn.Module], undo: ExitStack) -> set[int]:
-    """Let modules have copies of their buffers, and what they keep in numbers restored; return the copies' storages."""
+def _exchange(models: Sequence[torch.nn.Module], undo: ExitStack) -> list[torch.Tensor]:
+    """Let modules have copies of their buffers, and what they keep in numbers restored; return the copies."""
     copies: dict[int, torch.Tensor] = {}
     for module in {id(part): part for model in models for part in model.modules()}.values():
         undo.callback(module.__dict__.update, {k: v for k, v in module.__dict__.items() if isinstance(v, _SCALARS)})
@@ -139,7 +142,7 @@ def _exchange(models: Sequence[torch.nn.Module], undo: ExitStack) -> set[int]:
                     copies[id(buffer)] = buffer.detach().clone()
                 undo.callback(module._buffers.__setitem__, name, buffer)
                 module._buffers[name] = copies[id(buffer)]
-    return {copy.untyped_storage().data_ptr() for copy in copies.values()}
+    return list(copies.values())
 
 
 def _why_not(model: torch.nn.Module) -> str | None:

@@ -99,7 +99,9 @@ def slice_for(frame: FrameType, wanted: torch.Tensor, first_lines: Mapping[CodeT
     module = ast.fix_missing_locations(ast.Module(renamed, []))
     code = compile(module, frame.f_code.co_filename, "exec", dont_inherit=True)
     lines = (kept.statements[0].lineno, kept.statements[-1].end_lineno or kept.statements[-1].lineno)
-    inputs = tuple(sorted(name for name in {_root_of(each) for part in renamed for each in _used(part)} if name in variables))
+    inputs = tuple(
+        sorted(name for name in {_root_of(each) for part in renamed for each in _used(part)} if name in variables)
+    )
     return Slice(code, names, inputs, _flat(target), lines, frame.f_code.co_filename, frame.f_code.co_name)
 
 

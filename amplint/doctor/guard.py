@@ -1,0 +1,70 @@
+"""A listener that passes on what it hears, and that a bug in a listener can't get past: the program goes on."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from amplint.verify.bench.instrument import Listener
+
+
+class Guard(Listener):
+    """Tells several listeners what it hears in the thread that it was made in.
+
+    Args:
+        listeners: Who is told, in this order.
+        is_quiet: Whether what happens now is the doctor's own.
+        failed: Called with the first exception of a listener; after that nobody is told anything.
+    """
+
+    def __init__(
+        self, listeners: Sequence[Listener], is_quiet: Callable[[], bool], failed: Callable[[Exception], None]
+    ) -> None:
+        self._is_quiet = is_quiet
+        self._failed = failed
+        self._thread = threading.get_ident()
+        self._is_off = False
+        for name in _EVENTS:
+            heard = [
+                getattr(each, name) for each in listeners if getattr(type(each), name) is not getattr(Listener, name)
+            ]
+            setattr(self, name, self._passing(heard))
+
+    def _passing(self, told: Sequence[Callable[..., None]]) -> Callable[..., None]:
+        if len(told) == 1:
+            return self.guarded(told[0])
+
+        def tell(*args: Any, **kwargs: Any) -> None:
+            for each in told:
+                each(*args, **kwargs)
+
+        return self.guarded(tell)
+
+    def guarded(self, function: Callable[..., None]) -> Callable[..., None]:
+        """A function that does what another does, unless the doctor is off, and whose exceptions end nothing."""
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> None:
+            if self._is_off or self._is_quiet() or threading.get_ident() != self._thread:
+                return
+            try:
+                function(*args, **kwargs)
+            except Exception as error:  # a bug of the doctor's; `Stopped` is no Exception
+                self.fail(error)
+
+        return call
+
+    def fail(self, error: Exception) -> None:
+        """Switch the doctor off."""
+        if not self._is_off:
+            self._is_off = True
+            self._failed(error)
+
+    def close(self) -> None:
+        """Tell nobody anything any more."""
+        self._is_off = True
+
+
+_EVENTS = [name for name, value in vars(Listener).items() if callable(value) and not name.startswith("_")]

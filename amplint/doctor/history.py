@@ -1,0 +1,57 @@
+"""How large losses and weights have been: whether numbers grow until they are not finite."""
+
+from __future__ import annotations
+
+import math
+from statistics import median
+
+import torch
+
+from amplint.doctor.findings import Place
+from amplint.doctor.gradients import Models
+
+_FIRST, _LAST = 8, 3  # losses that are compared
+_EXPLODED = 1e3  # times the first losses
+_GROWN = 20.0  # times the first norm of the weights
+
+
+class History:
+    """Finite losses so far, and the size of the weights at the start."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self._first: list[float] = []
+        self._last: list[float] = []
+        self._norms: dict[int, float] = {}
+        self.stepped_at: Place | None = None
+        self.bad_weights: int | None = None  # the step that has made weights not finite
+
+    def loss(self, value: float) -> None:
+        """A finite loss."""
+        if len(self._first) < _FIRST:
+            self._first.append(abs(value))
+        self._last = [*self._last[-_LAST + 1 :], abs(value)]
+
+    def begin(self) -> None:
+        """Remember how large the weights of models are that are new."""
+        for model in self._models.alive():
+            if id(model) not in self._norms:
+                self._norms[id(model)] = _norm(model)
+
+    def growth(self) -> str:
+        """How losses or weights have exploded, in words; "" if they have not."""
+        if len(self._first) >= 3 and (start := median(self._first[:3])) > 0 and max(self._last) > _EXPLODED * start:
+            return f"the loss grew from {start:.4g} to {max(self._last):.4g}"
+        for model in self._models.alive():
+            first, now = self._norms.get(id(model), 0.0), _norm(model)
+            if first > 0 and math.isfinite(now) and now > _GROWN * first:
+                return f"the norm of the weights grew from {first:.4g} to {now:.4g}"
+        return ""
+
+
+def _norm(model: torch.nn.Module) -> float:
+    """The norm of a model's weights; 0 where reading it would wait for a device."""
+    weights = [each.detach() for each in model.parameters() if each.is_floating_point()]
+    if not weights or any(each.device.type != "cpu" for each in weights):
+        return 0.0
+    return math.sqrt(sum(float(each.double().pow(2).sum()) for each in weights))

@@ -1,0 +1,269 @@
+"""Watches the numbers of a run: losses, results of evaluation, gradients before a step that no scaler guards."""
+
+# ruff: noqa: D102 - what is heard is documented on Listener
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from types import FrameType
+from typing import Any
+
+import torch
+
+from amplint.doctor.capture import Capture, RootCall, tensors_in
+from amplint.doctor.collector import Collector
+from amplint.doctor.diagnosis import Diagnosis, Kind, Seen
+from amplint.doctor.findings import Cause, Evidence, Finding, Place
+from amplint.doctor.gradients import parameters_of
+from amplint.doctor.history import History
+from amplint.doctor.places import is_users, place_of, user_place
+from amplint.doctor.protocol import Protocol
+from amplint.verify.bench.instrument import Listener, gradient
+from amplint.verify.bench.patching import patch
+
+_MOST_LOOKS = 6  # diagnoses of a run
+_SKIPS = (3, 10, 25)  # skips in a row at which the gradients are looked at
+_LATE_LOOKS = 3
+_HIDDEN_SHARE = 0.2  # of the steps in which a value that is not finite is replaced, or the step left
+
+
+class Numbers(Listener):
+    """Hears a run, and adds to the `collector` why something in it is not finite."""
+
+    def __init__(
+        self, collector: Collector, capture: Capture, history: History, diagnosis: Diagnosis, protocol: Protocol
+    ) -> None:
+        self._collector = collector
+        self._capture = capture
+        self._history = history
+        self._diagnosis = diagnosis
+        self._protocol = protocol
+        self._thread = threading.get_ident()
+        self._unscaled: dict[Any, weakref.ref[torch.Tensor]] = {}  # by the node of a scaled loss: the loss
+        self._loss: weakref.ref[torch.Tensor] | None = None
+        self._scale = 1.0
+        self._looks: Counter[Kind] = Counter()
+        self._shown: set[Kind] = set()
+        self._bad_step = -1  # the step whose loss was not finite
+        self._late = 0
+        self._hidden: Counter[tuple[Place | None, str]] = Counter()
+        self._hidden_steps: set[int] = set()
+
+    # --- losses
+
+    def scaled(self, scaler: torch.amp.GradScaler, loss: Any, result: Any) -> None:
+        if isinstance(loss, torch.Tensor) and isinstance(result, torch.Tensor) and result.grad_fn is not None:
+            if len(self._unscaled) > 16:
+                self._unscaled.clear()
+            self._unscaled[result.grad_fn] = weakref.ref(loss)
+
+    def backward_started(self, roots: Sequence[torch.Tensor]) -> None:
+        self._capture.close()
+        self._history.begin()
+        if not roots or any(root.device.type != "cpu" for root in roots):
+            return
+        _, scale, _ = self._protocol.scaler_of(roots[0])
+        reference = self._unscaled.pop(roots[0].grad_fn, None)
+        unscaled = reference() if reference is not None else None
+        loss = roots[0] if unscaled is None else unscaled
+        self._loss, self._scale = weakref.ref(loss), scale
+        value = float(roots[0].detach().double().sum()) / scale
+        if not math.isfinite(value):
+            if not math.isfinite(float(loss.detach().double().sum())):
+                self._bad(Seen(Kind.LOSS, [loss]), sys._getframe(1))
+            return
+        self._history.loss(value)
+        if self._protocol.in_a_row in _SKIPS:
+            self._look(Seen(Kind.GRADIENTS, [loss], scale), sys._getframe(1))
+
+    def _bad(self, seen: Seen, frame: FrameType) -> None:
+        if self._bad_step != self._collector.step or seen.kind is Kind.EVALUATION:
+            self._bad_step = self._collector.step
+            self._look(seen, frame)
+
+    def _look(self, seen: Seen, frame: FrameType) -> None:
+        """Diagnose what was seen, unless that kind is explained already."""
+        is_explained = seen.kind in self._shown or (Kind.LOSS in self._shown and seen.kind is Kind.GRADIENTS)
+        if is_explained or self._looks[seen.kind] >= _MOST_LOOKS:
+            return
+        self._looks[seen.kind] += 1
+        finding = self._diagnosis.of(seen, frame)
+        if finding is None:
+            return
+        if finding.evidence is not Evidence.NOT_SHOWN:
+            self._shown.add(seen.kind)
+        self._collector.add(finding)
+
+    # --- what the program reads
+
+    def install(self, undo: ExitStack, guarded: Callable[[Callable[..., None]], Callable[..., None]]) -> None:
+        """Begin to see scalars that the program reads, and values that it replaces."""
+        notice, replaced = guarded(self._read), guarded(self._replaced)
+        tensor: Any = torch.Tensor
+
+        def reading(real: Any) -> Any:
+            def read(self: Any) -> Any:
+                value = real(self)
+                if value.__class__ is float and not math.isfinite(value):
+                    notice(self, sys._getframe(1))
+                return value
+
+            return read
+
+        def asking(real: Any) -> Any:
+            def ask(input: Any, *args: Any, **kwargs: Any) -> Any:
+                notice(input, sys._getframe(1))
+                return real(input, *args, **kwargs)
+
+            return ask
+
+        def replacing(real: Any) -> Any:
+            def replace(input: Any, *args: Any, **kwargs: Any) -> Any:
+                replaced(input, sys._getframe(1))
+                return real(input, *args, **kwargs)
+
+            return replace
+
+        for name in ("item", "__float__", "tolist"):
+            patch(undo, tensor, name, reading(getattr(tensor, name)))
+        for owner in (torch, tensor):
+            for name in ("isfinite", "isnan", "isinf"):
+                patch(undo, owner, name, asking(getattr(owner, name)))
+            for name in ("nan_to_num", "nan_to_num_"):
+                patch(undo, owner, name, replacing(getattr(owner, name)))
+
+    def _read(self, tensor: Any, frame: FrameType) -> None:
+        """A line has read a number, or asked whether numbers are finite."""
+        if not is_users(frame.f_code.co_filename) or not _is_scalar(tensor):
+            return
+        if tensor.device.type != "cpu" or math.isfinite(float(tensor.detach().double().sum())):
+            return
+        if tensor.grad_fn is not None:
+            self._bad(Seen(Kind.LOSS, [tensor]), frame)
+        elif not torch.is_grad_enabled() and self._is_evaluating():
+            self._look(Seen(Kind.EVALUATION, [tensor]), frame)
+
+    def _is_evaluating(self) -> bool:
+        calls = self._capture.current.calls
+        return bool(calls) and not self._capture.current.is_closed and not calls[-1].has_grad
+
+    def returned(self, call: RootCall) -> None:
+        """A module has returned: where no gradients are recorded, its results are looked at."""
+        if call.has_grad or Kind.EVALUATION in self._shown or self._looks[Kind.EVALUATION] >= _MOST_LOOKS:
+            return
+        bad = [each for each in tensors_in(call.output) if _may_be_bad(each)]
+        if bad and any(True for _ in call.module.parameters()):
+            self._look(Seen(Kind.EVALUATION, bad), sys._getframe(1))
+
+    def _replaced(self, tensor: Any, frame: FrameType) -> None:
+        """`nan_to_num` is about to replace values."""
+        if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu":
+            return
+        if not is_users(frame.f_code.co_filename) or not _may_be_bad(tensor):
+            return
+        is_loss = _is_scalar(tensor) and tensor.grad_fn is not None
+        if is_loss:
+            self._bad(Seen(Kind.LOSS, [tensor]), frame)
+        if is_loss or self._is_gradient(tensor):
+            what = "the loss" if is_loss else "gradients"
+            if self._collector.step not in self._hidden_steps:
+                self._hidden_steps.add(self._collector.step)
+                self._hidden[place_of(frame), what] += 1
+
+    def _is_gradient(self, tensor: torch.Tensor) -> bool:
+        for optimizer, _ in self._protocol.units.optimizers():
+            for parameter in parameters_of(optimizer):
+                found = gradient(parameter)
+                if found is not None and found.data_ptr() == tensor.data_ptr():
+                    return True
+        return False
+
+    # --- gradients
+
+    def gradients_applied(self, optimizer: Any) -> None:
+        if self._bad_step == self._collector.step or Kind.LOSS in self._shown or self._is_scaled():
+            return  # explained already
+        total = 0.0
+        for parameter in parameters_of(optimizer):
+            found = gradient(parameter)
+            if found is not None and found.device.type == "cpu" and found.layout is torch.strided:
+                total += found.sum(dtype=torch.float32).item()
+        if not math.isfinite(total):
+            self._bad_gradients(optimizer)
+
+    def _is_scaled(self) -> bool:
+        """Whether a scaler checks the gradients of the step that runs."""
+        scaler = self._protocol.current_scaler
+        return scaler is not None and scaler.is_enabled()
+
+    def _bad_gradients(self, optimizer: Any) -> None:
+        found = (gradient(each) for each in parameters_of(optimizer))
+        if all(each is None or bool(torch.isfinite(each).all()) for each in found):
+            return
+        if self._history.bad_weights is None:
+            self._history.bad_weights = self._collector.step
+        self._bad_step = self._collector.step
+        loss = self._loss() if self._loss is not None else None
+        if Kind.GRADIENTS in self._shown:
+            return
+        if loss is not None:
+            self._look(Seen(Kind.GRADIENTS, [loss], self._scale), sys._getframe(1))
+        if Kind.GRADIENTS not in self._shown:
+            self._shown.add(Kind.GRADIENTS)
+            self._collector.add(
+                Finding(
+                    None,
+                    Evidence.NOT_SHOWN,
+                    "the step uses gradients that are not finite: the weights are lost; the operation could not be shown",
+                    user_place(),
+                )
+            )
+
+    def step_done(self, optimizer: Any, *, taken: bool) -> None:
+        if taken:
+            self._capture.weights += 1
+            self._history.stepped_at = user_place() or self._history.stepped_at
+            return
+        is_late = any(log.settled is not None and log.in_a_row for log in self._protocol.logs)
+        loss = self._loss() if self._loss is not None else None
+        if is_late and loss is not None and self._late < _LATE_LOOKS and self._bad_step != self._collector.step:
+            self._late += 1
+            self._look(Seen(Kind.GRADIENTS, [loss], self._scale), sys._getframe(1))
+
+    # --- at the end
+
+    def finish(self) -> None:
+        """Add what only the whole run shows."""
+        steps = max(self._collector.step, 1)
+        for (place, what), times in self._hidden.items():
+            if times >= 2 and times >= _HIDDEN_SHARE * steps:
+                self._collector.add(
+                    Finding(
+                        Cause.HIDDEN,
+                        Evidence.SEEN,
+                        f"{what} that are not finite were replaced by numbers in {times} of {steps} steps: the run looks "
+                        "healthy and learns nothing from them",
+                        place,
+                        "AMP507",
+                        times=times,
+                        advice="remove the replacement, and mend what makes them NaN or inf",
+                    )
+                )
+
+
+def _is_scalar(tensor: Any) -> bool:
+    return isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.numel() == 1
+
+
+def _may_be_bad(tensor: torch.Tensor) -> bool:
+    """Whether a tensor on the CPU holds NaN or infinities."""
+    if tensor.device.type != "cpu" or not tensor.is_floating_point() or tensor.layout is not torch.strided:
+        return False
+    if math.isfinite(float(tensor.detach().sum(dtype=torch.float32))):
+        return False
+    return not bool(torch.isfinite(tensor.detach()).all())

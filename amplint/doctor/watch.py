@@ -1,0 +1,116 @@
+"""The parts of the doctor put together, over a program that has imported torch."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from amplint.doctor.capture import Capture
+from amplint.doctor.collector import Collector
+from amplint.doctor.diagnosis import Diagnosis
+from amplint.doctor.findings import Cause, Evidence, Finding, Place, Report
+from amplint.doctor.gradients import Models
+from amplint.doctor.guard import Guard
+from amplint.doctor.history import History
+from amplint.doctor.numbers import Numbers
+from amplint.doctor.places import is_users, user_place
+from amplint.doctor.protocol import Protocol
+from amplint.doctor.regions import Regions
+from amplint.doctor.replay import Replays
+from amplint.explain.search import find
+from amplint.verify.bench.instrument import watched
+from amplint.verify.bench.patching import wrap
+
+if TYPE_CHECKING:
+    from amplint.doctor.session import Options
+
+_LOUD = {"AMP407": Cause.NO_GRADIENTS, "AMP502": Cause.OVERFLOW}  # what raises, by its rule; the rest is use
+
+
+class Watching:
+    """Everything that watches a program, from now until `undo` is closed."""
+
+    def __init__(
+        self,
+        options: Options,
+        undo: ExitStack,
+        failed: Callable[[Exception], None],
+        told: Callable[[Finding], None],
+    ) -> None:
+        self._options = options
+        self._models = Models()
+        self._collector = Collector()
+        self._collector.told = told
+        self._capture = Capture(self._models, lambda call: self._returned(call))
+        self._replays = Replays(self._capture, is_on=options.replay)
+        history = History(self._models)
+        diagnosis = Diagnosis(self._capture, self._models, history, self._replays)
+        self._regions = Regions(self._collector)
+        self._protocol = Protocol(self._collector, self._models)
+        self._numbers = Numbers(self._collector, self._capture, history, diagnosis, self._protocol)
+        listeners = [self._regions, self._protocol, self._numbers]
+        self._guard = Guard(listeners, lambda: self._capture.is_quiet, failed)
+        self._returned = self._guard.guarded(self._numbers.returned)
+        undo.enter_context(watched(self._guard, is_users, waits=False))
+        self._capture.install(undo, self._guard.fail)
+        self._numbers.install(undo, self._guard.guarded)
+        self._watch_cuda(undo)
+
+    def _watch_cuda(self, undo: ExitStack) -> None:
+        def asked(real: Any) -> bool:
+            if is_users(sys._getframe(2).f_code.co_filename):
+                self._regions.cuda_asked = True
+            return bool(real())
+
+        wrap(undo, torch.cuda, "is_available", asked)
+
+    def report(self, error: BaseException | None) -> Report:
+        """What the run came to."""
+        self._collector.told = lambda finding: None
+        if isinstance(error, Exception):
+            self._ended(error)
+        scaler_is_on = bool(self._protocol.logs)
+        notes = self._regions.finish(scaler_is_on)
+        self._protocol.finish()
+        self._numbers.finish()
+        self._guard.close()
+        if self._capture.too_large:
+            notes.append("inputs of more than 256 MiB were not kept, so these steps could not be run again")
+        return Report(
+            tuple(self._collector.sorted()),
+            self._protocol.requests,
+            self._protocol.skipped,
+            "; ".join(summary for log in self._protocol.logs if (summary := log.summary())),
+            self._replays.forwards,
+            self._replays.backwards,
+            self._replays.seconds,
+            tuple(notes),
+        )
+
+    def _ended(self, error: Exception) -> None:
+        """The program was ended by an exception: is it one that the linter's tables know?"""
+        if hasattr(error, "_amplint_told"):
+            return
+        text = "".join(traceback.format_exception_only(error))
+        codes = [code for hit in find(text, asked=False).hits for code in hit.message.codes]
+        if not codes:
+            return
+        cause = _LOUD.get(codes[0], Cause.PROTOCOL)
+        place = _raised_at(error)
+        message = f"raises: {str(error).strip().splitlines()[0][:200]}" if str(error).strip() else "raises"
+        self._collector.add(Finding(cause, Evidence.SEEN, message, place or user_place(), codes[0]))
+
+
+def _raised_at(error: BaseException) -> Place | None:
+    """The innermost line of the user's code in a traceback."""
+    places = [
+        Place(frame.f_code.co_filename, line, frame.f_code.co_name)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if is_users(frame.f_code.co_filename)
+    ]
+    return places[-1] if places else None
