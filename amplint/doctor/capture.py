@@ -23,6 +23,7 @@ from amplint.verify.bench.patching import patch
 
 _MOST_BYTES = 256 << 20  # of the inputs of a call that are kept
 _MOST_CALLS = 32  # of a group
+_LOOKS = 4  # calls at which it is looked at what random numbers they draw
 _MOST_FRAMES = 8  # of the user's code that a call remembers
 
 
@@ -120,6 +121,8 @@ class Capture:
         self.groups: deque[Group] = deque([Group()], maxlen=2)
         self.weights = 0  # steps that have changed weights
         self.is_quiet = False  # nothing is captured: the doctor itself runs
+        self._looks = _LOOKS  # at whether modules draw random numbers that aren't torch's
+        self._draws = True
         self.too_large = 0  # calls whose inputs were not kept
 
     def install(self, undo: ExitStack, guard: Callable[[Exception], None]) -> None:
@@ -127,7 +130,7 @@ class Capture:
         main, ident, real = self._thread, threading.get_ident, vars(torch.nn.Module)["__call__"]
 
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:  # as short as it can be: every module comes here
-            if self._is_inside or self.is_quiet or ident() != main or torch.compiler.is_compiling():
+            if self._is_inside or self.is_quiet or ident() != main or _is_elsewhere():
                 return real(module, *args, **kwargs)
             self._is_inside = True
             try:
@@ -141,10 +144,17 @@ class Capture:
                 self._is_inside = False
             if kept is not None:
                 kept.output = output
+                if self._looks:
+                    self._look(kept)
                 self._returned(kept)
             return output
 
         patch(undo, torch.nn.Module, "__call__", call)
+
+    def _look(self, call: RootCall) -> None:
+        self._looks = 0 if call.random.is_moved() else self._looks - 1
+        if not self._looks:
+            self._draws = call.random.is_moved()
 
     @property
     def current(self) -> Group:
@@ -179,11 +189,16 @@ class Capture:
             frames,
             Autocast.now(),
             has_grad,
-            RandomState.now(),
+            RandomState.now(of_torch_alone=not self._draws),
             weights=self.weights,
         )
         group.calls.append(call)
         return call
+
+
+def _is_elsewhere() -> bool:
+    """Whether a backward pass computes a forward pass again, as checkpoints do, or a compiler traces."""
+    return torch._C._current_graph_task_id() != -1 or torch.compiler.is_compiling()
 
 
 def tensors_in(value: Any, depth: int = 4) -> Iterator[torch.Tensor]:

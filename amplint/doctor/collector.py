@@ -13,16 +13,16 @@ _ORDER = {
     Cause.PROTOCOL: 0,
     Cause.NO_GRADIENTS: 0,
     Cause.CASTS_NOTHING: 1,
-    Cause.DATA: 1,
-    Cause.WEIGHTS: 2,
-    Cause.OVERFLOW: 2,
-    Cause.UNDERFLOW: 2,
-    Cause.MASK: 2,
-    Cause.MATH: 2,
-    Cause.DIVERGENCE: 2,
-    Cause.HIDDEN: 3,
-    Cause.SCALE: 4,
-    None: 5,
+    Cause.HIDDEN: 2,
+    Cause.DATA: 3,
+    Cause.WEIGHTS: 4,
+    Cause.OVERFLOW: 4,
+    Cause.UNDERFLOW: 4,
+    Cause.MASK: 4,
+    Cause.MATH: 4,
+    Cause.DIVERGENCE: 4,
+    Cause.SCALE: 5,
+    None: 6,
 }
 
 
@@ -33,31 +33,36 @@ class Collector:
         self.step = 1  # the number of the step that is being made
         self.told: Callable[[Finding], None] = lambda finding: None  # called with a finding that is new
         self._findings: dict[tuple[object, ...], Finding] = {}
+        self._raising: set[tuple[object, ...]] = set()
 
-    def add(self, finding: Finding) -> None:
-        """Keep a finding, or count it once more."""
+    def add(self, finding: Finding, *, raises: bool = False) -> None:
+        """Keep a finding, or count it once more. What `raises` ends the program, and comes first."""
         if finding.step is None:
             finding = dataclasses.replace(finding, step=self.step)
-        key = (finding.cause, finding.code, finding.place)
+        key = _key(finding)
         known = self._findings.get(key)
         if known is not None:
             self._findings[key] = dataclasses.replace(known, times=known.times + 1)
             return
         self._findings[key] = finding
+        if raises:
+            self._raising.add(key)
         self.told(finding)
 
-    @property
-    def found(self) -> list[Finding]:
-        """All findings, in the order in which they were first seen."""
-        return list(self._findings.values())
+    def _rank(self, finding: Finding) -> tuple[bool, int, int]:
+        return _key(finding) not in self._raising, _ORDER[finding.cause], finding.step or 0
 
     def sorted(self) -> list[Finding]:
         """All findings, the root cause first; what is only a consequence of another one is dropped."""
-        ordered = sorted(self._findings.values(), key=lambda each: (_ORDER[each.cause], each.step or 0))
+        ordered = sorted(self._findings.values(), key=self._rank)
         explained = [
             each for each in ordered if each.evidence is not Evidence.NOT_SHOWN and each.cause is not Cause.SCALE
         ]
         return [each for each in ordered if not (explained and _is_consequence(each, explained))]
+
+
+def _key(finding: Finding) -> tuple[object, ...]:
+    return finding.cause, finding.code, finding.place
 
 
 def _is_consequence(finding: Finding, explained: list[Finding]) -> bool:

@@ -190,7 +190,9 @@ class Diagnosis:
         if group is None:
             return None
         for call in group.calls:
-            weights = [*call.module.named_parameters(), *call.module.named_buffers()]
+            # In training mode the forward pass itself has changed buffers, and doesn't read what they hold.
+            buffers = [] if call.module.training else call.module.named_buffers()
+            weights = [*call.module.named_parameters(), *buffers]
             bad = [name for name, each in weights if each.is_floating_point() and not is_finite([each])]
             if bad:
                 return "weights", f"{bad[0]}" + (f" and {len(bad) - 1} more" if len(bad) > 1 else ""), call
@@ -296,7 +298,9 @@ def _message(birth: Birth) -> str:
             value = f": its true value is {birth.value:.4g}, {birth.value / largest:.3g} times the largest {birth.dtype} ({largest:,.0f})"
             if largest > 1e6:
                 value = f": its true value is {birth.value:.4g}"
-        what = f"the cast of `{birth.parameter}`" if birth.parameter else of
+        what = of
+        if birth.origin is Origin.CAST:
+            what = f"the cast of `{birth.parameter}`" if birth.parameter else f"the cast of an input of {of}"
         return f"{what} overflows {birth.dtype}{value}"
     if birth.origin is Origin.UNDERFLOW:
         zero = birth.zero
@@ -318,7 +322,7 @@ def _details(birth: Birth) -> tuple[str, ...]:
     sizes = [f"{size:.4g}" for size in birth.inputs if math.isfinite(size)]
     if sizes:
         lines.append(f"its inputs are finite, up to {' and '.join(sizes[:3])}")
-    if birth.rows and birth.origin not in (Origin.MASK, Origin.MATH):
+    if birth.rows and not birth.parameter and birth.origin not in (Origin.MASK, Origin.MATH):
         lines.append(_row_text(birth.rows).strip(" ()"))
     if birth.zero is not None and birth.zero.place is not None:
         lines.append(f"the zero comes from {spoken(birth.zero.place)}")

@@ -24,7 +24,7 @@ from amplint.doctor.history import History
 from amplint.doctor.places import is_users, place_of, user_place
 from amplint.doctor.protocol import Protocol
 from amplint.verify.bench.instrument import Listener, gradient
-from amplint.verify.bench.patching import patch
+from amplint.verify.bench.patching import at_callers_line, patch
 
 _MOST_LOOKS = 6  # diagnoses of a run
 _SKIPS = (3, 10, 25)  # skips in a row at which the gradients are looked at
@@ -108,7 +108,7 @@ class Numbers(Listener):
 
         def reading(real: Any) -> Any:
             def read(self: Any) -> Any:
-                value = real(self)
+                value = real(self) if not self.requires_grad else at_callers_line(lambda: real(self))[0]
                 if value.__class__ is float and not math.isfinite(value):
                     notice(self, sys._getframe(1))
                 return value
@@ -239,14 +239,15 @@ class Numbers(Listener):
 
     def finish(self) -> None:
         """Add what only the whole run shows."""
-        steps = max(self._collector.step, 1)
+        steps = max(self._collector.step - 1, 1)
         for (place, what), times in self._hidden.items():
             if times >= 2 and times >= _HIDDEN_SHARE * steps:
+                was = "a loss that is not finite was" if what == "the loss" else "gradients that are not finite were"
                 self._collector.add(
                     Finding(
                         Cause.HIDDEN,
                         Evidence.SEEN,
-                        f"{what} that are not finite were replaced by numbers in {times} of {steps} steps: the run looks "
+                        f"{was} replaced by a number in {times} of {steps} steps: the run looks "
                         "healthy and learns nothing from them",
                         place,
                         "AMP507",

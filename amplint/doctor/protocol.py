@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
+from amplint.doctor.by_hand import ByHand, clipped
 from amplint.doctor.collector import Collector
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import Models, Without, is_without, parameters_of, why_none
@@ -26,6 +27,8 @@ from amplint.verify.bench.instrument import Clip, Listener, Region, gradient, op
 
 _FOLLOWED = 200  # nodes of a graph that are looked through for a scaled loss
 _MEANT_FOR_SCALED = 100  # a bound above this part of the scale is meant for scaled gradients
+_WINDOWS = 4  # backward passes after which it is looked at what is done to gradients by hand
+_NODES = 20_000  # nodes of a graph that are looked at
 _AGAIN = 3  # scalers made at one line for one optimizer, from which on that is a fault
 # Messages of torch/amp/grad_scaler.py, with the rule about each, and what is wrong.
 _RAISED = (
@@ -69,6 +72,14 @@ class _Scaled(NamedTuple):
     place: Place | None
 
 
+class _Taken(NamedTuple):
+    """Gradients that `torch.autograd.grad` has made of a scaled loss."""
+
+    nodes: set[Any]  # of the graph, that have made them
+    scale: float
+    place: Place | None
+
+
 class Protocol(Listener):
     """Hears a run, and adds to the `collector` what is wrong with its use of the scaler."""
 
@@ -87,6 +98,9 @@ class Protocol(Listener):
         self._backwards: Counter[int] = Counter()
         self._current: tuple[Any, Any] = (None, None)  # optimizer and scaler of the request that runs
         self._left: int | None = None  # the number of the first autograd node after the last region
+        self._taken: list[_Taken] = []
+        self._windows: list[ByHand] = []  # what was done to scaled gradients by hand in the first steps
+        self._window: ByHand | None = None  # the one that is entered
         self._largest: float | None = None  # element of the scaled gradients that are about to be clipped
         self._without: Counter[int] = Counter()  # by optimizer: steps without gradients
         self.float16: Place | None = None  # a float16 region that was entered
@@ -111,6 +125,32 @@ class Protocol(Listener):
         """The scaler of the step request that runs, or that ran last; None where the optimizer steps by itself."""
         scaler: torch.amp.GradScaler | None = self._current[1]
         return scaler
+
+    def gradients_taken(self, outputs: Any, result: Any) -> None:
+        """`torch.autograd.grad` has returned: are the gradients scaled, and part of a further loss?"""
+        roots = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+        for root in roots:
+            if isinstance(root, torch.Tensor):
+                scaler, scale, _ = self.scaler_of(root)
+                if scaler is not None:
+                    nodes = {each.grad_fn for each in result if each is not None and each.grad_fn is not None}
+                    self._taken = [*self._taken[-8:], _Taken(nodes, scale, user_place())]
+
+    def _check_taken(self, roots: Sequence[torch.Tensor]) -> None:
+        """Gradients of a scaled loss that a further loss uses, and that nothing has divided by the scale."""
+        taken, self._taken = self._taken, []
+        for node in graph_nodes(roots):
+            for other, _ in node.next_functions:
+                for each in taken:
+                    if other in each.nodes and not _divides(node, each.scale):
+                        self._protocol(
+                            "AMP414",
+                            f"gradients of a loss that is scaled by {each.scale:,.0f} go into a penalty without being "
+                            "divided by the scale",
+                            each.place,
+                            advice="divide them first: `[g / scaler.get_scale() for g in gradients]`",
+                        )
+                        return
 
     def scaler_of(self, root: torch.Tensor) -> tuple[torch.amp.GradScaler | None, float, Place | None]:
         """The scaler that has scaled a loss, with its scale and the place; None and 1 if none has."""
@@ -161,7 +201,7 @@ class Protocol(Listener):
             return
         for part, code, message in _RAISED:
             if part in text:
-                self._protocol(code, message, place)
+                self._collector.add(Finding(Cause.PROTOCOL, Evidence.SEEN, message, place, code), raises=True)
                 return
 
     def loss_scaled(self, loss: torch.Tensor) -> None:
@@ -196,6 +236,9 @@ class Protocol(Listener):
 
     def backward_started(self, roots: Sequence[torch.Tensor]) -> None:
         place = user_place()
+        self._leave()
+        if self._taken:
+            self._check_taken(roots)
         self._backward = (None, 1.0, place)
         for root in roots:
             scaler, scale, _ = self.scaler_of(root)
@@ -215,6 +258,44 @@ class Protocol(Listener):
         for unit in {id(unit): unit for _, unit in self._units.optimizers()}.values():
             if unit.is_reached():
                 self._reached(unit, scaler, scale, place)
+        if scaler is not None and len(self._windows) < _WINDOWS and not torch.distributed.is_initialized():
+            parameters = [each for _, unit in self._units.optimizers() if unit.is_scaled for each in unit.alive()]
+            self._window = ByHand(parameters, scale)
+            self._window.__enter__()  # type: ignore[no-untyped-call]
+
+    def _leave(self) -> None:
+        """The stretch in which scaled gradients may be changed by hand is over."""
+        window, self._window = self._window, None
+        if window is None:
+            return
+        if torch.overrides._get_current_function_mode() is not window:  # type: ignore[no-untyped-call]
+            self._windows = [window] * _WINDOWS  # the program has modes of its own: leave them alone
+            return
+        window.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        self._windows.append(window)
+        scale = f"{window.scale:,.0f}"
+        if (change := window.clamped()) is not None:
+            self._protocol(
+                "AMP409",
+                f"gradients are clamped to {change.number:g} while they are multiplied by the scale {scale}: the largest is "
+                f"{change.largest:.4g}, without the scale {change.largest / window.scale:.4g}",
+                change.place,
+                advice="call `scaler.unscale_(optimizer)` first",
+            )
+        elif (change := window.decayed()) is not None:
+            self._protocol(
+                "AMP409",
+                f"weights are added to gradients that are multiplied by the scale {scale}: the decay is {scale} times too small",
+                change.place,
+                advice="call `scaler.unscale_(optimizer)` first",
+            )
+        elif (change := clipped(self._windows)) is not None and change.number < window.scale / _MEANT_FOR_SCALED:
+            self._protocol(
+                "AMP409",
+                f"gradients are scaled down to the norm {change.number:.3g} by hand while they are multiplied by the scale {scale}",
+                change.place,
+                advice="call `scaler.unscale_(optimizer)` first",
+            )
 
     def _reached(self, unit: Unit, scaler: torch.amp.GradScaler | None, scale: float, place: Place | None) -> None:
         unit.backwards += 1
@@ -264,6 +345,7 @@ class Protocol(Listener):
     def unscaled(self, optimizer: Any, scaler: torch.amp.GradScaler) -> None:
         if not scaler.is_enabled():
             return
+        self._leave()
         unit, place, log = self._units.of(optimizer), user_place(), self._log(scaler)
         if unit.is_unscaled and unit.has_gradients:
             self._protocol(
@@ -358,6 +440,7 @@ class Protocol(Listener):
     def step_requested(self, optimizer: Any, scaler: torch.amp.GradScaler | None) -> None:
         place = user_place()
         self.requests += 1
+        self._leave()
         self._current = (optimizer, scaler)
         unit = self._units.of(optimizer)
         if scaler is not None and scaler.is_enabled():
@@ -488,6 +571,7 @@ class Protocol(Listener):
 
     def finish(self) -> None:
         """Add what only the whole run shows."""
+        self._leave()
         for log in self._all_logs:
             for finding in log.findings():
                 self._collector.add(finding)
@@ -497,6 +581,30 @@ class Protocol(Listener):
                     f"`update()` was never called in {log.steps} steps: the scale never adapts",
                     log.stepped_at,
                 )
+
+
+def graph_nodes(roots: Sequence[torch.Tensor]) -> Iterator[Any]:
+    """The nodes of the graph that losses depend on."""
+    todo = [root.grad_fn for root in roots if root.grad_fn is not None]
+    seen = set(todo)
+    while todo and len(seen) < _NODES:
+        node = todo.pop()
+        yield node
+        for other, _ in node.next_functions:
+            if other is not None and other not in seen:
+                seen.add(other)
+                todo.append(other)
+
+
+def _divides(node: Any, scale: float) -> bool:
+    """Whether a node multiplies by 1 / scale, or divides by the scale."""
+    other = getattr(node, "_saved_other", None)
+    if not isinstance(other, torch.Tensor) or other.numel() != 1 or other.device.type != "cpu":
+        return other is not None and not isinstance(other, torch.Tensor)
+    value = float(other)
+    if node.name().startswith("Mul"):
+        value = 1 / value if value else 0.0
+    return node.name().startswith(("Mul", "Div")) and math.isclose(value, scale, rel_tol=0.01)
 
 
 def next_node() -> int:

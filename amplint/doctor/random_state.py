@@ -22,21 +22,32 @@ class RandomState:
     numpy: Any
 
     @classmethod
-    def now(cls) -> RandomState:
-        """The state as it is. It draws nothing, and waits for no device that the program doesn't use."""
+    def now(cls, *, of_torch_alone: bool = False) -> RandomState:
+        """The state as it is, or that of torch alone, which costs a twentieth. It draws nothing."""
         devices = []
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             devices.append(("cuda", torch.cuda.get_rng_state()))
+        if of_torch_alone:
+            return cls(torch.get_rng_state(), tuple(devices), None, None)
         numpy = sys.modules.get("numpy")
         drawn = numpy.random.get_state() if numpy is not None and hasattr(numpy, "random") else None
         return cls(torch.get_rng_state(), tuple(devices), random.getstate(), drawn)
+
+    def is_moved(self) -> bool:
+        """Whether Python's or numpy's random numbers were drawn since."""
+        now = RandomState.now()
+        is_numpy = (self.numpy is None) != (now.numpy is None) or (
+            self.numpy is not None and (self.numpy[2] != now.numpy[2] or bool((self.numpy[1] != now.numpy[1]).any()))
+        )
+        return is_numpy or self.python != now.python
 
     def set(self) -> None:
         """Make this the state."""
         torch.set_rng_state(self.cpu)
         for device, state in self.devices:
             getattr(torch, device).set_rng_state(state)
-        random.setstate(self.python)
+        if self.python is not None:
+            random.setstate(self.python)
         if self.numpy is not None:
             sys.modules["numpy"].random.set_state(self.numpy)
 

@@ -13,11 +13,10 @@ import torch
 from amplint.doctor.collector import Collector
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.places import user_place
-from amplint.doctor.protocol import next_node
+from amplint.doctor.protocol import graph_nodes, next_node
 from amplint.verify.bench.instrument import DEVICES, Listener, Region
 
 _LOOKED_AT = 8  # backward passes whose graphs are looked through for casts
-_NODES = 20_000  # nodes of a graph that are looked at
 _HALF = (torch.float16, torch.bfloat16)
 # Nodes of operations that autocast runs in half precision.
 _ELIGIBLE = (
@@ -133,7 +132,7 @@ class Regions(Listener):
         assert self._stepped_inside is not None
         stale = sum(
             1
-            for node in _nodes(roots)
+            for node in graph_nodes(roots)
             if node.name().startswith("ToCopyBackward")
             and node._sequence_nr() < self._stepped_inside
             and _is_half(node)
@@ -151,7 +150,7 @@ class Regions(Listener):
     def _look(self, roots: Sequence[torch.Tensor], regions: list[tuple[Region, Place | None, bool]]) -> None:
         """Whether the regions since the last backward pass have cast anything of what the loss depends on."""
         has_eligible = False
-        for node in _nodes(roots):
+        for node in graph_nodes(roots):
             if node.name().startswith(_ELIGIBLE):
                 has_eligible = True
             if _is_half(node):
@@ -227,22 +226,9 @@ class Regions(Listener):
         self._collector.add(Finding(cause, Evidence.SEEN, message, place, code, advice=advice))
 
 
-def _nodes(roots: Sequence[torch.Tensor]) -> Iterator[Any]:
-    """The nodes of the graph that losses depend on."""
-    todo = [root.grad_fn for root in roots if root.grad_fn is not None]
-    seen = set(todo)
-    while todo and len(seen) < _NODES:
-        node = todo.pop()
-        yield node
-        for other, _ in node.next_functions:
-            if other is not None and other not in seen:
-                seen.add(other)
-                todo.append(other)
-
-
 def _leaves(roots: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
     """The parameters that losses depend on."""
-    for node in _nodes(roots):
+    for node in graph_nodes(roots):
         if node.name().endswith("AccumulateGrad"):
             yield node.variable
 

@@ -16,6 +16,7 @@ from amplint.doctor.findings import Cause, Evidence, Finding, Place
 
 _CALIBRATION = 25  # skips in a row that finding the scale may take: 2**24 to 1
 _SETTLED = 20  # steps taken in a row after which the scale counts as found
+_SEARCH = 50  # steps after which the search for the scale is over in any case
 _LATE = 0.05  # share of the steps after that which may be skipped
 _WINDOW = 500  # steps that the share is of
 _FEW = 4  # skips that are never too many
@@ -98,15 +99,18 @@ class ScaleLog:
 
     def late(self) -> list[int]:
         """The skipped steps after the scale was found, of the last 500."""
-        if self.settled is None:
-            return []
-        return [step for step in self.skips if step > max(self.settled, self.steps - _WINDOW)]
+        return [step for step in self.skips if step > max(self._start, self.steps - _WINDOW)]
+
+    @property
+    def _start(self) -> int:
+        """The step from which on skips count as late."""
+        return _SEARCH if self.settled is None else self.settled
 
     @property
     def is_too_late(self) -> bool:
         """Whether more steps are skipped after the scale was found than growing the scale explains."""
         late = self.late()
-        of = min(self.steps - (self.settled or 0), _WINDOW)
+        of = min(self.steps - self._start, _WINDOW)
         return len(late) > _FEW and len(late) > _LATE * of
 
     def findings(self) -> list[Finding]:
@@ -131,8 +135,8 @@ class ScaleLog:
                 Finding(
                     Cause.SCALE,
                     Evidence.SEEN,
-                    f"{len(late)} steps were skipped after the scale had been found (step {self.settled}), the first "
-                    f"at step {late[0]}: more than the growth of the scale explains" + self._why(),
+                    f"{len(late)} of {self.steps} steps were skipped after step {self._start}, when the scale should have been "
+                    f"found" + self._why(),
                     place,
                     step=late[0],
                     details=(self.summary(),),
@@ -170,7 +174,7 @@ class ScaleLog:
         scaler = self.scaler()
         if self.set_at is not None:
             return f"; the program sets the scale itself, to {_number(self.value)}"
-        if scaler is not None and (interval := scaler.get_growth_interval()) < 200 and self.settled is not None:
+        if scaler is not None and (interval := scaler.get_growth_interval()) < 200:
             return f"; the scale grows every {interval} steps (`growth_interval`), and each time it is too large"
         return ""
 

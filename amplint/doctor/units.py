@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from amplint.doctor.findings import Place
 from amplint.verify.bench.instrument import gradient
 
 _SAMPLE = 6  # parameters that are asked whether a backward has reached them
+_LOOKS = 8  # at all parameters, to find some that are reached
 
 
 @dataclass
@@ -49,6 +50,7 @@ class Unit:
     backwards: int = 0
     parameters: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
     _sampled: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
+    _looks: int = 0  # at all parameters
     _state: dict[int, tuple[int, int]] = field(default_factory=dict)  # by parameter: its gradient, and its version
 
     def clear(self, place: Place | None) -> None:
@@ -68,18 +70,20 @@ class Unit:
             if parameter is not None:
                 yield parameter
 
-    def is_reached(self) -> bool:
-        """Whether a backward, or anything else, has changed gradients since this was asked last."""
-        before = self._state
+    def settle(self) -> None:
+        """What the gradients are now is not news."""
         self._state = _versions(self._sampled)
-        if len(self._state) < min(_SAMPLE, len(self.parameters)):
+
+    def is_reached(self) -> bool:
+        """Whether a backward has changed gradients since `settle` was called."""
+        before, self._state = self._state, _versions(self._sampled)
+        if not self._state and self._looks < _LOOKS:
+            self._looks += 1
             state = _versions(self.parameters)
             spread = list(state)[:: max(1, len(state) // _SAMPLE)]
             self._state = {key: state[key] for key in spread}
             self._sampled = [each for each in self.parameters if id(each()) in self._state]
         return any(before.get(key) != version for key, version in self._state.items())
-
-    settle = is_reached
 
 
 def _versions(parameters: list[weakref.ref[torch.Tensor]]) -> dict[int, tuple[int, int]]:
@@ -99,6 +103,7 @@ class Units:
     def __init__(self) -> None:
         self._by_parameter: dict[int, tuple[weakref.ref[torch.Tensor], Unit]] = {}
         self._by_optimizer: dict[int, tuple[weakref.ref[Any], Unit, int]] = {}
+        self._of_lists: dict[tuple[int, int, int], list[Unit]] = {}  # by the first and the last parameter, and how many
 
     def of(self, optimizer: Any) -> Unit:
         """The unit of an optimizer, made where it is new or has got further parameters."""
@@ -107,6 +112,7 @@ class Units:
         count = sum(len(group["params"]) for group in groups)
         if known is not None and known[0]() is optimizer and known[2] == count:
             return known[1]
+        self._of_lists.clear()
         parameters = [each for group in groups for each in group["params"] if isinstance(each, torch.Tensor)]
         unit = next((unit for each in parameters if (unit := self.of_parameter(each)) is not None), None) or Unit()
         for parameter in parameters:
@@ -122,10 +128,18 @@ class Units:
         reference, unit = self._by_parameter.get(id(parameter), (None, None))
         return unit if reference is not None and reference() is parameter else None
 
-    def of_parameters(self, parameters: Iterable[torch.Tensor]) -> list[Unit]:
+    def of_parameters(self, parameters: Sequence[torch.Tensor]) -> list[Unit]:
         """The units that some of these parameters belong to."""
-        units = {id(unit): unit for each in parameters if (unit := self.of_parameter(each)) is not None}
-        return list(units.values())
+        if not parameters:
+            return []
+        key = (id(parameters[0]), id(parameters[-1]), len(parameters))
+        known = self._of_lists.get(key)
+        if known is None or (known and self.of_parameter(parameters[0]) not in known):
+            units = {id(unit): unit for each in parameters if (unit := self.of_parameter(each)) is not None}
+            known = self._of_lists[key] = list(units.values())
+            if len(self._of_lists) > 64:
+                self._of_lists.clear()
+        return known
 
     def optimizers(self) -> list[tuple[Any, Unit]]:
         """The optimizers that are still there, with their units."""

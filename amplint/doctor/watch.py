@@ -60,6 +60,17 @@ class Watching:
         self._capture.install(undo, self._guard.fail)
         self._numbers.install(undo, self._guard.guarded)
         self._watch_cuda(undo)
+        self._watch_gradients(undo)
+
+    def _watch_gradients(self, undo: ExitStack) -> None:
+        taken = self._guard.guarded(self._protocol.gradients_taken)
+
+        def grad(real: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
+            result = real(outputs, *args, **kwargs)
+            taken(outputs, result)
+            return result
+
+        wrap(undo, torch.autograd, "grad", grad)
 
     def _watch_cuda(self, undo: ExitStack) -> None:
         def asked(real: Any) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from amplint.verify.bench.patching import patch, wrap
+from amplint.verify.bench.patching import at_callers_line, patch, wrap
 
 _GRAD: Any = torch.Tensor.grad  # the descriptor itself: reading through it is not watched
 _BETWEEN = ("CACHE", "NOT_TAKEN", "EXTENDED_ARG")  # instructions of no meaning of their own; the last: a far jump's
@@ -168,11 +168,10 @@ def watched(listener: Listener, is_own: Callable[[str], bool], *, waits: bool = 
 def _watch_scalers(listener: Listener, undo: ExitStack, *, waits: bool) -> None:
     scaler = torch.amp.GradScaler
     requests = _Requests(listener, undo, waits=waits)
-    asked = _asked_of(scaler)
+    constructor = _Constructor(scaler)
 
     def made(real: Any, self: Any, *args: Any, **kwargs: Any) -> None:
-        real(self, *args, **kwargs)
-        listener.scaler_made(self, asked(self, *args, **kwargs))
+        listener.scaler_made(self, constructor.call(real, self, args, kwargs))
 
     def scale(real: Any, self: Any, outputs: Any) -> Any:
         for each in outputs if isinstance(outputs, (list, tuple)) else [outputs]:
@@ -225,17 +224,37 @@ class _raising:  # noqa: N801 - used as a function; a class costs half of what c
             self._listener.scaler_raised(self._scaler, error)
 
 
-def _asked_of(owner: type) -> Callable[..., bool]:
-    """Whether a constructor's call asks for an object that is enabled, as far as its arguments say."""
-    signature = inspect.signature(inspect.unwrap(owner.__init__))  # type: ignore[misc]
+class _Constructor:
+    """Constructors' calls of a class: whether they ask for an object that is enabled, and their warnings.
 
-    def asked(*args: Any, **kwargs: Any) -> bool:
+    Loops make the same call over and over: what one has come to is kept by its arguments.
+    """
+
+    def __init__(self, owner: type) -> None:
+        self._signature = inspect.signature(inspect.unwrap(owner.__init__))  # type: ignore[misc]
+        self._known: dict[Any, bool] = {}  # by arguments of calls that don't warn
+
+    def call(self, real: Callable[..., None], made: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Make the call; return whether the program wants the object enabled, as far as the arguments say."""
+        key: Any = (args, tuple(kwargs.items()))
         try:
-            return bool(signature.bind(*args, **kwargs).arguments.get("enabled", True))
+            asked = self._known.get(key)
+        except TypeError:  # something that can't be hashed
+            key = asked = None
+        if asked is not None:
+            real(made, *args, **kwargs)
+            return asked
+        _, warned = at_callers_line(lambda: real(made, *args, **kwargs))
+        asked = self._asked(made, args, kwargs)
+        if key is not None and not warned and len(self._known) < 64:
+            self._known[key] = asked
+        return asked
+
+    def _asked(self, made: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        try:
+            return bool(self._signature.bind(made, *args, **kwargs).arguments.get("enabled", True))
         except TypeError:  # a subclass takes other arguments
             return bool(kwargs.get("enabled", True))
-
-    return asked
 
 
 class _Requests:
@@ -392,11 +411,10 @@ def _compares_with_none(frame: FrameType) -> bool:
 
 
 def _watch_regions(listener: Listener, undo: ExitStack) -> None:
-    asked = _asked_of(torch.autocast)
+    constructor = _Constructor(torch.autocast)
 
     def made(real: Any, self: Any, *args: Any, **kwargs: Any) -> None:
-        real(self, *args, **kwargs)
-        listener.region_made(self, asked(self, *args, **kwargs))
+        listener.region_made(self, constructor.call(real, self, args, kwargs))
 
     def decorate(real: Any, self: Any, function: Any) -> Any:
         listener.region_used(self)

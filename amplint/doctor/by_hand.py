@@ -1,0 +1,148 @@
+"""What a program does to scaled gradients by hand, between the backward pass and the step.
+
+Clamping, clipping by a norm and weight decay written out in the loop are not heard as calls of torch.nn.utils. In the
+first few steps the operations of that short stretch are looked at as they are called; nothing is changed.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from amplint.doctor.findings import Place
+from amplint.doctor.places import place_of, user_frame
+from amplint.verify.bench.instrument import gradient
+
+_CLAMPS = {"clamp_", "clip_", "clamp", "clip", "clamp_max_", "clamp_min_", "_foreach_clamp_max_", "_foreach_clamp_min_"}
+_FACTORS = {
+    "mul_": False,
+    "__imul__": False,
+    "div_": True,
+    "__itruediv__": True,
+    "_foreach_mul_": False,
+    "_foreach_div_": True,
+}
+_SUMS = {"add_", "__iadd__", "_foreach_add_"}
+_MEANT_FOR_SCALED = 100  # a bound above this part of the scale is meant for scaled gradients
+_SAME = 0.01  # relative difference of norms that count as one bound
+
+
+class Change(NamedTuple):
+    """What was done to one gradient, or to all of them at once.
+
+    Attributes:
+        name: The operation.
+        place: The user's line.
+        largest: The largest element before.
+        norm: The norm before, of the one gradient, and of all.
+        number: The bound of a clamp, or the factor of a multiplication.
+        is_decay: A parameter was added.
+    """
+
+    name: str
+    place: Place | None
+    largest: float
+    norm: float
+    total: float
+    number: float
+    is_decay: bool
+
+
+class ByHand(TorchFunctionMode):
+    """Notes what is done to the gradients of some parameters while it is entered."""
+
+    def __init__(self, parameters: Sequence[torch.Tensor], scale: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._gradients = {g.data_ptr(): g for each in parameters if (g := gradient(each)) is not None}
+        self._weights = {each.data_ptr() for each in parameters}
+        self._total: float | None = None
+        self._is_busy = False
+        self.scale = scale
+        self.changes: list[Change] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call what is called, and note it if it changes a gradient."""
+        name = getattr(func, "__name__", "")
+        if args and not self._is_busy and (name in _CLAMPS or name in _FACTORS or name in _SUMS):
+            self._is_busy = True
+            try:
+                self._note(name, args, kwargs or {})
+            finally:
+                self._is_busy = False
+        return func(*args, **(kwargs or {}))
+
+    def _note(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        targets = args[0] if isinstance(args[0], (list, tuple)) else [args[0]]
+        found = [each for each in targets if isinstance(each, torch.Tensor) and each.data_ptr() in self._gradients]
+        if not found or any(each.device.type != "cpu" or each.is_sparse for each in found):
+            return
+        if self._total is None:
+            self._total = math.sqrt(sum(float(g.detach().double().pow(2).sum()) for g in self._gradients.values()))
+        others = [*args[1:], *kwargs.values()]
+        added = [each for each in others if isinstance(each, torch.Tensor)]
+        numbers = [value for each in others if (value := _number(each)) is not None]
+        number = numbers[0] if numbers else math.nan
+        if name in _CLAMPS:
+            number = max((abs(value) for value in numbers), default=math.nan)
+        elif _FACTORS.get(name) and number:
+            number = 1 / number
+        largest = max(float(each.detach().abs().max()) for each in found if each.numel())
+        norm = math.sqrt(sum(float(each.detach().double().pow(2).sum()) for each in found))
+        is_decay = any(each.data_ptr() in self._weights for each in added)
+        place = place_of(user_frame(sys._getframe(2)))
+        self.changes.append(Change(name, place, largest, norm, self._total, number, is_decay))
+
+    # --- what it comes to
+
+    def is_unscaled(self) -> bool:
+        """Whether gradients were divided by the scale."""
+        return any(
+            change.name in _FACTORS and math.isclose(change.number * self.scale, 1, rel_tol=0.01)
+            for change in self.changes
+        )
+
+    def clamped(self) -> Change | None:
+        """A clamp of scaled gradients that has changed them, by a bound that isn't meant for scaled ones."""
+        for change in self.changes:
+            if change.name in _CLAMPS and change.number < min(change.largest, self.scale / _MEANT_FOR_SCALED):
+                return change
+        return None
+
+    def decayed(self) -> Change | None:
+        """A parameter that was added to its scaled gradient."""
+        return next((change for change in self.changes if change.name in _SUMS and change.is_decay), None)
+
+    def factors(self) -> list[Change]:
+        """Multiplications by a number below 1 that is not a division by the scale."""
+        return [change for change in self.changes if change.name in _FACTORS and 0 < change.number < 1]
+
+
+def clipped(windows: Sequence[ByHand]) -> Change | None:
+    """A norm that gradients were multiplied to in several steps, or several gradients of one step.
+
+    Clipping by a norm multiplies by what makes the norm the bound: the factor changes and the product stays.
+    """
+    changes = [change for window in windows if not window.is_unscaled() for change in window.factors()]
+    for of_all in (True, False):
+        products = [(change.number * (change.total if of_all else change.norm), change) for change in changes]
+        for product, change in products:
+            same = [other for other, of in products if abs(other - product) <= _SAME * product]
+            unlike = {round(of.number, 12) for other, of in products if abs(other - product) <= _SAME * product}
+            if len(same) >= 2 and len(unlike) >= 2 and len(same) > len(products) / 2:
+                return change._replace(number=product)
+    return None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        return float(value)
+    if isinstance(value, torch.Tensor) and value.numel() == 1 and value.device.type == "cpu":
+        return float(value.detach().double().sum())
+    return None
