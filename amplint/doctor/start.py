@@ -149,7 +149,7 @@ class Watch:
             report = Report(notes=(_off(bug),), is_off=True)
         findings = tuple(map(self._with_related, report.findings))
         notes = (self._failed, *report.notes) if self._failed else report.notes
-        notes += () if report.steps else _elsewhere()
+        notes += (*(() if report.steps else _elsewhere()), *_explained(error))
         return replace(report, findings=findings, notes=notes, is_off=report.is_off or bool(self._failed))
 
     def _with_related(self, finding: Finding) -> Finding:
@@ -172,6 +172,16 @@ class Watch:
 def _elsewhere() -> tuple[str, ...]:
     """A note where other processes may have trained."""
     return () if sys.modules.keys().isdisjoint(_STARTERS) else (_ELSEWHERE,)
+
+
+def _explained(error: BaseException | None) -> tuple[str, ...]:
+    """A note where `amplint explain` knows what ended the program."""
+    if not isinstance(error, Exception):
+        return ()
+    from amplint.doctor.related import explained  # noqa: PLC0415 - most runs need nothing of it
+
+    command = explained(error)
+    return (f"what ended the program is explained by {command}",) if command else ()
 
 
 def _off(bug: Exception) -> str:
@@ -294,8 +304,8 @@ def _prepared(program: Program) -> Callable[[], None]:
     """Make the process what Python would have made it for a program, and return what runs it."""
     name = program.name
     is_folder = not program.is_module and get_importer(name) is not None  # a zip file is one, too
-    if not program.is_module and not is_folder and not os.path.isfile(name):
-        raise CannotWatch(f"{name}: {'is not a file' if os.path.exists(name) else 'No such file or directory'}")
+    if not program.is_module and not os.path.exists(name):
+        raise CannotWatch(f"{name}: No such file or directory")
     path = os.path.join(os.getcwd(), name)
     main = _new_main()
     _forget_our_path()
@@ -304,7 +314,7 @@ def _prepared(program: Program) -> Callable[[], None]:
     elif is_folder:
         sys.path.insert(0, path)
     else:
-        _put_first(os.path.dirname(os.path.realpath(path)))
+        _put_first(_folder_of(path))
     sys.argv = ["-m" if program.is_module else name, *program.arguments]
     if program.is_module or is_folder:
         return lambda: _run_module_as_main(name if program.is_module else "__main__", program.is_module)
@@ -341,6 +351,13 @@ def _forget_our_path() -> None:
         del sys.path[0]
 
 
+def _folder_of(script: str) -> str:
+    try:
+        return os.path.dirname(os.path.realpath(script, strict=True))
+    except OSError:  # a pipe's link leads nowhere
+        return os.path.dirname(script)
+
+
 def _put_first(folder: str) -> None:
     if not getattr(sys.flags, "safe_path", False):
         sys.path.insert(0, folder)
@@ -360,6 +377,8 @@ def _printed(error: BaseException | None) -> int:
     if isinstance(error, SystemExit):
         return _of_exit(error)
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
     hook = getattr(sys, "excepthook", None)
     if hook is None:
         print("sys.excepthook is missing", file=sys.stderr)

@@ -76,6 +76,17 @@ def test_what_a_program_sees(project: Write, how: tuple[str, ...]) -> None:
     compare("look.py", how=how, env={**ENVIRONMENT, "PYTHONPATH": f"{root}:{ROOT}"})
 
 
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="a shell's `<(...)` has no name here")
+def test_a_program_in_a_pipe(project: Write) -> None:
+    project({"look.py": LOOK})
+    plain, run = (
+        start("/bin/sh", "-c", f"cat look.py | {' '.join(command)} /dev/fd/0 x")
+        for command in ((sys.executable,), MODULE)
+    )
+    assert plain.stdout.startswith(b"['/dev/fd/0', 'x']")
+    assert (run.returncode, run.stdout, alone(run, "/dev/fd/0")) == (plain.returncode, plain.stdout, plain.stderr)
+
+
 @pytest.mark.parametrize("how", [MODULE, SCRIPT])
 def test_modules_folders_and_archives(project: Write, how: tuple[str, ...]) -> None:
     fails = f"{LOOK}if len(sys.argv) > 1: raise ValueError(sys.argv[1])\n"
@@ -300,6 +311,15 @@ class TestASession:
         assert b"  note: ended by ZeroDivisionError at line 6\n" in done.stderr
         assert b"  note: ended by None\n" in self.run(project, "error").stderr
 
+    def test_what_ended_it_is_explained(self, project: Write) -> None:
+        known = 'raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")\n'
+        done = self.run(project, "", train=self.TRAIN + known)
+        said = " ".join(done.stderr.decode().split())
+        explain = "amplint explain 'unscale_() has already been called on this optimizer since the last update().'"
+        assert f" note: what ended the program is explained by {explain}" in said
+        assert b"amplint explain" not in self.run(project, "", train=f"{self.TRAIN}raise RuntimeError('x' * 999)\n").stderr
+        assert b"amplint explain" not in self.run(project, "", train=f"{self.TRAIN}raise SystemExit('nan')\n").stderr
+
     def test_its_frames_are_not_shown(self, project: Write) -> None:
         text = "import torch\ntry:\n    torch.step()\nexcept ValueError as error:\n    raise KeyError from error\n"
         done = self.run(project, "wrap", train=text)
@@ -396,7 +416,7 @@ for _ in range(2):
     model(torch.ones(2, 2)).sum().backward()
     optimizer.step()
 torch.distributed.destroy_process_group()
-print(sys.argv[1:], flush=True)
+sys.stdout.write(f"{sys.argv[1:]}\\n")  # at once
 """
         root = project({"program.py": text})
         launch = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
