@@ -35,7 +35,8 @@ def check_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="amplint",
         usage="amplint [check] [options] [path ...]\n       amplint rule (CODE | --all) [--output-format text|json]\n"
-        "       amplint verify [options] PATH ...\n       amplint explain (TEXT | - | --list | --guide) [options]\n"
+        "       amplint verify [options] PATH ...\n       amplint run [options] (SCRIPT | -m MODULE) [argument ...]\n"
+        "       amplint explain (TEXT | - | --list | --guide) [options]\n"
         "       amplint config [options] [FILE]\n       amplint server",
         description="Find misuse of PyTorch automatic mixed precision (AMP), and fix it.",
         epilog="Exit codes: 0 nothing found, or all fixed; 1 findings; 2 amplint could not do its work.",

@@ -97,6 +97,7 @@ class Report:
         backwards: How often it ran a backward pass again.
         seconds: How long that took.
         notes: What the doctor could not look at, and why.
+        is_off: A bug of its own has switched the doctor off before the program ended; a note says which.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -107,6 +108,7 @@ class Report:
     backwards: int = 0
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    is_off: bool = False
 
     @property
     def verdict(self) -> str:

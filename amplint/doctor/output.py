@@ -78,6 +78,7 @@ def as_json(report: Report, folder: str | None = None) -> str:
         "backwards": report.backwards,
         "seconds": round(report.seconds, 3) if math.isfinite(report.seconds) else None,
         "notes": list(report.notes),
+        "is_off": report.is_off,
     }
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
@@ -86,7 +87,7 @@ def as_sarif(report: Report, folder: str | None = None) -> str:
     """What GitHub's code scanning and other services read."""
     ids = sorted({_id(each) for each in report.findings})
     notes = [{"level": "note", "message": {"text": each}} for each in report.notes]
-    invocation = {"executionSuccessful": True, **({"toolExecutionNotifications": notes} if notes else {})}
+    invocation = {"executionSuccessful": not report.is_off, **({"toolExecutionNotifications": notes} if notes else {})}
     results = [_result(each, ids, folder) for each in report.findings]
     return sarif.log([_rule(each) for each in ids], invocation, results)
 
@@ -97,6 +98,8 @@ def _head(report: Report) -> str:
         steps = f"{_count(report.steps, 'step')}, {report.skipped or 'none'} skipped"
     if report.findings:
         return f"{_count(len(report.findings), 'problem')}, {steps}"
+    if report.is_off:
+        return f"the doctor switched itself off, {steps}"
     return f"{'healthy' if report.steps else 'nothing found'}, {steps}"
 
 
@@ -139,12 +142,12 @@ def _labelled(label: str, text: str, width: int, colour: bool) -> Iterator[str]:
 def _did(report: Report) -> Iterator[str]:
     """What was run again, which the user has a right to know."""
     did = [
-        f"the {what} pass was run {'once' if times == 1 else f'{times} times'}"
+        f"the {what} pass {'once' if times == 1 else f'{times:,} times'}"
         for what, times in (("forward", report.forwards), ("backward", report.backwards))
         if times
     ]
     if did:
-        yield f"to find out, {' and '.join(did)} more, in {report.seconds:.1f} s"
+        yield f"the doctor ran {' and '.join(did)} again, in {report.seconds:.1f} s"
 
 
 def _label(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""What the linter says of the line that a finding of a run is about."""
+"""What the linter says of the line that a finding of a run is about, and `explain` of what ended the program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from amplint.config.selection import ALWAYS
 from amplint.config.settings import Overrides, Resolver
 from amplint.doctor.findings import Finding, Related
 from amplint.engine.file import check_bytes
+from amplint.explain.search import find
 
+_LONGEST = 300  # characters of a message
 # A comment with this word may silence a whole file.
 _DIRECTIVE = b"amplint:"
 _Functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -35,6 +37,17 @@ def related_to(finding: Finding, folder: str | None = None, since: float | None 
         return _related(finding.code, path, finding.place.line, folder)
     except Exception:  # a file that isn't there, or a bug of the linter's: it is said where the file is linted
         return None
+
+
+def explained(error: BaseException | None) -> str:
+    """The command that explains what ended a program; empty if it isn't known. It never raises."""
+    if not isinstance(error, Exception):
+        return ""
+    try:
+        message = (str(error).strip().splitlines() or [""])[0][:_LONGEST]
+        return f"amplint explain {shlex.quote(message)}" if any(hit.text for hit in find(message).hits) else ""
+    except Exception:
+        return ""
 
 
 def _related(code: str, path: str, line: int, folder: str) -> Related | None:

@@ -35,6 +35,9 @@ _OLDEST = Version("2.4")
 _HOW = "pip install 'amplint[verify]'"
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NO_TORCH = "the program never imported torch: there was nothing to watch"
+_ELSEWHERE = "processes that the program starts itself are not watched: where they train, start them with torchrun"
+# What multiprocessing imports when it starts a process.
+_STARTERS = {f"multiprocessing.popen_{how}" for how in ("fork", "spawn_posix", "spawn_win32", "forkserver")}
 # The exit code of a program that was ended after a diagnosis, and of one that an exception ended.
 STOPPED, FAILED = 3, 1
 
@@ -139,14 +142,15 @@ class Watch:
         if self._finder is not None:
             self._finder.remove()
         if not self._is_installed:
-            return Report(notes=(self._failed or _NO_TORCH,))
+            return Report(notes=(_NO_TORCH, *_elsewhere()))
         try:
             report = self._session.finish(error)
         except Exception as bug:
-            report = Report(notes=(_off(bug),))
+            report = Report(notes=(_off(bug),), is_off=True)
         findings = tuple(map(self._with_related, report.findings))
         notes = (self._failed, *report.notes) if self._failed else report.notes
-        return replace(report, findings=findings, notes=notes)
+        notes += (*(() if report.steps else _elsewhere()), *_explained(error))
+        return replace(report, findings=findings, notes=notes, is_off=report.is_off or bool(self._failed))
 
     def _with_related(self, finding: Finding) -> Finding:
         """A finding with what the linter says of its place."""
@@ -163,6 +167,21 @@ class Watch:
         except Exception as bug:  # a bug of ours must not cost the user the run
             self._failed = _off(bug)
             self._voice.say(f"amplint: {self._failed}")
+
+
+def _elsewhere() -> tuple[str, ...]:
+    """A note where other processes may have trained."""
+    return () if sys.modules.keys().isdisjoint(_STARTERS) else (_ELSEWHERE,)
+
+
+def _explained(error: BaseException | None) -> tuple[str, ...]:
+    """A note where `amplint explain` knows what ended the program."""
+    if not isinstance(error, Exception):
+        return ()
+    from amplint.doctor.related import explained  # noqa: PLC0415 - most runs need nothing of it
+
+    command = explained(error)
+    return (f"what ended the program is explained by {command}",) if command else ()
 
 
 def _off(bug: Exception) -> str:
@@ -244,7 +263,8 @@ def run(program: Program, options: Options, voice: Voice, tell: Callable[[Report
     try:
         execute()
     except BaseException as raised:
-        error = raised.with_traceback(_theirs(raised.__traceback__))
+        error = raised
+        _clean(error)
     code = _printed(error)
 
     def finish() -> None:
@@ -284,9 +304,9 @@ def _prepared(program: Program) -> Callable[[], None]:
     """Make the process what Python would have made it for a program, and return what runs it."""
     name = program.name
     is_folder = not program.is_module and get_importer(name) is not None  # a zip file is one, too
-    if not program.is_module and not is_folder and not os.path.isfile(name):
-        raise CannotWatch(f"{name}: {'is not a file' if os.path.exists(name) else 'No such file or directory'}")
-    path = os.path.abspath(name)
+    if not program.is_module and not os.path.exists(name):
+        raise CannotWatch(f"{name}: No such file or directory")
+    path = os.path.join(os.getcwd(), name)
     main = _new_main()
     _forget_our_path()
     if program.is_module:
@@ -294,7 +314,7 @@ def _prepared(program: Program) -> Callable[[], None]:
     elif is_folder:
         sys.path.insert(0, path)
     else:
-        _put_first(os.path.dirname(os.path.realpath(path)))
+        _put_first(_folder_of(path))
     sys.argv = ["-m" if program.is_module else name, *program.arguments]
     if program.is_module or is_folder:
         return lambda: _run_module_as_main(name if program.is_module else "__main__", program.is_module)
@@ -331,6 +351,13 @@ def _forget_our_path() -> None:
         del sys.path[0]
 
 
+def _folder_of(script: str) -> str:
+    try:
+        return os.path.dirname(os.path.realpath(script, strict=True))
+    except OSError:  # a pipe's link leads nowhere
+        return os.path.dirname(script)
+
+
 def _put_first(folder: str) -> None:
     if not getattr(sys.flags, "safe_path", False):
         sys.path.insert(0, folder)
@@ -350,8 +377,14 @@ def _printed(error: BaseException | None) -> int:
     if isinstance(error, SystemExit):
         return _of_exit(error)
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
+    hook = getattr(sys, "excepthook", None)
+    if hook is None:
+        print("sys.excepthook is missing", file=sys.stderr)
+        hook = sys.__excepthook__
     try:
-        sys.excepthook(type(error), error, error.__traceback__)
+        hook(type(error), error, error.__traceback__)
     except SystemExit as stop:
         return _of_exit(stop)
     except BaseException as second:
@@ -365,9 +398,21 @@ def _printed(error: BaseException | None) -> int:
 def _of_exit(error: SystemExit) -> int:
     if error.code is None or isinstance(error.code, int):
         return error.code or 0
-    with suppress(OSError, ValueError):
-        print(error.code, file=sys.stderr, flush=True)
+    with suppress(OSError, ValueError, AttributeError):
+        print(error.code, file=sys.stderr or sys.__stderr__, flush=True)
     return FAILED
+
+
+def _clean(error: BaseException) -> None:
+    """Take the frames of amplint from the traceback of an exception, and of those that led to it."""
+    todo, done = [error], set()
+    while todo:
+        each = todo.pop()
+        if id(each) not in done:
+            done.add(id(each))
+            each.__traceback__ = _theirs(each.__traceback__)
+            more = (each.__cause__, each.__context__, *getattr(each, "exceptions", ()))
+            todo += [other for other in more if isinstance(other, BaseException)]
 
 
 def _theirs(traceback: TracebackType | None) -> TracebackType | None:

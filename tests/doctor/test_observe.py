@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+
+import amplint.doctor
+from amplint.doctor import observe, start
+from amplint.doctor.findings import Cause, Evidence, Finding, Report
+from amplint.doctor.session import Session, Stopped
+from amplint.doctor.start import CannotWatch
+from tests import ROOT
+
+FOUND = Report((Finding(Cause.DATA, Evidence.SEEN, "the batch is not finite"),), steps=2)
+
+
+@pytest.fixture
+def finds(monkeypatch: pytest.MonkeyPatch) -> list[BaseException | None]:
+    """Let all sessions find the same; what ended the blocks comes into the list."""
+    errors: list[BaseException | None] = []
+
+    def finish(_: Session, error: BaseException | None = None) -> Report:
+        errors.append(error)
+        return FOUND
+
+    monkeypatch.setattr(Session, "install", lambda _: None)
+    monkeypatch.setattr(Session, "finish", finish)
+    return errors
+
+
+def test_what_is_seen(finds: list[BaseException | None], capsys: pytest.CaptureFixture[str]) -> None:
+    with observe() as seen:
+        assert (seen.report, seen.findings) == (None, ())
+        assert repr(seen) == "Seen(watching, [])"
+    assert seen.report == FOUND
+    assert [each.cause for each in seen.findings] == [Cause.DATA]
+    assert repr(seen).startswith("Seen(problems, [Finding(")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "amplint: 1 problem, 2 steps, none skipped\n\ndata  the batch is not finite [seen]\n"
+    assert finds == [None]
+
+
+def test_quiet(finds: list[BaseException | None], capsys: pytest.CaptureFixture[str]) -> None:
+    with observe(quiet=True) as seen:
+        pass
+    assert seen.findings
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("error", [ValueError(), KeyboardInterrupt(), Stopped(3)])
+def test_what_is_raised_comes_through(finds: list[BaseException | None], error: BaseException) -> None:
+    with pytest.raises(type(error)) as caught, observe(quiet=True) as seen:
+        raise error
+    assert caught.value is error
+    assert finds == [error]
+    assert seen.report == FOUND
+
+
+def test_one_at_a_time(finds: list[BaseException | None]) -> None:
+    with observe(quiet=True) as seen:
+        with pytest.raises(RuntimeError, match="the doctor is watching already"), observe():
+            pass
+        with pytest.raises(CannotWatch), contextlib.ExitStack() as stack:
+            stack.enter_context(observe())
+        assert seen.report is None
+    with observe(quiet=True) as again:
+        pass
+    assert seen.report == again.report == FOUND
+    assert finds == [None, None]
+
+
+def test_a_bug_of_ours_costs_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(Session, "install", lambda _: 1 / 0)
+    monkeypatch.setattr(Session, "finish", lambda *_: 1 / 0)
+    with observe() as seen:
+        pass
+    assert seen.report is not None
+    assert seen.report.is_off
+    assert seen.findings == ()
+    err = capsys.readouterr().err
+    assert err.startswith("amplint: the doctor is off, by a bug of its own: ZeroDivisionError: division by zero (test_")
+    monkeypatch.setattr("amplint.doctor.output.as_text", lambda *_, **__: 1 / 0)
+    with observe():
+        pass
+    assert capsys.readouterr().err.count("ZeroDivisionError") == 2
+
+
+def test_a_stream_that_is_closed(finds: list[BaseException | None], monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream in (None, io.StringIO(), io.TextIOWrapper(io.BytesIO(), "ascii")):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with observe():
+            if isinstance(stream, io.StringIO):
+                stream.close()
+    assert len(finds) == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+def test_a_fork_is_silent(finds: list[BaseException | None], capfd: pytest.CaptureFixture[str]) -> None:
+    pid = 1
+    with contextlib.suppress(GeneratorExit), observe() as seen:
+        pid = os.fork()
+        if not pid:
+            raise GeneratorExit
+    if not pid:
+        os._exit(0 if seen.report is None and not finds else 9)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert capfd.readouterr().err.count("problem") == 1
+
+
+def test_torch_that_is_missing_or_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start.importlib.metadata, "version", lambda _: "2.3.1+cu118")
+    with pytest.raises(CannotWatch, match=r"needs torch 2\.4 or later, this is 2\.3\.1\+cu118: pip install"), observe():
+        pass
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr(start.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(CannotWatch, match="torch is not installed, which the doctor needs: pip install"), observe():
+        pass
+
+
+def test_its_import_costs_nothing() -> None:
+    code = "import sys, amplint.doctor; print({'torch', 'libcst', 'amplint.doctor.start'} & {*sys.modules})"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+    assert amplint.doctor.__all__ == ["Seen", "observe"]
