@@ -15,7 +15,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from amplint.doctor.findings import Place
-from amplint.doctor.places import place_of, user_frame
+from amplint.doctor.places import is_users, place_of
 from amplint.verify.bench.instrument import gradient
 
 _CLAMPS = {"clamp_", "clip_", "clamp", "clip", "clamp_max_", "clamp_min_", "_foreach_clamp_max_", "_foreach_clamp_min_"}
@@ -57,7 +57,7 @@ class ByHand(TorchFunctionMode):
     """Notes what is done to the gradients of some parameters while it is entered."""
 
     def __init__(self, parameters: Sequence[torch.Tensor], scale: float) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._gradients = {g.data_ptr(): g for each in parameters if (g := gradient(each)) is not None}
         self._weights = {each.data_ptr() for each in parameters}
         self._total: float | None = None
@@ -79,7 +79,12 @@ class ByHand(TorchFunctionMode):
     def _note(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         targets = args[0] if isinstance(args[0], (list, tuple)) else [args[0]]
         found = [each for each in targets if isinstance(each, torch.Tensor) and each.data_ptr() in self._gradients]
-        if not found or any(each.device.type != "cpu" or each.is_sparse for each in found):
+        frame = sys._getframe(2)
+        if (
+            not found
+            or not is_users(frame.f_code.co_filename)
+            or any(each.device.type != "cpu" or each.is_sparse for each in found)
+        ):
             return
         if self._total is None:
             self._total = math.sqrt(sum(float(g.detach().double().pow(2).sum()) for g in self._gradients.values()))
@@ -94,7 +99,7 @@ class ByHand(TorchFunctionMode):
         largest = max(float(each.detach().abs().max()) for each in found if each.numel())
         norm = math.sqrt(sum(float(each.detach().double().pow(2).sum()) for each in found))
         is_decay = any(each.data_ptr() in self._weights for each in added)
-        place = place_of(user_frame(sys._getframe(2)))
+        place = place_of(frame)
         self.changes.append(Change(name, place, largest, norm, self._total, number, is_decay))
 
     # --- what it comes to

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from enum import Enum
 from types import CodeType, FrameType
@@ -18,10 +18,14 @@ from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import Models, named
 from amplint.doctor.history import History
 from amplint.doctor.places import place_of, spoken, users_frames
-from amplint.doctor.replay import Computation, Replays, in_mode, is_finite, of_call, of_slice
-from amplint.doctor.slices import NoSlice, slice_for
+from amplint.doctor.protocol import graph_nodes
+from amplint.doctor.replay import Computation, Replays, in_mode, is_finite, of_call, of_slice, without_scale
+from amplint.doctor.scale import ScaleLog
+from amplint.doctor.slices import NoSlice, Slice, slice_for
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
+_UNLIKE = 0.05  # relative difference of a loss from that in float32 that is one
+_SEARCHING = 12  # skips in a row that finding the scale may take, where the loss holds scaled gradients
 _CAUSES = {
     Origin.OVERFLOW: Cause.OVERFLOW,
     Origin.UNDERFLOW: Cause.UNDERFLOW,
@@ -38,6 +42,19 @@ class Kind(str, Enum):
     LOSS = "the training loss"
     EVALUATION = "a result of evaluation"
     GRADIENTS = "the gradients"
+    ZERO = "gradients that are all 0"
+    ABSORBED = "an infinity that the loss absorbs"
+
+
+_FINITE = (Kind.ZERO, Kind.ABSORBED)  # what is seen while the loss is finite
+
+
+class _Bad(NamedTuple):
+    """Weights, or data (then with the tensor), that were not finite before the step, and the call that got them."""
+
+    text: str
+    call: RootCall
+    tensor: torch.Tensor | None
 
 
 class Seen(NamedTuple):
@@ -54,10 +71,22 @@ class Seen(NamedTuple):
     scale: float = 1.0
 
 
+class _Healthy(Exception):
+    """What was seen is how the scaler finds its scale."""
+
+
 class Diagnosis:
     """Names the cause of values that are not finite, in findings."""
 
-    def __init__(self, capture: Capture, models: Models, history: History, replays: Replays) -> None:
+    def __init__(
+        self,
+        capture: Capture,
+        models: Models,
+        history: History,
+        replays: Replays,
+        scalers: Callable[[], Sequence[ScaleLog]],
+    ) -> None:
+        self._scalers = scalers
         self._capture = capture
         self._models = models
         self._history = history
@@ -72,14 +101,18 @@ class Diagnosis:
         """
         frames = list(users_frames(frame)) if frame is not None else []
         place = place_of(frames[0]) if frames else None
-        if (bad := self._bad_before(seen)) is not None and seen.kind is not Kind.GRADIENTS:
-            return self._incoming(seen, bad, place)
         reasons: list[str] = []
-        for computation, where in self._computations(seen, frames, reasons):
-            finding = self._lookedspoken(seen, computation, where or place, reasons)
+        needs_finding = seen.kind in _FINITE or seen.kind is Kind.GRADIENTS
+        if not needs_finding and (bad := self._bad_before()) is not None:
+            return self._made_bad(seen, bad.tensor, frames, place) or self._incoming(seen, bad, place)
+        for computation, part in self._computations(seen, frames, reasons):
+            try:
+                finding = self._looked_at(seen, computation, part, frames, place, reasons)
+            except _Healthy:
+                return None
             if finding is not None:
                 return finding
-            if seen.kind is Kind.GRADIENTS and not reasons:
+            if needs_finding and not reasons:
                 return None
         return self._not_shown(seen, place, reasons)
 
@@ -87,63 +120,108 @@ class Diagnosis:
 
     def _computations(
         self, seen: Seen, frames: Sequence[FrameType], reasons: list[str]
-    ) -> Iterator[tuple[Computation, Place | None]]:
-        group = self._group()
-        if group is None or not group.calls:
-            reasons.append("no call of a module was seen")
-            return
-        if (refused := self._replays.why_not(self._models.alive())) is not None:
-            reasons.append(refused)
-            return
-        if not all(call.is_unchanged for call in group.calls):
-            reasons.append("inputs of the model were changed in place, or too large to keep")
-            return
-        if any(call.weights != self._capture.weights for call in group.calls):
-            reasons.append("the weights have been stepped since")
-            return
-        lines = _first_lines(group.calls)
-        why: list[str] = []
+    ) -> Iterator[tuple[Computation, Slice | None]]:
+        """What computes the tensors again, with the statements that do, where it is not a module alone."""
+        calls, refused = self._calls()
+        needs_all = seen.kind in _FINITE or seen.kind is Kind.GRADIENTS
+        lines = _first_lines(calls)
+        why: list[str] = [refused] if refused else []
         for frame in frames:
+            is_whole = frame.f_code in lines or not calls
+            if is_whole and refused or needs_all and not is_whole:
+                continue
+            first = lines.get(frame.f_code, 0 if frame.f_code.co_name != "<module>" or not calls else None)
             try:
-                part = slice_for(frame, seen.tensors[0], lines)
+                part = slice_for(frame, seen.tensors[0], first)
             except NoSlice as error:
                 why.append(str(error))
                 continue
-            yield of_slice(part, group.calls), None
-        calls = [call for call in group.calls if not is_finite(list(tensors_in(call.output)))]
-        if seen.kind is Kind.GRADIENTS:
-            calls = []
-        for call in calls:
-            yield of_call(call), None
-        reasons += [f"the loss can't be computed again: {text}" for text in why[:1] if not calls]
+            yield of_slice(part, calls if is_whole else []), part
+        if not refused and not needs_all:
+            bad = [call for call in calls if not is_finite(list(tensors_in(call.output)))]
+            yield from ((of_call(call), None) for call in bad)
+        reasons += [f"the loss can't be computed again: {text}" for text in why[:1]]
+
+    def _calls(self) -> tuple[list[RootCall], str]:
+        """The calls of modules in the step, and why they can't be made again, if so."""
+        group = self._group()
+        if group is None:
+            return [], ""
+        if (refused := self._replays.why_not(self._models.alive())) is not None:
+            return group.calls, refused
+        if not all(call.is_unchanged for call in group.calls):
+            return group.calls, "inputs of the model were changed in place, or were too large to keep"
+        if any(call.weights != self._capture.weights for call in group.calls):
+            return group.calls, "the weights have been stepped since"
+        return group.calls, ""
 
     def _group(self) -> Group | None:
         groups = [group for group in self._capture.groups if group.calls]
         return groups[-1] if groups else None
 
+    def _made_bad(
+        self, seen: Seen, tensor: torch.Tensor | None, frames: Sequence[FrameType], place: Place | None
+    ) -> Finding | None:
+        """The finding on the statement that has made data bad, None where they came so."""
+        if tensor is None:
+            return None
+        for frame in frames:
+            with suppress(NoSlice):
+                part = slice_for(frame, tensor, 0)
+                finding = self._looked_at(seen, of_slice(part, []), None, (), place, [])
+                return finding if finding is not None and finding.cause is not Cause.DATA else None
+        return None
+
     # --- looking
 
-    def _lookedspoken(
-        self, seen: Seen, computation: Computation, place: Place | None, reasons: list[str]
+    def _looked_at(
+        self,
+        seen: Seen,
+        computation: Computation,
+        part: Slice | None,
+        frames: Sequence[FrameType],
+        place: Place | None,
+        reasons: list[str],
     ) -> Finding | None:
         models = self._models.alive()
         try:
+            computation.rewind = self._replays.rewind
             with self._replays.quiet(models) as buffers:
                 births, arriving = self._births(seen, computation, buffers)
                 if not births and not arriving:
-                    if seen.kind is not Kind.GRADIENTS:
+                    if seen.kind not in _FINITE and seen.kind is not Kind.GRADIENTS:
                         reasons.append("the step was finite when it was run again")
                     return None
+                if self._is_of_scale(births, computation):
+                    raise _Healthy
                 grid = self._grid(seen, computation, models) if births else ()
+                if seen.kind is Kind.ABSORBED and not (grid := self._unlike(computation)):
+                    return None
+        except _Healthy:
+            raise
         except (CollectiveRefused, OutsideWrite) as error:
             reasons.append(str(error))
             return None
         except Exception as error:  # of the user's code: it can't be run twice after all
             reasons.append(f"running it again failed: {type(error).__name__}: {str(error)[:200]}")
             return None
-        if not births:
-            return self._arrived(seen, arriving, place)
-        return self._born(seen, births, place, grid)
+        if births:
+            return self._born(seen, births, place, grid)
+        for name in part.inputs if part is not None else ():
+            value = part.names.get(name) if part is not None else None
+            if isinstance(value, torch.Tensor) and value.is_floating_point() and not is_finite([value]):
+                if (finding := self._made_bad(seen, value, frames, place)) is not None:
+                    return finding
+        return self._arrived(seen, arriving, place)
+
+    def _is_of_scale(self, births: Sequence[Birth], computation: Computation) -> bool:
+        """Whether gradients that a loss is made of are finite without the loss scale: the scaler will find its scale."""
+        scalers = [log.scaler() for log in self._scalers() if log.in_a_row < _SEARCHING]
+        if not births or not births[0].backward or not scalers:
+            return False
+        self._replays.forwards += 1
+        with without_scale([scaler for scaler in scalers if scaler is not None]):
+            return is_finite(computation())
 
     def _births(
         self, seen: Seen, computation: Computation, buffers: Sequence[torch.Tensor]
@@ -151,23 +229,24 @@ class Diagnosis:
         self._replays.forwards += 1
         with Detail(named(self._models.alive()), allowed=buffers) as detail:
             values = computation()
+            if seen.kind in _FINITE:
+                return [birth for birth in detail.births if birth.origin in (Origin.OVERFLOW, Origin.CAST)], []
             if seen.kind is Kind.GRADIENTS:
                 self._replays.backwards += 1
-                values = self._gradients(values, 1.0)
+                values = _gradients(values)
         return detail.reaching(*values), detail.arriving(*values)
 
-    def _gradients(self, values: Sequence[torch.Tensor], scale: float) -> list[torch.Tensor]:
-        losses = [value for value in values if value.grad_fn is not None]
-        parameters = [each for model in self._models.alive() for each in model.parameters() if each.requires_grad]
-        total = sum(loss.float().sum() * scale for loss in losses)
-        if not isinstance(total, torch.Tensor):
-            return []
-        found = torch.autograd.grad(total, parameters, allow_unused=True)
-        return [each for each in found if each is not None]
+    def _unlike(self, computation: Computation) -> tuple[str, ...]:
+        """In words how the loss differs from that in float32; nothing where it hardly does."""
+        self._replays.forwards += 2
+        with_it, without = (float(sum(each.double().sum() for each in computation(off=off))) for off in (False, True))
+        if not math.isfinite(without) or abs(with_it - without) <= _UNLIKE * abs(without):
+            return ()
+        return (f"it is {with_it:.4g} where float32 has {without:.4g}",)
 
     def _grid(self, seen: Seen, computation: Computation, models: Sequence[torch.nn.Module]) -> tuple[str, ...]:
         """Which of the four runs are finite: in training and in evaluation mode, with autocast and in float32."""
-        if seen.kind is Kind.GRADIENTS:
+        if seen.kind in _FINITE or seen.kind is Kind.GRADIENTS:
             return ()
         words = {}
         for training in (True, False):
@@ -184,8 +263,8 @@ class Diagnosis:
 
     # --- in words
 
-    def _bad_before(self, seen: Seen) -> tuple[str, str, RootCall] | None:
-        """What was not finite before the step: the data or the weights; with its name, and the call that got it."""
+    def _bad_before(self) -> _Bad | None:
+        """What was not finite before the step: the data or the weights."""
         group = self._group()
         if group is None:
             return None
@@ -195,21 +274,20 @@ class Diagnosis:
             weights = [*call.module.named_parameters(), *buffers]
             bad = [name for name, each in weights if each.is_floating_point() and not is_finite([each])]
             if bad:
-                return "weights", f"{bad[0]}" + (f" and {len(bad) - 1} more" if len(bad) > 1 else ""), call
+                return _Bad(f"{bad[0]}" + (f" and {len(bad) - 1} more" if len(bad) > 1 else ""), call, None)
         call = group.calls[0]
         for tensor in tensors_in((call.args, call.kwargs)):
             if tensor.is_floating_point() and tensor.grad_fn is None and bool(torch.isnan(tensor).any()):
-                return "data", _rows(tensor), call
+                return _Bad(_rows(tensor), call, tensor)
         return None
 
-    def _incoming(self, seen: Seen, bad: tuple[str, str, RootCall], place: Place | None) -> Finding:
-        what, text, call = bad
-        where = _call_place(call) or place
-        if what == "data":
-            message = f"the batch holds NaN before the model sees it{text}: {seen.kind.value} can't be finite"
+    def _incoming(self, seen: Seen, bad: _Bad, place: Place | None) -> Finding:
+        where = _call_place(bad.call) or place
+        if bad.tensor is not None:
+            message = f"the batch holds NaN before the model sees it{bad.text}: {seen.kind.value} can't be finite"
             return Finding(Cause.DATA, Evidence.COMPUTED, message, where, advice="look at how the batch is made")
         step = self._history.bad_weights
-        message = f"weights are not finite before the forward pass ({text}): {seen.kind.value} can't be finite"
+        message = f"weights are not finite before the forward pass ({bad.text}): {seen.kind.value} can't be finite"
         details = (f"they were hit by the step {step}",) if step else ()
         advice = "look at the checkpoint that they come from" if self._capture.weights == 0 else ""
         return Finding(Cause.WEIGHTS, Evidence.COMPUTED, message, where, details=details, advice=advice)
@@ -239,8 +317,10 @@ class Diagnosis:
                 details=(f"first at {spoken(birth.place)}", *details) if birth.place else details,
                 advice="a smaller learning rate, warm-up, or clipping (after `unscale_`)",
             )
-        where = seen.kind.value if seen.kind is not Kind.GRADIENTS else "the gradients"
-        message = f"{_message(birth)}, and so {where} {_is_not(seen)}"
+        message = f"{_message(birth)}, and so {seen.kind.value} {_is_not(seen)}"
+        if seen.kind in _FINITE:
+            message = f"{_message(birth)}: the loss stays finite, but {grid[0] if grid else 'all its gradients are 0'}"
+            details = _details(birth)
         return Finding(
             cause,
             Evidence.REPRODUCED,
@@ -252,7 +332,11 @@ class Diagnosis:
         )
 
     def _not_shown(self, seen: Seen, place: Place | None, reasons: Sequence[str]) -> Finding | None:
-        if seen.kind is Kind.GRADIENTS or (seen.kind is Kind.EVALUATION and not _has_nan(seen.tensors)):
+        if (
+            seen.kind in _FINITE
+            or seen.kind is Kind.GRADIENTS
+            or (seen.kind is Kind.EVALUATION and not _has_nan(seen.tensors))
+        ):
             return None
         return Finding(
             None,
@@ -261,6 +345,17 @@ class Diagnosis:
             place,
             details=tuple(dict.fromkeys(reasons)),
         )
+
+
+def _gradients(losses: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The gradients of losses, without a scale, by all parameters that they depend on."""
+    losses = [loss for loss in losses if loss.grad_fn is not None]
+    leaves = {id(node.variable): node.variable for node in graph_nodes(losses) if hasattr(node, "variable")}
+    if not leaves:
+        return []
+    total = torch.stack([loss.float().sum() for loss in losses]).sum()
+    found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+    return [each for each in found if each is not None]
 
 
 def _first_lines(calls: Sequence[RootCall]) -> dict[CodeType, int]:

@@ -23,11 +23,15 @@ from amplint.doctor.gradients import parameters_of
 from amplint.doctor.history import History
 from amplint.doctor.places import is_users, place_of, user_place
 from amplint.doctor.protocol import Protocol
+from amplint.doctor.saved import holds_infinity
 from amplint.verify.bench.instrument import Listener, gradient
 from amplint.verify.bench.patching import at_callers_line, patch
 
 _MOST_LOOKS = 6  # diagnoses of a run
 _SKIPS = (3, 10, 25)  # skips in a row at which the gradients are looked at
+_ZEROS = (2, 6, 20)  # such steps after which the loss is looked at
+_EXAMS = 512  # backward passes of which one is looked through; before that the 1st, 2nd, 4th, 8th, ...
+_EACH = 4  # steps of which one is asked whether its gradients are all 0
 _LATE_LOOKS = 3
 _HIDDEN_SHARE = 0.2  # of the steps in which a value that is not finite is replaced, or the step left
 
@@ -51,6 +55,8 @@ class Numbers(Listener):
         self._shown: set[Kind] = set()
         self._bad_step = -1  # the step whose loss was not finite
         self._late = 0
+        self._backwards = 0
+        self._zeros = 0  # steps with gradients that are all 0, without another between
         self._hidden: Counter[tuple[Place | None, str]] = Counter()
         self._hidden_steps: set[int] = set()
 
@@ -80,6 +86,10 @@ class Numbers(Listener):
         self._history.loss(value)
         if self._protocol.in_a_row in _SKIPS:
             self._look(Seen(Kind.GRADIENTS, [loss], scale), sys._getframe(1))
+        elif self._zeros in _ZEROS:
+            self._look(Seen(Kind.ZERO, [loss], scale), sys._getframe(1))
+        elif self._is_exam() and holds_infinity(roots):
+            self._look(Seen(Kind.ABSORBED, [loss], scale), sys._getframe(1))
 
     def _bad(self, seen: Seen, frame: FrameType) -> None:
         if self._bad_step != self._collector.step or seen.kind is Kind.EVALUATION:
@@ -226,6 +236,7 @@ class Numbers(Listener):
 
     def step_done(self, optimizer: Any, *, taken: bool) -> None:
         if taken:
+            self._zeros = self._zeros + 1 if self._is_zero(optimizer) else 0
             self._capture.weights += 1
             self._history.stepped_at = user_place() or self._history.stepped_at
             return
@@ -234,6 +245,24 @@ class Numbers(Listener):
         if is_late and loss is not None and self._late < _LATE_LOOKS and self._bad_step != self._collector.step:
             self._late += 1
             self._look(Seen(Kind.GRADIENTS, [loss], self._scale), sys._getframe(1))
+
+    def _is_exam(self) -> bool:
+        """Whether this backward pass is one of the few whose graphs are looked through."""
+        self._backwards += 1
+        number = self._backwards
+        return number & (number - 1) == 0 if number < _EXAMS else number % _EXAMS == 0
+
+    def _is_zero(self, optimizer: Any) -> bool:
+        """Whether the gradients that a step has used are all 0. Looked at while the first one is, else now and then."""
+        if not self._zeros and self._collector.step % _EACH:
+            return False
+        for parameter in parameters_of(optimizer):
+            found = gradient(parameter)
+            if found is not None and (found.device.type != "cpu" or found.layout is not torch.strided):
+                return False
+            if found is not None and bool(found.any()):
+                return False
+        return True
 
     # --- at the end
 

@@ -116,6 +116,11 @@ class Protocol(Listener):
         return [log for log in self._all_logs if log.steps]
 
     @property
+    def all_logs(self) -> list[ScaleLog]:
+        """All scalers that are enabled."""
+        return self._all_logs
+
+    @property
     def units(self) -> Units:
         """The gradients of all optimizers."""
         return self._units
@@ -271,7 +276,7 @@ class Protocol(Listener):
         if torch.overrides._get_current_function_mode() is not window:  # type: ignore[no-untyped-call]
             self._windows = [window] * _WINDOWS  # the program has modes of its own: leave them alone
             return
-        window.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        window.__exit__(None, None, None)
         self._windows.append(window)
         scale = f"{window.scale:,.0f}"
         if (change := window.clamped()) is not None:

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from amplint.doctor.capture import Autocast, Capture, RootCall, tensors_in
@@ -30,18 +31,17 @@ _SCALARS = (int, float, bool, str, type(None))
 class Computation:
     """Something that computes tensors again, from the state that it started from."""
 
-    def __init__(
-        self, run: Callable[[], Any], random: RandomState, autocast: Autocast, inputs: Sequence[Any], *, has_grad: bool
-    ) -> None:
+    def __init__(self, run: Callable[[], Any], random: RandomState, autocast: Autocast, *, has_grad: bool) -> None:
         self._run = run
         self._random = random
         self.autocast = autocast
-        self.inputs = inputs
+        self.rewind: Callable[[], None] = lambda: None  # puts generators of the program's back
         self.has_grad = has_grad
 
     def __call__(self, *, off: bool = False) -> list[torch.Tensor]:
         """The tensors, computed once more; with `off` without autocast."""
         self._random.set()
+        self.rewind()
         with ExitStack() as conditions:
             conditions.enter_context(torch.set_grad_enabled(self.has_grad))
             conditions.enter_context(self.autocast.applied(off=off))
@@ -52,8 +52,8 @@ class Computation:
 
 def of_slice(part: Slice, calls: Sequence[RootCall]) -> Computation:
     """The computation that statements of the user's make; what autocast and gradients are set to now is kept."""
-    inputs = [part.names.get(name) for name in part.inputs]
-    return Computation(part.run, calls[0].random, Autocast.now(), inputs, has_grad=torch.is_grad_enabled())
+    random = calls[0].random if calls else RandomState.now()
+    return Computation(part.run, random, Autocast.now(), has_grad=torch.is_grad_enabled())
 
 
 def of_call(call: RootCall) -> Computation:
@@ -64,7 +64,7 @@ def of_call(call: RootCall) -> Computation:
         args, kwargs = tree_map(_apart, (call.args, call.kwargs))
         return call.module(*args, **kwargs)
 
-    return Computation(run, call.random, call.autocast, [call.args, call.kwargs], has_grad=call.has_grad)
+    return Computation(run, call.random, call.autocast, has_grad=call.has_grad)
 
 
 def _apart(value: Any) -> Any:
@@ -89,6 +89,30 @@ def _regions_off() -> Iterator[None]:
         yield
 
 
+class _Generators(TorchDispatchMode):
+    """Puts back the generators that operations draw from."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._states: dict[int, tuple[torch.Generator, torch.Tensor]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operation, and keep the state that its generator has had."""
+        generator = (kwargs or {}).get("generator")
+        if isinstance(generator, torch.Generator) and id(generator) not in self._states:
+            self._states[id(generator)] = (generator, generator.get_state())
+        return func(*args, **(kwargs or {}))
+
+    def put_back(self) -> None:
+        """Set the generators to what they were."""
+        for generator, state in self._states.values():
+            generator.set_state(state)
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self.put_back()
+
+
 class Replays:
     """Runs computations again, and counts how often and how long."""
 
@@ -97,6 +121,7 @@ class Replays:
         self._is_on = is_on
         self._checked: dict[int, str | None] = {}
         self.forwards = self.backwards = 0
+        self._generators: _Generators | None = None
         self.seconds = 0.0
 
     def why_not(self, models: Sequence[torch.nn.Module]) -> str | None:
@@ -109,6 +134,11 @@ class Replays:
             if (why := self._checked[id(model)]) is not None:
                 return why
         return None
+
+    def rewind(self) -> None:
+        """Set the generators that the program has made itself to what they were before the block of `quiet`."""
+        if self._generators is not None:
+            self._generators.put_back()
 
     @contextmanager
     def quiet(self, models: Sequence[torch.nn.Module]) -> Iterator[list[torch.Tensor]]:
@@ -125,7 +155,9 @@ class Replays:
                 logging.disable(logging.CRITICAL)
                 if hasattr(torch.compiler, "set_stance"):  # torch 2.6
                     undo.enter_context(torch.compiler.set_stance("force_eager"))
-                yield _exchange(models, undo)
+                buffers = _exchange(models, undo)
+                self._generators = undo.enter_context(_Generators())
+                yield buffers
         finally:
             self._capture.is_quiet = False
             self.seconds += time.perf_counter() - started
@@ -160,6 +192,19 @@ def _why_not(model: torch.nn.Module) -> str | None:
     except NoSlice as error:
         return f"the model can't be run again: {error}"
     return None
+
+
+@contextmanager
+def without_scale(scalers: Sequence[torch.amp.GradScaler]) -> Iterator[None]:
+    """Scalers scale by 1 in the block."""
+    before = [(scaler, scaler._scale) for scaler in scalers]
+    try:
+        for scaler, scale in before:
+            scaler._scale = torch.ones_like(scale) if scale is not None else None
+        yield
+    finally:
+        for scaler, scale in before:
+            scaler._scale = scale
 
 
 @contextmanager

@@ -18,6 +18,7 @@ _CALIBRATION = 25  # skips in a row that finding the scale may take: 2**24 to 1
 _SETTLED = 20  # steps taken in a row after which the scale counts as found
 _SEARCH = 50  # steps after which the search for the scale is over in any case
 _LATE = 0.05  # share of the steps after that which may be skipped
+_INTERVAL = 200  # steps of growth below which the settings explain skips
 _WINDOW = 500  # steps that the share is of
 _FEW = 4  # skips that are never too many
 
@@ -137,7 +138,7 @@ class ScaleLog:
                     Evidence.SEEN,
                     f"{len(late)} of {self.steps} steps were skipped after step {self._start}, when the scale should have been "
                     f"found" + self._why(),
-                    place,
+                    place if self._settings_at is None else self._settings_at,
                     step=late[0],
                     details=(self.summary(),),
                     advice=self._advice(),
@@ -170,11 +171,19 @@ class ScaleLog:
             ]
         return []
 
+    @property
+    def _settings_at(self) -> Place | None:
+        """Where the scaler was made, if its settings explain late skips."""
+        scaler = self.scaler()
+        if self.set_at is None and scaler is not None and scaler.get_growth_interval() < _INTERVAL:
+            return self.place
+        return None
+
     def _why(self) -> str:
         scaler = self.scaler()
         if self.set_at is not None:
             return f"; the program sets the scale itself, to {_number(self.value)}"
-        if scaler is not None and (interval := scaler.get_growth_interval()) < 200:
+        if scaler is not None and (interval := scaler.get_growth_interval()) < _INTERVAL:
             return f"; the scale grows every {interval} steps (`growth_interval`), and each time it is too large"
         return ""
 
@@ -182,7 +191,7 @@ class ScaleLog:
         scaler = self.scaler()
         if self.set_at is not None:
             return "leave the scale to the scaler: call `update()` without an argument"
-        if scaler is not None and scaler.get_growth_interval() < 200:
+        if scaler is not None and scaler.get_growth_interval() < _INTERVAL:
             return "leave `growth_interval` at 2000"
         return ""
 

@@ -12,6 +12,7 @@ import ast
 import copy
 import functools
 import linecache
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, MethodType
@@ -70,18 +71,19 @@ class Slice:
         return names[self.target]
 
 
-def slice_for(frame: FrameType, wanted: torch.Tensor, first_lines: Mapping[CodeType, int]) -> Slice:
+def slice_for(frame: FrameType, wanted: torch.Tensor, first: int | None) -> Slice:
     """The statements of a frame's function that compute `wanted`.
 
     Args:
         frame: A frame of the user's code.
         wanted: A tensor that one of its variables holds.
-        first_lines: By code, the line at which the first module was called in the step.
+        first: The line from which on statements are taken: that of the first call of a module in the step. 0 for all of
+            this round of the loop; None where there is nothing to take.
 
     Raises:
         NoSlice: There is none.
     """
-    if (first := first_lines.get(frame.f_code)) is None:
+    if first is None:
         raise NoSlice("the model was called elsewhere")
     body = body_of(frame.f_code, frame.f_globals)
     variables = dict(frame.f_locals)
@@ -392,6 +394,9 @@ class _Check:
 
     def callable(self, value: Any) -> None:
         """Check what is called, if it is a function of the user's."""
+        owner = getattr(value, "__self__", None)
+        if _draws(owner):
+            raise NoSlice("random numbers are drawn from a generator that can't be put back")
         owner = None
         if isinstance(value, torch.nn.Module):
             value = value.forward
@@ -410,6 +415,13 @@ class _Check:
             names[parameters[0]] = owner
         inner = _Check(names, self._depth - 1, self._seen, is_module=isinstance(owner, torch.nn.Module))
         inner.block(body_of(code, value.__globals__), parameters)
+
+
+def _draws(owner: Any) -> bool:
+    """Whether an object is a generator of random numbers of its own, other than torch's."""
+    if isinstance(owner, random.Random):
+        return owner is not getattr(random, "_inst", None)
+    return type(owner).__module__.startswith("numpy.random") and type(owner).__name__ == "Generator"
 
 
 def _content(cell: Any) -> Any:

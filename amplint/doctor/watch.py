@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+import importlib
 import sys
 import traceback
 from collections.abc import Callable
@@ -49,7 +51,7 @@ class Watching:
         self._capture = Capture(self._models, lambda call: self._returned(call))
         self._replays = Replays(self._capture, is_on=options.replay)
         history = History(self._models)
-        diagnosis = Diagnosis(self._capture, self._models, history, self._replays)
+        diagnosis = Diagnosis(self._capture, self._models, history, self._replays, lambda: self._protocol.all_logs)
         self._regions = Regions(self._collector)
         self._protocol = Protocol(self._collector, self._models)
         self._numbers = Numbers(self._collector, self._capture, history, diagnosis, self._protocol)
@@ -60,6 +62,7 @@ class Watching:
         self._capture.install(undo, self._guard.fail)
         self._numbers.install(undo, self._guard.guarded)
         self._watch_cuda(undo)
+        self._watch_checkpoints(undo)
         self._watch_gradients(undo)
 
     def _watch_gradients(self, undo: ExitStack) -> None:
@@ -71,6 +74,17 @@ class Watching:
             return result
 
         wrap(undo, torch.autograd, "grad", grad)
+
+    def _watch_checkpoints(self, undo: ExitStack) -> None:
+        """Note whether activations are checkpointed: what their graphs have saved is not looked at."""
+        module = importlib.import_module("torch.utils.checkpoint")
+
+        def used(real: Any, *args: Any, **kwargs: Any) -> Any:
+            module._amplint_used = True  # type: ignore[attr-defined]
+            return real(*args, **kwargs)
+
+        wrap(undo, module, "checkpoint", used)
+        undo.callback(vars(module).pop, "_amplint_used", None)
 
     def _watch_cuda(self, undo: ExitStack) -> None:
         def asked(real: Any) -> bool:
@@ -105,7 +119,7 @@ class Watching:
 
     def _ended(self, error: Exception) -> None:
         """The program was ended by an exception: is it one that the linter's tables know?"""
-        if hasattr(error, "_amplint_told"):
+        if hasattr(error, "_amplint_told") or _is_users_own(error):
             return
         text = "".join(traceback.format_exception_only(error))
         codes = [code for hit in find(text, asked=False).hits for code in hit.message.codes]
@@ -115,6 +129,20 @@ class Watching:
         place = _raised_at(error)
         message = f"raises: {str(error).strip().splitlines()[0][:200]}" if str(error).strip() else "raises"
         self._collector.add(Finding(cause, Evidence.SEEN, message, place or user_place(), codes[0]))
+
+
+def _is_users_own(error: BaseException) -> bool:
+    """Whether a `raise` or an `assert` of the user's own has raised an exception."""
+    last = None
+    for last, _ in traceback.walk_tb(error.__traceback__):
+        pass
+    if last is None or not is_users(last.f_code.co_filename):
+        return False
+    tracebacks = error.__traceback__
+    while tracebacks is not None and tracebacks.tb_next is not None:
+        tracebacks = tracebacks.tb_next
+    at = tracebacks.tb_lasti if tracebacks is not None else -1
+    return any(each.offset == at and each.opname == "RAISE_VARARGS" for each in dis.get_instructions(last.f_code))
 
 
 def _raised_at(error: BaseException) -> Place | None:

@@ -4,11 +4,11 @@ from torch import nn
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-scaler = torch.amp.GradScaler("cpu", growth_interval=3)
+scaler = torch.amp.GradScaler("cpu", growth_interval=3)  # fault: scale
 for step in range(150):
     with torch.autocast("cpu", dtype=torch.float16):
         loss = nn.functional.cross_entropy(model(torch.randn(4, 8)), torch.randint(0, 2, (4,))) * 10
     optimizer.zero_grad()
     scaler.scale(loss).backward()
     scaler.step(optimizer)
-    scaler.update()  # fault: scale
+    scaler.update()
