@@ -40,8 +40,16 @@ class Numbers(Listener):
     """Hears a run, and adds to the `collector` why something in it is not finite."""
 
     def __init__(
-        self, collector: Collector, capture: Capture, history: History, diagnosis: Diagnosis, protocol: Protocol
+        self,
+        collector: Collector,
+        capture: Capture,
+        history: History,
+        diagnosis: Diagnosis,
+        protocol: Protocol,
+        *,
+        is_careful: bool,
     ) -> None:
+        self._is_careful = is_careful
         self._collector = collector
         self._capture = capture
         self._history = history
@@ -55,6 +63,7 @@ class Numbers(Listener):
         self._shown: set[Kind] = set()
         self._bad_step = -1  # the step whose loss was not finite
         self._late = 0
+        self._is_unread = False  # the loss lies on a device that reading it would wait for
         self._backwards = 0
         self._zeros = 0  # steps with gradients that are all 0, without another between
         self._hidden: Counter[tuple[Place | None, str]] = Counter()
@@ -71,25 +80,31 @@ class Numbers(Listener):
     def backward_started(self, roots: Sequence[torch.Tensor]) -> None:
         self._capture.close()
         self._history.begin()
-        if not roots or any(root.device.type != "cpu" for root in roots):
+        if not roots:
             return
         _, scale, _ = self._protocol.scaler_of(roots[0])
         reference = self._unscaled.pop(roots[0].grad_fn, None)
         unscaled = reference() if reference is not None else None
         loss = roots[0] if unscaled is None else unscaled
         self._loss, self._scale = weakref.ref(loss), scale
-        value = float(roots[0].detach().double().sum()) / scale
-        if not math.isfinite(value):
-            if not math.isfinite(float(loss.detach().double().sum())):
-                self._bad(Seen(Kind.LOSS, [loss]), sys._getframe(1))
+        self._is_unread = not (self._is_careful or loss.device.type == "cpu")
+        if not self._is_unread and not self._look_at_loss(loss):
             return
-        self._history.loss(value)
         if self._protocol.in_a_row in _SKIPS:
             self._look(Seen(Kind.GRADIENTS, [loss], scale), sys._getframe(1))
         elif self._zeros in _ZEROS:
             self._look(Seen(Kind.ZERO, [loss], scale), sys._getframe(1))
         elif self._is_exam() and holds_infinity(roots):
             self._look(Seen(Kind.ABSORBED, [loss], scale), sys._getframe(1))
+
+    def _look_at_loss(self, loss: torch.Tensor) -> bool:
+        """Whether a loss is finite; if not it is diagnosed. Reading it waits for its device."""
+        value = float(loss.detach().double().sum())
+        if math.isfinite(value):
+            self._history.loss(value)
+            return True
+        self._bad(Seen(Kind.LOSS, [loss]), sys._getframe(1))
+        return False
 
     def _bad(self, seen: Seen, frame: FrameType) -> None:
         if self._bad_step != self._collector.step or seen.kind is Kind.EVALUATION:
@@ -120,14 +135,14 @@ class Numbers(Listener):
             def read(self: Any) -> Any:
                 value = real(self) if not self.requires_grad else at_callers_line(lambda: real(self))[0]
                 if value.__class__ is float and not math.isfinite(value):
-                    notice(self, sys._getframe(1))
+                    notice(self, sys._getframe(1), True)
                 return value
 
             return read
 
         def asking(real: Any) -> Any:
             def ask(input: Any, *args: Any, **kwargs: Any) -> Any:
-                notice(input, sys._getframe(1))
+                notice(input, sys._getframe(1), False)
                 return real(input, *args, **kwargs)
 
             return ask
@@ -147,11 +162,11 @@ class Numbers(Listener):
             for name in ("nan_to_num", "nan_to_num_"):
                 patch(undo, owner, name, replacing(getattr(owner, name)))
 
-    def _read(self, tensor: Any, frame: FrameType) -> None:
-        """A line has read a number, or asked whether numbers are finite."""
+    def _read(self, tensor: Any, frame: FrameType, is_bad: bool) -> None:
+        """A line has read a number that is not finite (`is_bad`), or asks whether numbers are finite."""
         if not is_users(frame.f_code.co_filename) or not _is_scalar(tensor):
             return
-        if tensor.device.type != "cpu" or math.isfinite(float(tensor.detach().double().sum())):
+        if not is_bad and (tensor.device.type != "cpu" or math.isfinite(float(tensor.detach().double().sum()))):
             return
         if tensor.grad_fn is not None:
             self._bad(Seen(Kind.LOSS, [tensor]), frame)
@@ -235,13 +250,17 @@ class Numbers(Listener):
             )
 
     def step_done(self, optimizer: Any, *, taken: bool) -> None:
+        loss = self._loss() if self._loss is not None else None
+        if self._is_unread and loss is not None and self._is_scaled():
+            # The scaler has just waited for the device, so that reading the loss doesn't.
+            self._is_unread = False
+            self._look_at_loss(loss)
         if taken:
             self._zeros = self._zeros + 1 if self._is_zero(optimizer) else 0
             self._capture.weights += 1
             self._history.stepped_at = user_place() or self._history.stepped_at
             return
         is_late = any(log.settled is not None and log.in_a_row for log in self._protocol.logs)
-        loss = self._loss() if self._loss is not None else None
         if is_late and loss is not None and self._late < _LATE_LOOKS and self._bad_step != self._collector.step:
             self._late += 1
             self._look(Seen(Kind.GRADIENTS, [loss], self._scale), sys._getframe(1))
@@ -250,7 +269,7 @@ class Numbers(Listener):
         """Whether this backward pass is one of the few whose graphs are looked through."""
         self._backwards += 1
         number = self._backwards
-        return number & (number - 1) == 0 if number < _EXAMS else number % _EXAMS == 0
+        return self._is_careful or (number & (number - 1) == 0 if number < _EXAMS else number % _EXAMS == 0)
 
     def _is_zero(self, optimizer: Any) -> bool:
         """Whether the gradients that a step has used are all 0. Looked at while the first one is, else now and then."""

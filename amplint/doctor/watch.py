@@ -54,7 +54,9 @@ class Watching:
         diagnosis = Diagnosis(self._capture, self._models, history, self._replays, lambda: self._protocol.all_logs)
         self._regions = Regions(self._collector)
         self._protocol = Protocol(self._collector, self._models)
-        self._numbers = Numbers(self._collector, self._capture, history, diagnosis, self._protocol)
+        self._numbers = Numbers(
+            self._collector, self._capture, history, diagnosis, self._protocol, is_careful=options.careful
+        )
         listeners = [self._regions, self._protocol, self._numbers]
         self._guard = Guard(listeners, lambda: self._capture.is_quiet, failed)
         self._returned = self._guard.guarded(self._numbers.returned)
