@@ -56,7 +56,7 @@ _ATEN = {
     "var_mean": "var",
     "batch_norm_with_update": "batch_norm",
     "batch_norm_no_update": "batch_norm",
-    "ctc_loss": "ctc_loss",
+    "lift_fresh": "tensor",
 }
 _SPACES = (torch, nn.functional, torch.Tensor, torch.linalg, torch.special, torch.fft)
 
@@ -242,4 +242,5 @@ def _written(line: Line) -> str | None:
         known = line.names.get(node.func.id)
         is_torch = str(getattr(known, "__module__", None) or "").startswith("torch") or hasattr(torch, node.func.id)
         name = str(getattr(known, "__name__", node.func.id)) if is_torch else node.func.id
-    return name.rstrip("_") if name and any(hasattr(space, name) for space in _SPACES) else None
+    is_public = name and not name.startswith("_")
+    return name.rstrip("_") if is_public and any(hasattr(space, name) for space in _SPACES) else None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
@@ -152,7 +153,8 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._meant: set[int] = set()  # infinities by intention
         self._incoming: set[int] = set()
         self._cells: dict[int, _Cell] = {}
-        self._lineage = Lineage()
+        self._lineage = Lineage(self._is_current)
+        self._fresh: tuple[int, Call] | None = None  # the birth of the operation before
         self._nodes: dict[int, tuple[Call, str]] = {}
         self._read: dict[str, set[int]] = {}  # births by what a Python number shows that was read from a tensor
         self._last: FrameType | None = None
@@ -208,6 +210,8 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __enter__(self) -> Detail:
         if not self._depth:
             self._last = sys._getframe(1)
+            while self._last is not None and self._last.f_code.co_filename == contextlib.__file__:
+                self._last = self._last.f_back
         self._depth += 1
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
@@ -288,9 +292,9 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         step.storages.add(storage)
         if not is_plain(tensor):
             return
-        step.keys[id(tensor)] = _key(tensor, storage, cell)
         if is_filled:
             return
+        step.keys[id(tensor)] = _key(tensor, storage, cell)
         step.inputs.append(tensor)
         if (cell.births or not cell.is_sure) and not is_finite(tensor):
             step.bad.append(tensor)
@@ -302,17 +306,22 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Remember a tensor from outside that is not finite; one with infinities alone may be meant, like a mask."""
         index = self._add(step, tensor, Origins(Origin.INCOMING))
         cell.births.add(index)
-        self._incoming.add(index)
-        if not has_nan(tensor) and not isinstance(tensor, nn.Parameter):
+        is_meant = not has_nan(tensor) and not isinstance(tensor, nn.Parameter)
+        if is_meant:
             self._meant.add(index)
+        if is_meant and tensor.dim() == 0:  # a number in the program: `scores[mask] = -math.inf`
+            self._all[index] = replace(self._all[index], origin=Origin.MASK)
+        else:
+            self._incoming.add(index)
 
     def _note_node(self, step: _Step) -> None:
         """Remember the line of an operation for its node in the backward pass."""
         call = step.call
         if call.running is not Running.FORWARD:
             return
-        # Within the forward of a custom Function nothing is recorded: the last node is the Function's own.
-        if call.function or (torch.is_grad_enabled() and any(each.requires_grad for each in step.inputs)):
+        # Within the forward of a custom Function nothing is recorded: the last node is the Function's own. Elsewhere
+        # the first operation after a node was made is the one that it was made for.
+        if call.function or torch.is_grad_enabled():
             number = _sequence_number()
             if number is not None:
                 self._nodes.setdefault(number, (call, step.signature.name))
@@ -323,8 +332,9 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for tensor in step.targets:
             if id(tensor) not in copies and is_plain(tensor):
                 copy = copies[id(tensor)] = tensor.clone()
-                if id(tensor) in step.keys:
-                    step.keys[id(copy)] = step.keys[id(tensor)]
+                key = step.keys.get(id(tensor))
+                if key is not None and self._lineage.get(key) is not None:
+                    step.keys[id(copy)] = key
                 step.inputs = [copy if each is tensor else each for each in step.inputs]
                 step.bad = [copy if each is tensor else each for each in step.bad]
         was = step.operation
@@ -340,6 +350,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         outputs += [tensor for tensor in step.targets if not any(tensor is each for each in outputs)]
         written = {id(tensor) for tensor in step.targets}
         operation = Operation(step.operation.func, step.operation.args, step.operation.kwargs, result)
+        fresh, self._fresh = self._fresh, None
         births: set[int] | None = None  # of the values that are not finite
         made: list[tuple[Key, int]] = []
         for index, tensor in enumerate(outputs):
@@ -353,6 +364,8 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._cells[storage] = _Cell(_alive(tensor), is_own=True)
             cell = self._cells[storage]
             cell.writes += is_written
+            if is_view and fresh is not None:
+                self._unfold(step, fresh, cell, tensor)
             if step.signature.name in _UNINITIALISED:
                 cell.is_sure = False
             elif not is_view and is_plain(tensor):
@@ -364,6 +377,12 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     _settle(cell, tensor, births)
             made.append((_key(tensor, storage, cell), 0 if is_view else tensor.numel() * tensor.element_size()))
         self._keep(step, operation, outputs, made)
+
+    def _unfold(self, step: _Step, fresh: tuple[int, Call], cell: _Cell, tensor: Tensor) -> None:
+        """Take the rows of a birth from the shape that its line gives it: of a batch, not of all its tokens."""
+        index, call = fresh
+        if cell.births == {index} and step.call.lines == call.lines and self._all[index].kind == "inf":
+            self._all[index] = replace(self._all[index], rows=rows_of(tensor))
 
     def _keep(self, step: _Step, operation: Operation, outputs: list[Tensor], made: list[tuple[Key, int]]) -> None:
         """Keep how the outputs were computed, where that can be told later."""
@@ -389,9 +408,11 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         read = {birth for number in constants for birth in self._read.get(number, ())}
         if read:
             return read
-        if is_log_of_mask(output) if not constants else not has_nan(output.tensor):
+        if is_log_of_mask(output, self._lineage) if not constants else not has_nan(output.tensor):
             return {self._add_meant(step, output.tensor)}
-        return {self._add(step, output.tensor, self._origins(step, output))}
+        index = self._add(step, output.tensor, self._origins(step, output))
+        self._fresh = index, step.call
+        return {index}
 
     def _inherited(self, step: _Step, output: Output) -> set[int]:
         """The births of inputs that are not finite; a new one where intended infinities become NaN."""
@@ -416,6 +437,11 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         names = {plain(_operation(step)), _forward_name(step)}
         return not names.isdisjoint(_MASKED) and not any(bool(torch.isposinf(each).any()) for each in step.bad)
 
+    def _is_current(self, key: Key) -> bool:
+        """Whether the tensor that a key is of has not been written since."""
+        cell = self._cells.get(key[0])
+        return cell is not None and cell.writes == key[1]
+
     def _is_meant(self, tensor: Tensor) -> bool:
         """Whether a tensor holds infinities that are meant."""
         storage = _storage(tensor)
@@ -430,8 +456,8 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _origins(self, step: _Step, output: Output) -> Origins:
         """Why an operation whose inputs are finite gives what is not."""
-        if step.signature.name in CASTS and step.inputs:
-            source = step.inputs[-1]
+        if step.signature.name in CASTS:
+            source = step.operation.args[1 if step.signature.is_fill else 0]
             is_forward = step.call.running is Running.FORWARD
             origin = Origin.CAST if is_forward else Origin.OVERFLOW
             return Origins(origin, largest(source), parameter=self._parameter(source) if is_forward else "")
@@ -562,7 +588,7 @@ def _settle(cell: _Cell, tensor: Tensor, births: set[int]) -> None:
 
 def _key(tensor: Tensor, storage: int, cell: _Cell) -> Key:
     """What identifies the value of a tensor."""
-    if tensor.layout is not torch.strided:
+    if tensor.layout is not torch.strided or tensor.is_nested:
         return (storage, cell.writes, id(tensor))
     return (storage, cell.writes, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
 

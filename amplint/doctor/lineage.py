@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,9 +38,14 @@ class Recipe:
 
 
 class Lineage:
-    """The recipes of recent tensors, by the keys of the tensors."""
+    """The recipes of recent tensors, by the keys of the tensors.
 
-    def __init__(self) -> None:
+    Args:
+        is_current: Whether the tensor that a key is of still holds what it held then.
+    """
+
+    def __init__(self, is_current: Callable[[Key], bool]) -> None:
+        self._is_current = is_current
         self._recipes: OrderedDict[Key, Recipe] = OrderedDict()
         self._size = 0
         self._made = 0
@@ -92,19 +97,19 @@ class Lineage:
         done: dict[int, list[Tensor] | None] = {}
         for key, recipe in sorted(recipes.items(), key=lambda item: item[1].order):
             if recipe.order not in done:
-                done[recipe.order] = _run(recipe, values)
+                done[recipe.order] = self._run(recipe, values)
             outputs = done[recipe.order]
             if outputs is not None and recipe.index < len(outputs):
                 values[key] = outputs[recipe.index]
         return values
 
-
-def _run(recipe: Recipe, values: Mapping[Key, Tensor]) -> list[Tensor] | None:
-    def swap(tensor: Tensor) -> Tensor | None:
-        key = recipe.keys.get(id(tensor))
-        return values.get(key) if key is not None else None
-
-    return again(recipe.operation, torch.float32, swap)
+    def _run(self, recipe: Recipe, values: Mapping[Key, Tensor]) -> list[Tensor] | None:
+        """The float32 outputs of an operation; None where an argument is not there any more as it was."""
+        for tensor in recipe.inputs:
+            key = recipe.keys.get(id(tensor))
+            if key is not None and key not in values and not self._is_current(key):
+                return None
+        return again(recipe.operation, torch.float32, swap_all(recipe.keys, values))
 
 
 def swap_all(keys: Mapping[int, Key], values: Mapping[Key, Tensor]) -> Swap:

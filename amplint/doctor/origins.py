@@ -100,12 +100,23 @@ def lost_beside_infinities(output: Output) -> float | None:
     return largest(wide[lost]) if bool(lost.any()) else None
 
 
-def is_log_of_mask(output: Output) -> bool:
+def is_log_of_mask(output: Output, lineage: Lineage) -> bool:
     """Whether the logarithm of a mask is taken, which makes an additive mask of one that holds 0 and 1."""
     if output.operation.name not in ("aten::log", "aten::log_") or len(output.inputs) != 1:
         return False
     (tensor,) = output.inputs
-    return bool(((tensor == 0) | (tensor == 1)).all()) and bool((tensor == 1).any())
+    return bool((tensor == 1).any()) and _is_mask(tensor, output.keys, lineage)
+
+
+def _is_mask(tensor: Tensor, keys: Mapping[int, Key], lineage: Lineage, depth: int = 8) -> bool:
+    """Whether a tensor holds 0 and 1 and nothing else, and what it was computed from as well."""
+    if not bool(((tensor == 0) | (tensor == 1)).all()):
+        return False
+    recipe = lineage.get(keys.get(id(tensor)))
+    if recipe is None or not depth:
+        return True
+    sources = [each for each in recipe.inputs if each.is_floating_point()]
+    return all(_is_mask(each, recipe.keys, lineage, depth - 1) for each in sources)
 
 
 def numbers_in(value: Any) -> Iterator[float]:
