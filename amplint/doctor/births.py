@@ -154,8 +154,10 @@ def largest(tensor: Tensor) -> float:
     """The largest finite magnitude in a tensor, 0 where it holds none."""
     if tensor.numel() == 0:
         return 0.0
-    magnitudes = tensor.abs().double() if tensor.device.type != "mps" else tensor.abs().float()
-    return float(torch.where(torch.isfinite(magnitudes), magnitudes, 0.0).max())
+    magnitudes = tensor.abs() if tensor.element_size() > 1 else tensor.float().abs()
+    if not magnitudes.dtype.is_floating_point:
+        return float(magnitudes.max())
+    return float(magnitudes.nan_to_num(0.0, 0.0, 0.0).max())
 
 
 def name_of(dtype: torch.dtype) -> str:

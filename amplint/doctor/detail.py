@@ -230,8 +230,10 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Run an operation, and look at what went in and came out."""
         kwargs = kwargs or {}
         schema = getattr(func, "_schema", None)
-        if schema is None:  # an operator on functions
-            return func(*args, **kwargs)
+        if schema is None:  # an operator on functions, such as flex_attention
+            result = func(*args, **kwargs)
+            self._pass((args, kwargs), result)
+            return result
         if schema.name.partition("::")[0] in _COLLECTIVES:
             raise CollectiveRefused(schema.name)
         if torch.is_inference_mode_enabled():
@@ -253,6 +255,14 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
             except Exception:
                 self.failed += 1
         return result
+
+    def _pass(self, arguments: Any, result: Any) -> None:
+        """Take the births of what went in for those of what came out, where it can't be said how that was computed."""
+        births = self._births_of(tensors_in(arguments))
+        for tensor in tensors_in(result):
+            storage = _storage(tensor)
+            if storage is not None and storage not in self._cells:
+                self._cells[storage] = _Cell(_alive(tensor), is_own=True, is_sure=False, births=set(births))
 
     # Before an operation.
 

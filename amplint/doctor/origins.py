@@ -61,7 +61,11 @@ class Output:
     def mended(self, dtype: torch.dtype, swap: Swap | None = None) -> Tensor | None:
         """The same, None also where it isn't finite wherever the output is not."""
         wide = self.wider(dtype, swap)
-        return wide if wide is not None and bool((finite_mask(wide) | finite_mask(self.tensor)).all()) else None
+        return wide if wide is not None and self.is_mended_by(wide) else None
+
+    def is_mended_by(self, wide: Tensor) -> bool:
+        """Whether a wider output is finite wherever this one is not."""
+        return bool((finite_mask(wide) | finite_mask(self.tensor)).all())
 
 
 def origin_of(output: Output, lineage: Lineage, is_meant: Callable[[Tensor], bool]) -> Origins:
@@ -75,8 +79,10 @@ def origin_of(output: Output, lineage: Lineage, is_meant: Callable[[Tensor], boo
     Returns:
         The origin with what belongs to it. It is OVERFLOW for a cast, too.
     """
-    wide = output.mended(torch.float32)
-    if wide is not None:
+    wide = output.wider(torch.float32)
+    if wide is None and output.tensor.dtype.itemsize <= 2:  # a kernel for half precision alone
+        return Origins(Origin.OVERFLOW)
+    if wide is not None and output.is_mended_by(wide):
         flush = _flushed_constant(output, wide)
         return Origins(Origin.UNDERFLOW if flush else Origin.OVERFLOW, largest(wide), flush)
     values = lineage.wide(output.keys)
