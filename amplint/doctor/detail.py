@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from threading import get_ident
 from types import FrameType
 from typing import Any
 
@@ -155,7 +156,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._cells: dict[int, _Cell] = {}
         self._lineage = Lineage(self._is_current)
         self._fresh: tuple[int, Call] | None = None  # the birth of the operation before
-        self._nodes: dict[int, tuple[Call, str]] = {}
+        self._nodes: dict[int, dict[int, tuple[Call, str]]] = {}  # by their numbers and threads
         self._read: dict[str, set[int]] = {}  # births by what a Python number shows that was read from a tensor
         self._last: FrameType | None = None
         self._depth = 0
@@ -334,7 +335,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if call.function or torch.is_grad_enabled():
             number = _sequence_number()
             if number is not None:
-                self._nodes.setdefault(number, (call, step.signature.name))
+                self._nodes.setdefault(number, {}).setdefault(get_ident(), (call, step.signature.name))
 
     def _keep_targets(self, step: _Step) -> None:
         """Copy what is written in place, to be able to run the operation again."""
@@ -343,7 +344,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if id(tensor) not in copies and is_plain(tensor):
                 copy = copies[id(tensor)] = tensor.clone()
                 key = step.keys.get(id(tensor))
-                if key is not None and self._lineage.get(key) is not None:
+                if key is not None and self._lineage.sources(key):
                     step.keys[id(copy)] = key
                 step.inputs = [copy if each is tensor else each for each in step.inputs]
                 step.bad = [copy if each is tensor else each for each in step.bad]
@@ -516,7 +517,11 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return None
         # The node of a write into a view is made right after that of the operation itself.
         numbers = (number - 1, number) if "CopySlices" in step.node.name() else (number,)
-        return next((self._nodes[each] for each in numbers if each in self._nodes), None)
+        known = next((self._nodes[each] for each in numbers if each in self._nodes), {})
+        for call, name in known.values():  # threads count on their own
+            if plain(name.rpartition("::")[2]) == _forward_name(step):
+                return call, name
+        return next(iter(known.values()), None)
 
     def _op(self, step: _Step) -> str:
         if step.call.running is Running.NODE:

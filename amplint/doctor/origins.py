@@ -85,11 +85,11 @@ def origin_of(output: Output, lineage: Lineage, is_meant: Callable[[Tensor], boo
     if wide is not None and output.is_mended_by(wide):
         flush = _flushed_constant(output, wide)
         return Origins(Origin.UNDERFLOW if flush else Origin.OVERFLOW, largest(wide), flush)
-    values = lineage.wide(output.keys)
+    arguments = (output.operation.args, output.operation.kwargs)
+    values = lineage.wide(arguments, output.keys)
     if values:
         wide = output.mended(torch.float32, swap_all(output.keys, values))
         if wide is not None:
-            arguments = (output.operation.args, output.operation.kwargs)
             return Origins(Origin.UNDERFLOW, largest(wide), find_flush(lineage, arguments, output.keys, values))
     wide = output.mended(torch.float64)
     if wide is not None:
@@ -118,11 +118,14 @@ def _is_mask(tensor: Tensor, keys: Mapping[int, Key], lineage: Lineage, depth: i
     """Whether a tensor holds 0 and 1 and nothing else, and what it was computed from as well."""
     if not bool(((tensor == 0) | (tensor == 1)).all()):
         return False
-    recipe = lineage.get(keys.get(id(tensor)))
-    if recipe is None or not depth:
-        return True
-    sources = [each for each in recipe.inputs if each.is_floating_point()]
-    return all(_is_mask(each, recipe.keys, lineage, depth - 1) for each in sources)
+    key = keys.get(id(tensor))
+    recipes = lineage.sources(key) if key is not None and depth else []
+    return all(
+        _is_mask(source, recipe.keys, lineage, depth - 1)
+        for recipe in recipes
+        for source in recipe.inputs
+        if source.is_floating_point()
+    )
 
 
 def numbers_in(value: Any) -> Iterator[float]:
