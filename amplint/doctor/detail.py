@@ -111,6 +111,8 @@ class _Step:
         inputs: The floating tensors that it reads.
         bad: Those that are not finite.
         births: The births that reach these.
+        written: The ids of the tensors that it writes.
+        given: The births of its results that are not finite, None where all are finite.
     """
 
     operation: Operation
@@ -123,6 +125,8 @@ class _Step:
     inputs: list[Tensor] = field(default_factory=list)
     bad: list[Tensor] = field(default_factory=list)
     births: set[int] = field(default_factory=set)
+    written: set[int] = field(default_factory=set)
+    given: set[int] | None = None
 
 
 class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -250,20 +254,26 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         except Exception:
             self.failed += 1
         result = func(*args, **kwargs)
-        if step is not None:
-            try:
+        try:
+            if step is not None:
                 self._after(step, result)
-            except Exception:
-                self.failed += 1
+        except Exception:
+            self.failed += 1
+            step = None
+        if step is None:
+            self._pass((args, kwargs), result)
         return result
 
     def _pass(self, arguments: Any, result: Any) -> None:
         """Take the births of what went in for those of what came out, where it can't be said how that was computed."""
-        births = self._births_of(tensors_in(arguments))
-        for tensor in tensors_in(result):
-            storage = _storage(tensor)
-            if storage is not None and storage not in self._cells:
-                self._cells[storage] = _Cell(_alive(tensor), is_own=True, is_sure=False, births=set(births))
+        try:
+            births = self._births_of(tensors_in(arguments))
+            for tensor in tensors_in(result):
+                storage = _storage(tensor)
+                if storage is not None and storage not in self._cells:
+                    self._cells[storage] = _Cell(_alive(tensor), is_own=True, is_sure=False, births=set(births))
+        except Exception:
+            self.failed += 1
 
     # Before an operation.
 
@@ -348,8 +358,8 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     step.keys[id(copy)] = key
                 step.inputs = [copy if each is tensor else each for each in step.inputs]
                 step.bad = [copy if each is tensor else each for each in step.bad]
-        was = step.operation
-        step.operation = Operation(was.func, _replaced(was.args, copies), _replaced(was.kwargs, copies))
+        args, kwargs = _replaced(step.operation.args, copies), _replaced(step.operation.kwargs, copies)
+        step.operation = replace(step.operation, args=args, kwargs=kwargs)
 
     # After an operation.
 
@@ -359,35 +369,37 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         outputs = list(tensors_in(result))
         outputs += [tensor for tensor in step.targets if not any(tensor is each for each in outputs)]
-        written = {id(tensor) for tensor in step.targets}
-        operation = Operation(step.operation.func, step.operation.args, step.operation.kwargs, result)
+        step.written = {id(tensor) for tensor in step.targets}
+        step.operation = replace(step.operation, result=result)
         fresh, self._fresh = self._fresh, None
-        births: set[int] | None = None  # of the values that are not finite
-        made: list[tuple[Key, int]] = []
-        for index, tensor in enumerate(outputs):
-            storage = _storage(tensor)
-            if storage is None:
-                made.append(((), 0))
-                continue
-            is_written = id(tensor) in written
-            is_view = storage in step.storages and not is_written
-            if storage not in self._cells or not (is_view or is_written):
-                self._cells[storage] = _Cell(_alive(tensor), is_own=True)
-            cell = self._cells[storage]
-            cell.writes += is_written
-            if is_view and fresh is not None:
+        made = [self._learn(step, tensor, index, fresh) for index, tensor in enumerate(outputs)]
+        self._keep(step, outputs, made)
+
+    def _learn(self, step: _Step, tensor: Tensor, index: int, fresh: tuple[int, Call] | None) -> tuple[Key, int]:
+        """Learn what an output is; returns its key, and how much memory it takes."""
+        storage = _storage(tensor)
+        if storage is None:
+            return (), 0
+        is_written = id(tensor) in step.written
+        is_view = storage in step.storages and not is_written
+        if storage not in self._cells or not (is_view or is_written):
+            self._cells[storage] = _Cell(_alive(tensor), is_own=True)
+        cell = self._cells[storage]
+        cell.writes += is_written
+        if is_view:
+            if fresh is not None:
                 self._unfold(step, fresh, cell, tensor)
-            if step.signature.name in _UNINITIALISED:
-                cell.is_sure = False
-            elif not is_view and is_plain(tensor):
-                if is_finite(tensor):
-                    _settle(cell, tensor, set())
-                else:
-                    if births is None:
-                        births = self._births(step, self._output(step, operation, tensor, index))
-                    _settle(cell, tensor, births)
-            made.append((_key(tensor, storage, cell), 0 if is_view else tensor.numel() * tensor.element_size()))
-        self._keep(step, operation, outputs, made)
+            return _key(tensor, storage, cell), 0
+        if step.signature.name in _UNINITIALISED:
+            cell.is_sure = False
+        elif is_plain(tensor):
+            if is_finite(tensor):
+                _settle(cell, tensor, set())
+            else:
+                if step.given is None:
+                    step.given = self._births(step, self._output(step, tensor, index))
+                _settle(cell, tensor, step.given)
+        return _key(tensor, storage, cell), tensor.numel() * tensor.element_size()
 
     def _unfold(self, step: _Step, fresh: tuple[int, Call], cell: _Cell, tensor: Tensor) -> None:
         """Take the rows of a birth from the shape that its line gives it: of a batch, not of all its tokens."""
@@ -395,15 +407,15 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if cell.births == {index} and step.call.lines == call.lines and self._all[index].kind == "inf":
             self._all[index] = replace(self._all[index], rows=rows_of(tensor))
 
-    def _keep(self, step: _Step, operation: Operation, outputs: list[Tensor], made: list[tuple[Key, int]]) -> None:
+    def _keep(self, step: _Step, outputs: list[Tensor], made: list[tuple[Key, int]]) -> None:
         """Keep how the outputs were computed, where that can be told later."""
         if step.signature.name in _UNTOLD or step.signature.name in _UNINITIALISED:
             return
         inputs = set(step.keys.values())
         if all(key not in inputs for key, _ in made) and any(is_plain(tensor) for tensor in outputs):
-            if not operation.name.endswith("native_dropout"):
-                operation = step.operation  # without the result
-            self._lineage.add(made, operation, step.keys, step.call)
+            # What it gave is kept only where it says what was drawn.
+            result = step.operation.result if step.signature.name == "aten::native_dropout" else None
+            self._lineage.add(made, replace(step.operation, result=result), step.keys, step.call)
 
     def _note_read(self, step: _Step, number: Any) -> None:
         """Remember which births a Python number shows."""
@@ -446,7 +458,9 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _is_masked(self, step: _Step) -> bool:
         """Whether infinities became NaN as those of a row do that is masked completely."""
         names = {plain(_operation(step)), _forward_name(step)}
-        return not names.isdisjoint(_MASKED) and not any(bool(torch.isposinf(each).any()) for each in step.bad)
+        if names.isdisjoint(_MASKED) or any(each.is_complex() for each in step.bad):
+            return False
+        return not any(bool(torch.isposinf(each).any()) for each in step.bad)
 
     def _is_current(self, key: Key) -> bool:
         """Whether the tensor that a key is of has not been written since."""
@@ -461,9 +475,9 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     # What is said of a birth.
 
-    def _output(self, step: _Step, operation: Operation, tensor: Tensor, index: int) -> Output:
+    def _output(self, step: _Step, tensor: Tensor, index: int) -> Output:
         place = step.call.lines[0].place if step.call.lines else None
-        return Output(operation, tensor, index, step.inputs, step.keys, place, self._op(step))
+        return Output(step.operation, tensor, index, step.inputs, step.keys, place, self._op(step))
 
     def _origins(self, step: _Step, output: Output) -> Origins:
         """Why an operation whose inputs are finite gives what is not."""

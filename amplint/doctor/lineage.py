@@ -18,6 +18,7 @@ Key = tuple[Any, ...]
 
 MOST_BYTES = 1 << 30  # of tensors that are kept alive
 MOST_STEPS = 96  # operations that are run again for one explanation
+MOST_EXPLANATIONS = 32  # the first births matter
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Lineage:
         self._written: dict[int, list[Key]] = {}  # what was written to a storage, in order
         self._size = 0
         self._made = 0
+        self._explained = 0
 
     def add(self, outputs: list[tuple[Key, int]], operation: Operation, keys: Mapping[int, Key], call: Call) -> None:
         """Keep how the outputs, given as keys and sizes in bytes, were computed."""
@@ -108,6 +110,9 @@ class Lineage:
         Returns:
             The float32 values of them and of what they were computed from, by their keys, as far as it is known.
         """
+        self._explained += 1
+        if self._explained > MOST_EXPLANATIONS:
+            return {}
         values: dict[Key, Tensor] = {}
         orders = {recipe.order for recipe in self.before(keys)}
         recipes = {key: recipe for key, recipe in self._recipes.items() if recipe.order in orders}
@@ -136,11 +141,8 @@ class Lineage:
             if key is None or key in values or key in self._recipes:
                 continue
             parts = [part for part in self._parts(key) if part[-1] == tensor.dtype]
-            if self._is_current(key) and any(part in values for part in parts):
-                numbers = tensor.detach().new_empty(0).set_(tensor.untyped_storage())
-            elif parts and not parts[0][1] and all(part in values for part in parts):
-                numbers = tensor.new_zeros(max(_extent(part) for part in [*parts, key]))
-            else:
+            numbers = self._numbers(tensor, key, parts, values)
+            if numbers is None:
                 continue
             wide = numbers.float()
             for part in parts:
@@ -148,6 +150,14 @@ class Lineage:
                 now = _within(numbers, part)
                 _within(wide, part).copy_(value if value is not None and value.shape == now.shape else now)
             values[key] = _within(wide, key).clone()
+
+    def _numbers(self, tensor: Tensor, key: Key, parts: list[Key], values: Mapping[Key, Tensor]) -> Tensor | None:
+        """What the storage of a tensor held that was written in parts; None where that is not known, or no use."""
+        if self._is_current(key) and any(part in values for part in parts):
+            return tensor.detach().new_empty(0).set_(tensor.untyped_storage())
+        if parts and not parts[0][1] and all(part in values for part in parts):
+            return tensor.new_zeros(max(_extent(part) for part in [*parts, key]))
+        return None
 
 
 def _extent(key: Key) -> int:
