@@ -264,3 +264,40 @@ def _written(line: Line) -> str | None:
         name = str(getattr(known, "__name__", node.func.id)) if is_torch else node.func.id
     is_public = name and not name.startswith("_")
     return name.rstrip("_") if is_public and any(hasattr(space, name) for space in _SPACES) else None
+
+
+def number_written(frame: FrameType | None) -> float | None:
+    """The number that the line of a frame assigns to a part of a tensor, or makes a tensor of; None if there is none.
+
+    torch makes a tensor of the number before anything sees it: of `scores[mask] = -1e9` in half only -inf is left.
+    """
+    if frame is None:
+        return None
+    try:
+        (statement,) = ast.parse(linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()).body
+    except (SyntaxError, ValueError):
+        return None
+    calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call) and node.args)
+    written = [call.args[0] for call in calls if _called(call) in ("tensor", "new_tensor", "as_tensor")]
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
+        written.append(statement.value)
+    numbers = (_value(expression, frame) for expression in written)
+    return next((float(number) for number in numbers if isinstance(number, (int, float))), None)
+
+
+def _value(node: ast.expr, frame: FrameType) -> Any:
+    """What a name, an attribute or a number stands for in a frame, None for all else."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _value(node.operand, frame)
+        return -value if isinstance(value, (int, float)) else None
+    if isinstance(node, ast.Name):
+        return frame.f_locals.get(node.id, frame.f_globals.get(node.id))
+    if isinstance(node, ast.Attribute):
+        return getattr(_value(node.value, frame), node.attr, None)
+    return None
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

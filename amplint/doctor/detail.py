@@ -27,7 +27,7 @@ from amplint.doctor.births import (
     name_of,
     rows_of,
 )
-from amplint.doctor.calls import MOST_LINES, Call, Running, look, node_name, plain, spoken
+from amplint.doctor.calls import MOST_LINES, Call, Running, look, node_name, number_written, plain, spoken
 from amplint.doctor.findings import Place
 from amplint.doctor.lineage import Key, Lineage
 from amplint.doctor.origins import (
@@ -39,7 +39,7 @@ from amplint.doctor.origins import (
     numbers_in,
     origin_of,
 )
-from amplint.doctor.places import user_place
+from amplint.doctor.places import user_frame, user_place
 from amplint.doctor.shadow import Operation, Signature, signature_of, tensors_in
 
 _COLLECTIVES = frozenset({"c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "symm_mem"})
@@ -330,10 +330,15 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         is_meant = not has_nan(tensor) and not isinstance(tensor, nn.Parameter)
         if is_meant:
             self._meant.add(index)
-        if is_meant and tensor.dim() == 0:  # a number in the program: `scores[mask] = -math.inf`
-            self._all[index] = replace(self._all[index], origin=Origin.MASK)
-        else:
+        if not is_meant or tensor.dim():
             self._incoming.add(index)
+            return
+        # A number in the program: `scores[mask] = -math.inf`, or -1e9.
+        self._all[index] = replace(self._all[index], origin=Origin.MASK)
+        number = number_written(user_frame(sys._getframe()))
+        if number is not None and math.isfinite(number):
+            self._all[index] = replace(self._all[index], origin=Origin.CAST, value=abs(number))
+            self._meant.remove(index)
 
     def _note_node(self, step: _Step) -> None:
         """Remember the line of an operation for its node in the backward pass."""
@@ -460,7 +465,10 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         names = {plain(_operation(step)), _forward_name(step)}
         if names.isdisjoint(_MASKED) or any(each.is_complex() for each in step.bad):
             return False
-        return not any(bool(torch.isposinf(each).any()) for each in step.bad)
+        if any(bool(torch.isposinf(each).any()) for each in step.bad):
+            return False
+        # A whole row of infinities is a mask's, one of them alone may be a bad number in the batch.
+        return not step.births & self._incoming or any(_has_infinite_row(each) for each in step.bad)
 
     def _is_current(self, key: Key) -> bool:
         """Whether the tensor that a key is of has not been written since."""
@@ -604,6 +612,10 @@ def _alive(tensor: Tensor) -> Any:
 def _is_whole(tensor: Tensor) -> bool:
     """Whether a tensor is all of its memory."""
     return tensor.numel() * tensor.element_size() >= int(tensor.untyped_storage().nbytes())
+
+
+def _has_infinite_row(tensor: Tensor) -> bool:
+    return tensor.dim() > 0 and tensor.shape[-1] > 1 and bool(torch.isneginf(tensor).all(dim=-1).any())
 
 
 def _settle(cell: _Cell, tensor: Tensor, births: set[int]) -> None:

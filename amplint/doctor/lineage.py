@@ -18,7 +18,7 @@ Key = tuple[Any, ...]
 
 MOST_BYTES = 1 << 30  # of tensors that are kept alive
 MOST_STEPS = 96  # operations that are run again for one explanation
-MOST_EXPLANATIONS = 32  # the first births matter
+MOST_EXPLANATIONS = 256  # the first births matter
 
 
 @dataclass(frozen=True)

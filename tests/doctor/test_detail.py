@@ -537,6 +537,69 @@ def test_a_mask_that_works_is_no_fault(program: Callable[[int | None], Tensor]) 
     assert not detail.failed
 
 
+def assigned_literal() -> Tensor:
+    scores = torch.zeros(3, 4, 4, dtype=HALF)
+    scores[~mask_of(4, 1)] = -1e9  # here
+    return scores.softmax(-1).sum()
+
+
+def assigned_name() -> Tensor:
+    scores = torch.zeros(3, 4, 4, dtype=HALF)
+    least = torch.finfo(torch.float32).min
+    scores[1] = least  # here
+    return scores.softmax(-1).sum()
+
+
+def made_of_number() -> Tensor:
+    least = torch.tensor(-1e9, dtype=HALF)  # here
+    return torch.where(mask_of(4, 1), torch.zeros(3, 4, 4, dtype=HALF), least).softmax(-1).sum()
+
+
+def filled_with_number() -> Tensor:
+    least = torch.tensor(-1e9)
+    scores = torch.zeros(3, 4, 4, dtype=HALF)
+    scores[1] = least  # here
+    return scores.softmax(-1).sum()
+
+
+def chosen_number() -> Tensor:
+    scores = torch.zeros(3, 4, 4, dtype=HALF)
+    return torch.where(mask_of(4, 1), scores, -1e9).softmax(-1).sum()  # here
+
+
+@pytest.mark.parametrize(
+    "program",
+    [assigned_literal, assigned_name, made_of_number, filled_with_number, chosen_number],
+    ids=lambda program: program.__name__,
+)
+def test_a_large_number_that_half_precision_makes_infinite(program: Callable[[], Tensor]) -> None:
+    (first,) = seen(program)
+    assert first.origin in (Origin.CAST, Origin.OVERFLOW)
+    assert first.place is not None
+    assert first.place.line == here(program)
+    assert first.value is not None
+    assert first.value >= 1e9
+
+
+def test_a_number_that_is_infinite_in_the_program() -> None:
+    def call(number: float) -> Tensor:
+        scores = torch.zeros(3, 4, 4, dtype=HALF)
+        scores[1] = number
+        return scores.softmax(-1).sum()  # here
+
+    (first,) = seen(lambda: call(-INF))
+    assert (first.origin, first.rows) == (Origin.MASK, (1,))
+
+
+def test_an_infinity_in_the_batch_that_is_subtracted() -> None:
+    batch = torch.ones(4, 8)
+    batch[1, 2] = -INF
+    with Detail({}) as detail:
+        loss = (batch - batch.mean(1, keepdim=True)).sum()
+    assert not detail.reaching(loss)
+    assert detail.arriving(loss)
+
+
 def test_a_mask_outside() -> None:
     mask = torch.zeros(3, 4, 4)
     mask[~mask_of(4, 2)] = -INF
