@@ -96,11 +96,11 @@ def is_plain(tensor: Tensor) -> bool:
         and tensor.layout is torch.strided
         and tensor.device.type != "meta"
         and not tensor.is_nested
-        and type(tensor).__torch_dispatch__ in _NO_DISPATCH
+        and type(tensor).__torch_dispatch__ is Tensor.__torch_dispatch__
+        # The zeros of a backward pass have no memory, nor has what FSDP let go of: to read them ends the process.
+        and not tensor._is_zerotensor()
+        and (tensor.untyped_storage().nbytes() > 0 or tensor.numel() == 0)
     )
-
-
-_NO_DISPATCH = (Tensor.__torch_dispatch__, torch.nn.Parameter.__torch_dispatch__)
 
 
 def is_finite(tensor: Tensor) -> bool:

@@ -122,6 +122,8 @@ def widen(value: Any, dtype: torch.dtype, swap: Swap | None = None) -> Any:
         swapped = swap(value) if swap is not None else None
         if swapped is not None:
             value = swapped
+        if value._is_zerotensor():  # it has no memory to copy
+            return torch.zeros(value.shape, dtype=value.dtype, device=value.device)
         if value.is_floating_point() and value.layout is torch.strided:
             return value.to(_wider(value.dtype, dtype), copy=True)
         if value.is_complex() and value.layout is torch.strided:

@@ -1223,6 +1223,17 @@ def test_a_complex_overflow() -> None:
     assert first.dtype == "complex64"
 
 
+def test_zeros_without_memory() -> None:
+    x = torch.ones(3, dtype=torch.complex64, requires_grad=True)
+    with Detail({}) as detail:
+        (grad,) = torch.autograd.grad(x.sgn().imag.sum(), x)
+        zeros = torch._efficientzerotensor((3,), dtype=HALF)  # type: ignore[attr-defined]
+        bad = zeros + torch.full((3,), 300.0, dtype=HALF).square()
+    assert not detail.failed
+    assert bool(grad.abs().isfinite().all())
+    assert detail.reaching(bad)[0].op == "square"
+
+
 def test_sparse_gradients() -> None:
     model = nn.Embedding(5, 4, sparse=True)
     with Detail(names_of(model)) as detail:
