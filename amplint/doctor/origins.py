@@ -17,6 +17,7 @@ from amplint.doctor.shadow import Operation, Swap, again
 
 CASTS = frozenset({"aten::_to_copy", "aten::copy_", "aten::to", "aten::copy"})
 _DIVISIONS = frozenset({"aten::div", "aten::div_", "aten::true_divide", "aten::divide"})
+_ATTENTION = ("attention", "encoder_layer")
 _FEW = 40  # operations between a mask and the division that fails in a row without any weight
 
 
@@ -152,9 +153,9 @@ def _flushed_constant(output: Output, wide: Tensor) -> Flush | None:
 
 def _has_lost_mask(output: Output, lineage: Lineage, is_meant: Callable[[Tensor], bool]) -> bool:
     """Whether no weight is left in a row because all of it was masked by infinities."""
-    if "scaled_dot_product" in output.operation.name:
+    if any(part in output.operation.name for part in _ATTENTION):  # its softmax can't be seen
         named = output.operation.named()
-        return isinstance(named.get("attn_mask", named.get("attn_bias")), Tensor)
+        return any(isinstance(named[name], Tensor) for name in named if "mask" in name or name == "attn_bias")
     if output.operation.name not in _DIVISIONS:
         return False
     recipes = lineage.before(output.keys)[:_FEW]

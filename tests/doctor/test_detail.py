@@ -1167,6 +1167,20 @@ def test_multihead_attention_with_a_row_masked_completely() -> None:
     assert first.place.line == here(call)
 
 
+def test_the_fused_layer_of_an_evaluation() -> None:
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    model = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False).eval()
+    padding = torch.tensor([[False, False, True], [True, True, True]])
+    x = torch.randn(2, 3, 16)
+
+    def call() -> Tensor:
+        with torch.no_grad():
+            return model(x, src_key_padding_mask=padding).sum()
+
+    first = seen(call, model)[0]
+    assert (first.origin, first.op, first.rows) == (Origin.MASK, "transformer_encoder_layer_fwd", (1,))
+
+
 def test_inference_mode_is_taken_apart() -> None:
     model = nn.Sequential(Block(30000.0))
 
