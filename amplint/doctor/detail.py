@@ -34,6 +34,7 @@ from amplint.doctor.origins import (
     CASTS,
     Origins,
     Output,
+    is_attention,
     is_log_of_mask,
     lost_beside_infinities,
     numbers_in,
@@ -463,7 +464,8 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _is_masked(self, step: _Step) -> bool:
         """Whether infinities became NaN as those of a row do that is masked completely."""
         names = {plain(_operation(step)), _forward_name(step)}
-        if names.isdisjoint(_MASKED) or any(each.is_complex() for each in step.bad):
+        is_softmax = is_attention(step.signature.name) or not names.isdisjoint(_MASKED)
+        if not is_softmax or any(each.is_complex() for each in step.bad):
             return False
         if any(bool(torch.isposinf(each).any()) for each in step.bad):
             return False

@@ -17,7 +17,6 @@ from amplint.doctor.shadow import Operation, Swap, again
 
 CASTS = frozenset({"aten::_to_copy", "aten::copy_", "aten::to", "aten::copy"})
 _DIVISIONS = frozenset({"aten::div", "aten::div_", "aten::true_divide", "aten::divide"})
-_ATTENTION = ("attention", "encoder_layer")
 _FEW = 40  # operations between a mask and the division that fails in a row without any weight
 
 
@@ -129,6 +128,11 @@ def _is_mask(tensor: Tensor, keys: Mapping[int, Key], lineage: Lineage, depth: i
     )
 
 
+def is_attention(name: str) -> bool:
+    """Whether an operation of `aten` has a softmax within it that can't be seen."""
+    return "attention" in name or "encoder_layer" in name
+
+
 def numbers_in(value: Any) -> Iterator[float]:
     """The floating numbers in arguments."""
     if isinstance(value, float):
@@ -153,7 +157,7 @@ def _flushed_constant(output: Output, wide: Tensor) -> Flush | None:
 
 def _has_lost_mask(output: Output, lineage: Lineage, is_meant: Callable[[Tensor], bool]) -> bool:
     """Whether no weight is left in a row because all of it was masked by infinities."""
-    if any(part in output.operation.name for part in _ATTENTION):  # its softmax can't be seen
+    if is_attention(output.operation.name):
         named = output.operation.named()
         return any(isinstance(named[name], Tensor) for name in named if "mask" in name or name == "attn_bias")
     if output.operation.name not in _DIVISIONS:
