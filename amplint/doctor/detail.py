@@ -365,7 +365,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 step.inputs = [copy if each is tensor else each for each in step.inputs]
                 step.bad = [copy if each is tensor else each for each in step.bad]
         args, kwargs = _replaced(step.operation.args, copies), _replaced(step.operation.kwargs, copies)
-        step.operation = replace(step.operation, args=args, kwargs=kwargs)
+        step.operation = step.operation._replace(args=args, kwargs=kwargs)
 
     # After an operation.
 
@@ -376,7 +376,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         outputs = list(tensors_in(result))
         outputs += [tensor for tensor in step.targets if not any(tensor is each for each in outputs)]
         step.written = {id(tensor) for tensor in step.targets}
-        step.operation = replace(step.operation, result=result)
+        step.operation = step.operation._replace(result=result)
         fresh, self._fresh = self._fresh, None
         made = [self._learn(step, tensor, index, fresh) for index, tensor in enumerate(outputs)]
         self._keep(step, outputs, made)
@@ -421,7 +421,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if all(key not in inputs for key, _ in made) and any(is_plain(tensor) for tensor in outputs):
             # What it gave is kept only where it says what was drawn.
             result = step.operation.result if step.signature.name == "aten::native_dropout" else None
-            self._lineage.add(made, replace(step.operation, result=result), step.keys, step.call)
+            self._lineage.add(made, step.operation._replace(result=result), step.keys, step.call)
 
     def _note_read(self, step: _Step, number: Any) -> None:
         """Remember which births a Python number shows."""

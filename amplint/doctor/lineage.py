@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,15 +20,14 @@ MOST_STEPS = 96  # operations that are run again for one explanation
 MOST_EXPLANATIONS = 256  # the first births matter
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(NamedTuple):
     """How a tensor was computed: the operation, and the keys of its arguments by their ids."""
 
     order: int
     operation: Operation
     keys: Mapping[int, Key]
     call: Call
-    index: int  # among the outputs
+    output: int  # which one of the outputs it is
     size: int
 
     @property
@@ -121,8 +119,8 @@ class Lineage:
             if recipe.order not in done:
                 done[recipe.order] = self._run(recipe, values)
             outputs = done[recipe.order]
-            if outputs is not None and recipe.index < len(outputs):
-                values[key] = outputs[recipe.index]
+            if outputs is not None and recipe.output < len(outputs):
+                values[key] = outputs[recipe.output]
         self._join(tensors_in(arguments), keys, values)
         return values
 
@@ -220,9 +218,9 @@ def _through(sources: list[Recipe], values: Mapping[Key, Tensor]) -> tuple[Recip
 def _rounds(recipe: Recipe, lost: Tensor) -> bool:
     """Whether an operation itself makes something 0: in float32 it gives something else for the same arguments."""
     outputs = again(recipe.operation, torch.float32)
-    if outputs is None or recipe.index >= len(outputs) or outputs[recipe.index].shape != lost.shape:
+    if outputs is None or recipe.output >= len(outputs) or outputs[recipe.output].shape != lost.shape:
         return False
-    return bool(((outputs[recipe.index] != 0) & lost).any())
+    return bool(((outputs[recipe.output] != 0) & lost).any())
 
 
 def _lost(tensor: Tensor, keys: Mapping[int, Key], values: Mapping[Key, Tensor]) -> Tensor | None:

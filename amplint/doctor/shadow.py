@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -55,8 +54,7 @@ def signature_of(func: Any) -> Signature:
     return Signature(name, tuple(sorted(positions)), names, name in _FILLS or is_out)
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(NamedTuple):
     """An operation of `aten` with its arguments as they were before it ran, and its result, if someone needs it.
 
     The result says what a dropout drew.
