@@ -90,7 +90,7 @@ class Call(NamedTuple):
     Attributes:
         running: By what.
         lines: The user's frames, the innermost first. In a backward pass only those within it.
-        function: How many of them are within the forward of a custom Function.
+        function: How many of them are within the forward of a custom Function, None where there is no such Function.
         module: The name of the innermost module.
         innermost: The innermost frame, of a library or the user.
         is_direct: Whether the innermost user's frame calls the operation itself, not through a module.
@@ -98,7 +98,7 @@ class Call(NamedTuple):
 
     running: Running
     lines: tuple[Line, ...]
-    function: int
+    function: int | None
     module: str
     innermost: Line | None
     is_direct: bool
@@ -106,7 +106,7 @@ class Call(NamedTuple):
     @property
     def outside(self) -> tuple[Line, ...]:
         """The user's frames without those within a custom Function."""
-        return self.lines[self.function :]
+        return self.lines[self.function or 0 :]
 
 
 def look(frame: FrameType | None, last: FrameType | None, modules: Mapping[int, str], is_backward: bool) -> Call:
@@ -138,7 +138,7 @@ class _Walk:
         self._innermost: Line | None = None
         self._module: str | None = None
         self._method: str | None = None  # of a module that is not called, only a method of it is
-        self._function = 0
+        self._function: int | None = None
         self._is_function = False  # within the backward of a custom Function
         self._is_direct = True
 

@@ -312,9 +312,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
             is_sure = not is_filled and is_plain(tensor) and _is_whole(tensor) and is_finite(tensor)
             cell = self._cells[storage] = _Cell(_alive(tensor), is_own, is_sure)
         step.storages.add(storage)
-        if not is_plain(tensor):
-            return
-        if is_filled:
+        if is_filled or not is_plain(tensor):
             return
         step.keys[id(tensor)] = _key(tensor, storage, cell)
         step.inputs.append(tensor)
@@ -348,7 +346,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         # Within the forward of a custom Function nothing is recorded: the last node is the Function's own. Elsewhere
         # the first operation after a node was made is the one that it was made for.
-        if call.function or torch.is_grad_enabled():
+        if call.function is not None or torch.is_grad_enabled():
             number = _sequence_number()
             if number is not None:
                 self._nodes.setdefault(number, {}).setdefault(get_ident(), (call, step.signature.name))
@@ -410,7 +408,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _unfold(self, step: _Step, fresh: tuple[int, Call], cell: _Cell, tensor: Tensor) -> None:
         """Take the rows of a birth from the shape that its line gives it: of a batch, not of all its tokens."""
         index, call = fresh
-        if cell.births == {index} and step.call.lines == call.lines and self._all[index].kind == "inf":
+        if cell.births == {index} and step.call.lines == call.lines:
             self._all[index] = replace(self._all[index], rows=rows_of(tensor))
 
     def _keep(self, step: _Step, outputs: list[Tensor], made: list[tuple[Key, int]]) -> None:

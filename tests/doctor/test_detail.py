@@ -1008,6 +1008,36 @@ def test_the_backward_of_a_custom_function_has_the_line_that_applies_it() -> Non
     assert (first.origin, first.op, first.backward) == (Origin.OVERFLOW, "mul", True)
 
 
+LIBRARY = """
+import torch
+
+class Steep(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x / 100
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 1000
+"""
+
+
+def test_the_function_of_a_library() -> None:
+    library: dict[str, Any] = {}
+    exec(compile(LIBRARY, "<library>", "exec"), library)
+    x = leaf(1.0, 4, dtype=HALF)
+
+    def call() -> Tensor:
+        y = x + 1
+        y = library["Steep"].apply(y)  # here
+        return y.float().sum()
+
+    (first,) = gradients(call, None, x, scale=1024.0)
+    assert first.place is not None
+    assert first.place.line == here(call)
+    assert (first.origin, first.backward, first.value) == (Origin.OVERFLOW, True, 1024000)
+
+
 class Product(torch.autograd.Function):
     @staticmethod
     @torch.amp.custom_fwd(device_type="cpu")
