@@ -342,14 +342,15 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _note_node(self, step: _Step) -> None:
         """Remember the line of an operation for its node in the backward pass."""
         call = step.call
-        if call.running is not Running.FORWARD:
-            return
+        known: tuple[Call, str] | None = (call, step.signature.name)
+        if call.running is not Running.FORWARD:  # with `create_graph` a backward pass makes nodes as well
+            known = self._node(step)
         # Within the forward of a custom Function nothing is recorded: the last node is the Function's own. Elsewhere
         # the first operation after a node was made is the one that it was made for.
-        if call.function is not None or torch.is_grad_enabled():
+        if known is not None and (call.function is not None or torch.is_grad_enabled()):
             number = _sequence_number()
             if number is not None:
-                self._nodes.setdefault(number, {}).setdefault(get_ident(), (call, step.signature.name))
+                self._nodes.setdefault(number, {}).setdefault(get_ident(), known)
 
     def _keep_targets(self, step: _Step) -> None:
         """Copy what is written in place, to be able to run the operation again."""

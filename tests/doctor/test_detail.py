@@ -1091,6 +1091,21 @@ def test_a_masked_row_that_is_mended_in_the_forward_pass_alone() -> None:
         assert (first.origin, first.op, first.rows) == (Origin.MASK, "softmax", (1,))
 
 
+def test_the_gradient_of_a_gradient() -> None:
+    x = leaf(100.0, 4, dtype=HALF)
+
+    def call() -> Tensor:
+        y = x**3 * 1e-4  # here
+        (slope,) = torch.autograd.grad(y.float().sum(), x, create_graph=True)
+        return slope.float().sum()
+
+    first = gradients(call, None, x, scale=2.0**20)[0]
+    assert first.backward
+    assert first.place is not None
+    assert here(call) <= first.place.line <= here(call) + 2
+    assert first.origin is Origin.OVERFLOW
+
+
 def test_a_hook_on_a_gradient() -> None:
     x = leaf(1.0, 4, dtype=HALF)
 
