@@ -96,11 +96,11 @@ def is_plain(tensor: Tensor) -> bool:
         and tensor.layout is torch.strided
         and tensor.device.type != "meta"
         and not tensor.is_nested
-        and type(tensor).__torch_dispatch__ in _NO_DISPATCH
+        and type(tensor).__torch_dispatch__ is Tensor.__torch_dispatch__
+        # The zeros of a backward pass have no memory, nor has what FSDP let go of: to read them ends the process.
+        and not tensor._is_zerotensor()
+        and (tensor.untyped_storage().nbytes() > 0 or tensor.numel() == 0)
     )
-
-
-_NO_DISPATCH = (Tensor.__torch_dispatch__, torch.nn.Parameter.__torch_dispatch__)
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -154,8 +154,10 @@ def largest(tensor: Tensor) -> float:
     """The largest finite magnitude in a tensor, 0 where it holds none."""
     if tensor.numel() == 0:
         return 0.0
-    magnitudes = tensor.abs().double() if tensor.device.type != "mps" else tensor.abs().float()
-    return float(torch.where(torch.isfinite(magnitudes), magnitudes, 0.0).max())
+    magnitudes = tensor.abs() if tensor.element_size() > 1 else tensor.float().abs()
+    if not magnitudes.dtype.is_floating_point:
+        return float(magnitudes.max())
+    return float(magnitudes.nan_to_num(0.0, 0.0, 0.0).max())
 
 
 def name_of(dtype: torch.dtype) -> str:

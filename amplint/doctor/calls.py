@@ -56,7 +56,7 @@ _ATEN = {
     "var_mean": "var",
     "batch_norm_with_update": "batch_norm",
     "batch_norm_no_update": "batch_norm",
-    "ctc_loss": "ctc_loss",
+    "lift_fresh": "tensor",
 }
 _SPACES = (torch, nn.functional, torch.Tensor, torch.linalg, torch.special, torch.fft)
 
@@ -90,7 +90,7 @@ class Call(NamedTuple):
     Attributes:
         running: By what.
         lines: The user's frames, the innermost first. In a backward pass only those within it.
-        function: How many of them are within the forward of a custom Function.
+        function: How many of them are within the forward of a custom Function, None where there is no such Function.
         module: The name of the innermost module.
         innermost: The innermost frame, of a library or the user.
         is_direct: Whether the innermost user's frame calls the operation itself, not through a module.
@@ -98,7 +98,7 @@ class Call(NamedTuple):
 
     running: Running
     lines: tuple[Line, ...]
-    function: int
+    function: int | None
     module: str
     innermost: Line | None
     is_direct: bool
@@ -106,7 +106,7 @@ class Call(NamedTuple):
     @property
     def outside(self) -> tuple[Line, ...]:
         """The user's frames without those within a custom Function."""
-        return self.lines[self.function :]
+        return self.lines[self.function or 0 :]
 
 
 def look(frame: FrameType | None, last: FrameType | None, modules: Mapping[int, str], is_backward: bool) -> Call:
@@ -121,43 +121,63 @@ def look(frame: FrameType | None, last: FrameType | None, modules: Mapping[int, 
     Returns:
         The call.
     """
-    lines: list[Line] = []
-    innermost: Line | None = None
-    module: str | None = None
-    method: str | None = None  # of a module that is not called, only a method of it is
-    function = 0
-    running = Running.HOOK if is_backward else Running.FORWARD
-    is_direct = True
-    is_again = is_backward and torch.is_grad_enabled()
-    while frame is not None:
-        code = frame.f_code
-        if code is _CALL:
-            is_direct = is_direct and bool(lines)
-            if module is None:
-                module = modules.get(id(frame.f_locals.get("self")))
-        elif code is _FORWARD:
-            function = len(lines)
-        elif is_backward and code is _BACKWARD and not is_again:
-            running = Running.FUNCTION
-        elif is_backward and code.co_name in _ENGINE_NAMES and (code.co_filename, code.co_name) in _ENGINE:
-            break
-        elif is_users(code.co_filename):
-            if len(lines) < MOST_LINES:
-                lines.append(_line(frame))
-            if module is None and method is None and code.co_varnames[:1] == ("self",):
-                method = modules.get(id(frame.f_locals.get("self")))
-        elif is_backward and code.co_filename.endswith("checkpoint.py"):
-            is_again = True
-        if innermost is None and not _is_between(code.co_filename):
-            innermost = _line(frame)
-        if frame is last:
-            break
+    walk = _Walk(modules, is_backward)
+    while frame is not None and walk.goes_on_after(frame) and frame is not last:
         frame = frame.f_back
-    if is_backward and is_again and lines:
+    return walk.call()
+
+
+class _Walk:
+    """A walk over frames, the innermost first, and what was seen on it."""
+
+    def __init__(self, modules: Mapping[int, str], is_backward: bool) -> None:
+        self._modules = modules
+        self._is_backward = is_backward
+        self._is_again = is_backward and torch.is_grad_enabled()  # a checkpoint runs its forward pass a second time
+        self._lines: list[Line] = []
+        self._innermost: Line | None = None
+        self._module: str | None = None
+        self._method: str | None = None  # of a module that is not called, only a method of it is
+        self._function: int | None = None
+        self._is_function = False  # within the backward of a custom Function
+        self._is_direct = True
+
+    def goes_on_after(self, frame: FrameType) -> bool:
+        """Look at a frame; returns whether those outside of it matter."""
+        code = frame.f_code
+        if self._innermost is None and not _is_between(code.co_filename):
+            self._innermost = _line(frame)
+        if code is _CALL:
+            self._is_direct = self._is_direct and bool(self._lines)
+            if self._module is None:
+                self._module = self._modules.get(id(frame.f_locals.get("self")))
+        elif code is _FORWARD:
+            self._function = len(self._lines)
+        elif is_users(code.co_filename):
+            if len(self._lines) < MOST_LINES:
+                self._lines.append(_line(frame))
+            if self._module is None and self._method is None and code.co_varnames[:1] == ("self",):
+                self._method = self._modules.get(id(frame.f_locals.get("self")))
+        elif self._is_backward:
+            return self._goes_on_in_backward(code)
+        return True
+
+    def _goes_on_in_backward(self, code: CodeType) -> bool:
+        if code is _BACKWARD:
+            self._is_function = not self._is_again
+        elif code.co_filename.endswith("checkpoint.py"):
+            self._is_again = True
+        return code.co_name not in _ENGINE_NAMES or (code.co_filename, code.co_name) not in _ENGINE
+
+    def call(self) -> Call:
+        """What was seen."""
         running = Running.FORWARD
-    elif is_backward and not lines:
-        running = Running.NODE
-    return Call(running, tuple(lines), function, method or module or "", innermost, is_direct)
+        if self._is_backward and not self._lines:
+            running = Running.NODE
+        elif self._is_backward and not self._is_again:
+            running = Running.FUNCTION if self._is_function else Running.HOOK
+        module = self._method or self._module or ""
+        return Call(running, tuple(self._lines), self._function, module, self._innermost, self._is_direct)
 
 
 _ENGINE_NAMES = frozenset(name for _, name in _ENGINE)
@@ -242,4 +262,42 @@ def _written(line: Line) -> str | None:
         known = line.names.get(node.func.id)
         is_torch = str(getattr(known, "__module__", None) or "").startswith("torch") or hasattr(torch, node.func.id)
         name = str(getattr(known, "__name__", node.func.id)) if is_torch else node.func.id
-    return name.rstrip("_") if name and any(hasattr(space, name) for space in _SPACES) else None
+    is_public = name and not name.startswith("_")
+    return name.rstrip("_") if is_public and any(hasattr(space, name) for space in _SPACES) else None
+
+
+def number_written(frame: FrameType | None) -> float | None:
+    """The number that the line of a frame assigns to a part of a tensor, or makes a tensor of; None if there is none.
+
+    torch makes a tensor of the number before anything sees it: of `scores[mask] = -1e9` in half only -inf is left.
+    """
+    if frame is None:
+        return None
+    try:
+        (statement,) = ast.parse(linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()).body
+    except (SyntaxError, ValueError):
+        return None
+    calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call) and node.args)
+    written = [call.args[0] for call in calls if _called(call) in ("tensor", "new_tensor", "as_tensor")]
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
+        written.append(statement.value)
+    numbers = (_value(expression, frame) for expression in written)
+    return next((float(number) for number in numbers if isinstance(number, (int, float))), None)
+
+
+def _value(node: ast.expr, frame: FrameType) -> Any:
+    """What a name, an attribute or a number stands for in a frame, None for all else."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _value(node.operand, frame)
+        return -value if isinstance(value, (int, float)) else None
+    if isinstance(node, ast.Name):
+        return frame.f_locals.get(node.id, frame.f_globals.get(node.id))
+    if isinstance(node, ast.Attribute):
+        return getattr(_value(node.value, frame), node.attr, None)
+    return None
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from threading import get_ident
 from types import FrameType
 from typing import Any
 
@@ -25,19 +27,20 @@ from amplint.doctor.births import (
     name_of,
     rows_of,
 )
-from amplint.doctor.calls import MOST_LINES, Call, Running, look, node_name, plain, spoken
+from amplint.doctor.calls import MOST_LINES, Call, Running, look, node_name, number_written, plain, spoken
 from amplint.doctor.findings import Place
 from amplint.doctor.lineage import Key, Lineage
 from amplint.doctor.origins import (
     CASTS,
     Origins,
     Output,
+    is_attention,
     is_log_of_mask,
     lost_beside_infinities,
     numbers_in,
     origin_of,
 )
-from amplint.doctor.places import user_place
+from amplint.doctor.places import user_frame, user_place
 from amplint.doctor.shadow import Operation, Signature, signature_of, tensors_in
 
 _COLLECTIVES = frozenset({"c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "symm_mem"})
@@ -109,6 +112,8 @@ class _Step:
         inputs: The floating tensors that it reads.
         bad: Those that are not finite.
         births: The births that reach these.
+        written: The ids of the tensors that it writes.
+        given: The births of its results that are not finite, None where all are finite.
     """
 
     operation: Operation
@@ -121,6 +126,8 @@ class _Step:
     inputs: list[Tensor] = field(default_factory=list)
     bad: list[Tensor] = field(default_factory=list)
     births: set[int] = field(default_factory=set)
+    written: set[int] = field(default_factory=set)
+    given: set[int] | None = None
 
 
 class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -152,8 +159,9 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._meant: set[int] = set()  # infinities by intention
         self._incoming: set[int] = set()
         self._cells: dict[int, _Cell] = {}
-        self._lineage = Lineage()
-        self._nodes: dict[int, tuple[Call, str]] = {}
+        self._lineage = Lineage(self._is_current)
+        self._fresh: tuple[int, Call] | None = None  # the birth of the operation before
+        self._nodes: dict[int, dict[int, tuple[Call, str]]] = {}  # by their numbers and threads
         self._read: dict[str, set[int]] = {}  # births by what a Python number shows that was read from a tensor
         self._last: FrameType | None = None
         self._depth = 0
@@ -208,6 +216,8 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __enter__(self) -> Detail:
         if not self._depth:
             self._last = sys._getframe(1)
+            while self._last is not None and self._last.f_code.co_filename == contextlib.__file__:
+                self._last = self._last.f_back
         self._depth += 1
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
@@ -226,8 +236,10 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Run an operation, and look at what went in and came out."""
         kwargs = kwargs or {}
         schema = getattr(func, "_schema", None)
-        if schema is None:  # an operator on functions
-            return func(*args, **kwargs)
+        if schema is None:  # an operator on functions, such as flex_attention
+            result = func(*args, **kwargs)
+            self._pass((args, kwargs), result)
+            return result
         if schema.name.partition("::")[0] in _COLLECTIVES:
             raise CollectiveRefused(schema.name)
         if torch.is_inference_mode_enabled():
@@ -243,12 +255,26 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         except Exception:
             self.failed += 1
         result = func(*args, **kwargs)
-        if step is not None:
-            try:
+        try:
+            if step is not None:
                 self._after(step, result)
-            except Exception:
-                self.failed += 1
+        except Exception:
+            self.failed += 1
+            step = None
+        if step is None:
+            self._pass((args, kwargs), result)
         return result
+
+    def _pass(self, arguments: Any, result: Any) -> None:
+        """Take the births of what went in for those of what came out, where it can't be said how that was computed."""
+        try:
+            births = self._births_of(tensors_in(arguments))
+            for tensor in tensors_in(result):
+                storage = _storage(tensor)
+                if storage is not None and storage not in self._cells:
+                    self._cells[storage] = _Cell(_alive(tensor), is_own=True, is_sure=False, births=set(births))
+        except Exception:
+            self.failed += 1
 
     # Before an operation.
 
@@ -286,11 +312,9 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
             is_sure = not is_filled and is_plain(tensor) and _is_whole(tensor) and is_finite(tensor)
             cell = self._cells[storage] = _Cell(_alive(tensor), is_own, is_sure)
         step.storages.add(storage)
-        if not is_plain(tensor):
+        if is_filled or not is_plain(tensor):
             return
         step.keys[id(tensor)] = _key(tensor, storage, cell)
-        if is_filled:
-            return
         step.inputs.append(tensor)
         if (cell.births or not cell.is_sure) and not is_finite(tensor):
             step.bad.append(tensor)
@@ -302,20 +326,31 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Remember a tensor from outside that is not finite; one with infinities alone may be meant, like a mask."""
         index = self._add(step, tensor, Origins(Origin.INCOMING))
         cell.births.add(index)
-        self._incoming.add(index)
-        if not has_nan(tensor) and not isinstance(tensor, nn.Parameter):
+        is_meant = not has_nan(tensor) and not isinstance(tensor, nn.Parameter)
+        if is_meant:
             self._meant.add(index)
+        if not is_meant or tensor.dim():
+            self._incoming.add(index)
+            return
+        # A number in the program: `scores[mask] = -math.inf`, or -1e9.
+        self._all[index] = replace(self._all[index], origin=Origin.MASK)
+        number = number_written(user_frame(sys._getframe()))
+        if number is not None and math.isfinite(number):
+            self._all[index] = replace(self._all[index], origin=Origin.CAST, value=abs(number))
+            self._meant.remove(index)
 
     def _note_node(self, step: _Step) -> None:
         """Remember the line of an operation for its node in the backward pass."""
         call = step.call
-        if call.running is not Running.FORWARD:
-            return
-        # Within the forward of a custom Function nothing is recorded: the last node is the Function's own.
-        if call.function or (torch.is_grad_enabled() and any(each.requires_grad for each in step.inputs)):
+        known: tuple[Call, str] | None = (call, step.signature.name)
+        if call.running is not Running.FORWARD:  # with `create_graph` a backward pass makes nodes as well
+            known = self._node(step)
+        # Within the forward of a custom Function nothing is recorded: the last node is the Function's own. Elsewhere
+        # the first operation after a node was made is the one that it was made for.
+        if known is not None and (call.function is not None or torch.is_grad_enabled()):
             number = _sequence_number()
             if number is not None:
-                self._nodes.setdefault(number, (call, step.signature.name))
+                self._nodes.setdefault(number, {}).setdefault(get_ident(), known)
 
     def _keep_targets(self, step: _Step) -> None:
         """Copy what is written in place, to be able to run the operation again."""
@@ -323,12 +358,13 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for tensor in step.targets:
             if id(tensor) not in copies and is_plain(tensor):
                 copy = copies[id(tensor)] = tensor.clone()
-                if id(tensor) in step.keys:
-                    step.keys[id(copy)] = step.keys[id(tensor)]
+                key = step.keys.get(id(tensor))
+                if key is not None and self._lineage.sources(key):
+                    step.keys[id(copy)] = key
                 step.inputs = [copy if each is tensor else each for each in step.inputs]
                 step.bad = [copy if each is tensor else each for each in step.bad]
-        was = step.operation
-        step.operation = Operation(was.func, _replaced(was.args, copies), _replaced(was.kwargs, copies))
+        args, kwargs = _replaced(step.operation.args, copies), _replaced(step.operation.kwargs, copies)
+        step.operation = step.operation._replace(args=args, kwargs=kwargs)
 
     # After an operation.
 
@@ -338,42 +374,53 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         outputs = list(tensors_in(result))
         outputs += [tensor for tensor in step.targets if not any(tensor is each for each in outputs)]
-        written = {id(tensor) for tensor in step.targets}
-        operation = Operation(step.operation.func, step.operation.args, step.operation.kwargs, result)
-        births: set[int] | None = None  # of the values that are not finite
-        made: list[tuple[Key, int]] = []
-        for index, tensor in enumerate(outputs):
-            storage = _storage(tensor)
-            if storage is None:
-                made.append(((), 0))
-                continue
-            is_written = id(tensor) in written
-            is_view = storage in step.storages and not is_written
-            if storage not in self._cells or not (is_view or is_written):
-                self._cells[storage] = _Cell(_alive(tensor), is_own=True)
-            cell = self._cells[storage]
-            cell.writes += is_written
-            if step.signature.name in _UNINITIALISED:
-                cell.is_sure = False
-            elif not is_view and is_plain(tensor):
-                if is_finite(tensor):
-                    _settle(cell, tensor, set())
-                else:
-                    if births is None:
-                        births = self._births(step, self._output(step, operation, tensor, index))
-                    _settle(cell, tensor, births)
-            made.append((_key(tensor, storage, cell), 0 if is_view else tensor.numel() * tensor.element_size()))
-        self._keep(step, operation, outputs, made)
+        step.written = {id(tensor) for tensor in step.targets}
+        step.operation = step.operation._replace(result=result)
+        fresh, self._fresh = self._fresh, None
+        made = [self._learn(step, tensor, index, fresh) for index, tensor in enumerate(outputs)]
+        self._keep(step, outputs, made)
 
-    def _keep(self, step: _Step, operation: Operation, outputs: list[Tensor], made: list[tuple[Key, int]]) -> None:
+    def _learn(self, step: _Step, tensor: Tensor, index: int, fresh: tuple[int, Call] | None) -> tuple[Key, int]:
+        """Learn what an output is; returns its key, and how much memory it takes."""
+        storage = _storage(tensor)
+        if storage is None:
+            return (), 0
+        is_written = id(tensor) in step.written
+        is_view = storage in step.storages and not is_written
+        if storage not in self._cells or not (is_view or is_written):
+            self._cells[storage] = _Cell(_alive(tensor), is_own=True)
+        cell = self._cells[storage]
+        cell.writes += is_written
+        if is_view:
+            if fresh is not None:
+                self._unfold(step, fresh, cell, tensor)
+            return _key(tensor, storage, cell), 0
+        if step.signature.name in _UNINITIALISED:
+            cell.is_sure = False
+        elif is_plain(tensor):
+            if is_finite(tensor):
+                _settle(cell, tensor, set())
+            else:
+                if step.given is None:
+                    step.given = self._births(step, self._output(step, tensor, index))
+                _settle(cell, tensor, step.given)
+        return _key(tensor, storage, cell), tensor.numel() * tensor.element_size()
+
+    def _unfold(self, step: _Step, fresh: tuple[int, Call], cell: _Cell, tensor: Tensor) -> None:
+        """Take the rows of a birth from the shape that its line gives it: of a batch, not of all its tokens."""
+        index, call = fresh
+        if cell.births == {index} and step.call.lines == call.lines:
+            self._all[index] = replace(self._all[index], rows=rows_of(tensor))
+
+    def _keep(self, step: _Step, outputs: list[Tensor], made: list[tuple[Key, int]]) -> None:
         """Keep how the outputs were computed, where that can be told later."""
         if step.signature.name in _UNTOLD or step.signature.name in _UNINITIALISED:
             return
         inputs = set(step.keys.values())
         if all(key not in inputs for key, _ in made) and any(is_plain(tensor) for tensor in outputs):
-            if not operation.name.endswith("native_dropout"):
-                operation = step.operation  # without the result
-            self._lineage.add(made, operation, step.keys, step.call)
+            # What it gave is kept only where it says what was drawn.
+            result = step.operation.result if step.signature.name == "aten::native_dropout" else None
+            self._lineage.add(made, step.operation._replace(result=result), step.keys, step.call)
 
     def _note_read(self, step: _Step, number: Any) -> None:
         """Remember which births a Python number shows."""
@@ -389,9 +436,11 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         read = {birth for number in constants for birth in self._read.get(number, ())}
         if read:
             return read
-        if is_log_of_mask(output) if not constants else not has_nan(output.tensor):
+        if is_log_of_mask(output, self._lineage) if not constants else not has_nan(output.tensor):
             return {self._add_meant(step, output.tensor)}
-        return {self._add(step, output.tensor, self._origins(step, output))}
+        index = self._add(step, output.tensor, self._origins(step, output))
+        self._fresh = index, step.call
+        return {index}
 
     def _inherited(self, step: _Step, output: Output) -> set[int]:
         """The births of inputs that are not finite; a new one where intended infinities become NaN."""
@@ -414,7 +463,18 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _is_masked(self, step: _Step) -> bool:
         """Whether infinities became NaN as those of a row do that is masked completely."""
         names = {plain(_operation(step)), _forward_name(step)}
-        return not names.isdisjoint(_MASKED) and not any(bool(torch.isposinf(each).any()) for each in step.bad)
+        is_softmax = is_attention(step.signature.name) or not names.isdisjoint(_MASKED)
+        if not is_softmax or any(each.is_complex() for each in step.bad):
+            return False
+        if any(bool(torch.isposinf(each).any()) for each in step.bad):
+            return False
+        # A whole row of infinities is a mask's, one of them alone may be a bad number in the batch.
+        return not step.births & self._incoming or any(_has_infinite_row(each) for each in step.bad)
+
+    def _is_current(self, key: Key) -> bool:
+        """Whether the tensor that a key is of has not been written since."""
+        cell = self._cells.get(key[0])
+        return cell is not None and cell.writes == key[1]
 
     def _is_meant(self, tensor: Tensor) -> bool:
         """Whether a tensor holds infinities that are meant."""
@@ -424,14 +484,14 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     # What is said of a birth.
 
-    def _output(self, step: _Step, operation: Operation, tensor: Tensor, index: int) -> Output:
+    def _output(self, step: _Step, tensor: Tensor, index: int) -> Output:
         place = step.call.lines[0].place if step.call.lines else None
-        return Output(operation, tensor, index, step.inputs, step.keys, place, self._op(step))
+        return Output(step.operation, tensor, index, step.inputs, step.keys, place, self._op(step))
 
     def _origins(self, step: _Step, output: Output) -> Origins:
         """Why an operation whose inputs are finite gives what is not."""
-        if step.signature.name in CASTS and step.inputs:
-            source = step.inputs[-1]
+        if step.signature.name in CASTS:
+            source = step.operation.args[1 if step.signature.is_fill else 0]
             is_forward = step.call.running is Running.FORWARD
             origin = Origin.CAST if is_forward else Origin.OVERFLOW
             return Origins(origin, largest(source), parameter=self._parameter(source) if is_forward else "")
@@ -480,7 +540,11 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return None
         # The node of a write into a view is made right after that of the operation itself.
         numbers = (number - 1, number) if "CopySlices" in step.node.name() else (number,)
-        return next((self._nodes[each] for each in numbers if each in self._nodes), None)
+        known = next((self._nodes[each] for each in numbers if each in self._nodes), {})
+        for call, name in known.values():  # threads count on their own
+            if plain(name.rpartition("::")[2]) == _forward_name(step):
+                return call, name
+        return next(iter(known.values()), None)
 
     def _op(self, step: _Step) -> str:
         if step.call.running is Running.NODE:
@@ -551,6 +615,10 @@ def _is_whole(tensor: Tensor) -> bool:
     return tensor.numel() * tensor.element_size() >= int(tensor.untyped_storage().nbytes())
 
 
+def _has_infinite_row(tensor: Tensor) -> bool:
+    return tensor.dim() > 0 and tensor.shape[-1] > 1 and bool(torch.isneginf(tensor).all(dim=-1).any())
+
+
 def _settle(cell: _Cell, tensor: Tensor, births: set[int]) -> None:
     """Bring up to date what is known of memory after a tensor in it was written."""
     if _is_whole(tensor):
@@ -562,7 +630,7 @@ def _settle(cell: _Cell, tensor: Tensor, births: set[int]) -> None:
 
 def _key(tensor: Tensor, storage: int, cell: _Cell) -> Key:
     """What identifies the value of a tensor."""
-    if tensor.layout is not torch.strided:
+    if tensor.layout is not torch.strided or tensor.is_nested:
         return (storage, cell.writes, id(tensor))
     return (storage, cell.writes, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,17 +17,17 @@ Key = tuple[Any, ...]
 
 MOST_BYTES = 1 << 30  # of tensors that are kept alive
 MOST_STEPS = 96  # operations that are run again for one explanation
+MOST_EXPLANATIONS = 256  # the first births matter
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(NamedTuple):
     """How a tensor was computed: the operation, and the keys of its arguments by their ids."""
 
     order: int
     operation: Operation
     keys: Mapping[int, Key]
     call: Call
-    index: int  # among the outputs
+    output: int  # which one of the outputs it is
     size: int
 
     @property
@@ -38,12 +37,19 @@ class Recipe:
 
 
 class Lineage:
-    """The recipes of recent tensors, by the keys of the tensors."""
+    """The recipes of recent tensors, by the keys of the tensors.
 
-    def __init__(self) -> None:
+    Args:
+        is_current: Whether the tensor that a key is of still holds what it held then.
+    """
+
+    def __init__(self, is_current: Callable[[Key], bool]) -> None:
+        self._is_current = is_current
         self._recipes: OrderedDict[Key, Recipe] = OrderedDict()
+        self._written: dict[int, list[Key]] = {}  # what was written to a storage, in order
         self._size = 0
         self._made = 0
+        self._explained = 0
 
     def add(self, outputs: list[tuple[Key, int]], operation: Operation, keys: Mapping[int, Key], call: Call) -> None:
         """Keep how the outputs, given as keys and sizes in bytes, were computed."""
@@ -52,59 +58,116 @@ class Lineage:
             old = self._recipes.pop(key, None)
             self._size += size - (old.size if old else 0)
             self._recipes[key] = Recipe(self._made, operation, keys, call, index, size)
+            if size:
+                self._written.setdefault(key[0], []).append(key)
         while self._size > MOST_BYTES and self._recipes:
             self._size -= self._recipes.popitem(last=False)[1].size
 
     def clear(self) -> None:
         """Let go of all tensors."""
         self._recipes.clear()
+        self._written.clear()
         self._size = 0
 
     def get(self, key: Key | None) -> Recipe | None:
         """How a tensor was computed."""
         return self._recipes.get(key) if key is not None else None
 
+    def sources(self, key: Key) -> list[Recipe]:
+        """How a tensor was computed, or where it was written to in parts, how these were."""
+        recipe = self.get(key)
+        if recipe is not None:
+            return [recipe]
+        parts = self._parts(key)
+        return [self._recipes[part] for part in parts if part in self._recipes]
+
+    def _parts(self, key: Key) -> list[Key]:
+        """What was written to the memory of a tensor in parts, in order."""
+        if len(key) < 2 or not key[1]:
+            return []
+        return [part for part in self._written.get(key[0], ()) if part[1] <= key[1]]
+
     def before(self, keys: Mapping[int, Key]) -> list[Recipe]:
         """The recipes that some tensors go back to, the last first, as many as one explanation may run again."""
-        waiting = {recipe.order: recipe for key in keys.values() if (recipe := self.get(key))}
+        waiting = {recipe.order: recipe for key in keys.values() for recipe in self.sources(key)}
         seen: dict[int, Recipe] = {}
         while waiting and len(seen) < MOST_STEPS:
             recipe = waiting.pop(max(waiting))
             seen[recipe.order] = recipe
             for key in recipe.keys.values():
-                parent = self.get(key)
-                if parent is not None and parent.order < recipe.order:
-                    waiting[parent.order] = parent
+                waiting.update({each.order: each for each in self.sources(key) if each.order < recipe.order})
         return list(seen.values())
 
-    def wide(self, keys: Mapping[int, Key]) -> dict[Key, Tensor]:
+    def wide(self, arguments: Any, keys: Mapping[int, Key]) -> dict[Key, Tensor]:
         """Compute in float32 what some tensors go back to.
 
         Args:
-            keys: The keys of the tensors.
+            arguments: What holds the tensors.
+            keys: Their keys by their ids.
 
         Returns:
             The float32 values of them and of what they were computed from, by their keys, as far as it is known.
         """
+        self._explained += 1
+        if self._explained > MOST_EXPLANATIONS:
+            return {}
         values: dict[Key, Tensor] = {}
         orders = {recipe.order for recipe in self.before(keys)}
         recipes = {key: recipe for key, recipe in self._recipes.items() if recipe.order in orders}
         done: dict[int, list[Tensor] | None] = {}
         for key, recipe in sorted(recipes.items(), key=lambda item: item[1].order):
             if recipe.order not in done:
-                done[recipe.order] = _run(recipe, values)
+                done[recipe.order] = self._run(recipe, values)
             outputs = done[recipe.order]
-            if outputs is not None and recipe.index < len(outputs):
-                values[key] = outputs[recipe.index]
+            if outputs is not None and recipe.output < len(outputs):
+                values[key] = outputs[recipe.output]
+        self._join(tensors_in(arguments), keys, values)
         return values
 
+    def _run(self, recipe: Recipe, values: dict[Key, Tensor]) -> list[Tensor] | None:
+        """The float32 outputs of an operation; None where an argument is not there any more as it was."""
+        self._join(recipe.inputs, recipe.keys, values)
+        for key in recipe.keys.values():
+            if key not in values and not self._is_current(key):
+                return None
+        return again(recipe.operation, torch.float32, swap_all(recipe.keys, values))
 
-def _run(recipe: Recipe, values: Mapping[Key, Tensor]) -> list[Tensor] | None:
-    def swap(tensor: Tensor) -> Tensor | None:
-        key = recipe.keys.get(id(tensor))
-        return values.get(key) if key is not None else None
+    def _join(self, tensors: Iterable[Tensor], keys: Mapping[int, Key], values: dict[Key, Tensor]) -> None:
+        """Put the float32 values of tensors together that were written in parts."""
+        for tensor in tensors:
+            key = keys.get(id(tensor))
+            if key is None or key in values or key in self._recipes:
+                continue
+            parts = [part for part in self._parts(key) if part[-1] == tensor.dtype]
+            numbers = self._numbers(tensor, key, parts, values)
+            if numbers is None:
+                continue
+            wide = numbers.float()
+            for part in parts:
+                value = values.get(part)
+                now = _within(numbers, part)
+                _within(wide, part).copy_(value if value is not None and value.shape == now.shape else now)
+            values[key] = _within(wide, key).clone()
 
-    return again(recipe.operation, torch.float32, swap)
+    def _numbers(self, tensor: Tensor, key: Key, parts: list[Key], values: Mapping[Key, Tensor]) -> Tensor | None:
+        """What the storage of a tensor held that was written in parts; None where that is not known, or no use."""
+        if self._is_current(key) and any(part in values for part in parts):
+            return tensor.detach().new_empty(0).set_(tensor.untyped_storage())
+        if parts and not parts[0][1] and all(part in values for part in parts):
+            return tensor.new_zeros(max(_extent(part) for part in [*parts, key]))
+        return None
+
+
+def _extent(key: Key) -> int:
+    """How many numbers of its storage a tensor reaches over."""
+    _, _, offset, shape, stride, _ = key
+    return int(offset + sum((size - 1) * step for size, step in zip(shape, stride, strict=True)) + 1)
+
+
+def _within(numbers: Tensor, key: Key) -> Tensor:
+    """The tensor that a key is of, within all numbers of its storage."""
+    _, _, offset, shape, stride, _ = key
+    return numbers.as_strided(shape, stride, offset)
 
 
 def swap_all(keys: Mapping[int, Key], values: Mapping[Key, Tensor]) -> Swap:
@@ -131,20 +194,33 @@ def find_flush(lineage: Lineage, args: Any, keys: Mapping[int, Key], values: Map
     while tensor is not None:
         key = keys[id(tensor)]
         lost = _lost(tensor, keys, values)
-        recipe = lineage.get(key)
-        if lost is None or recipe is None:
+        sources = lineage.sources(key)
+        if lost is None or not sources:
             break
-        value = float(values[key][lost].abs().max())
+        recipe, inner = _through(sources, values)
         dtype = name_of(_narrowest(tensor, recipe))
-        best = Flush(_place(recipe.call), _op(recipe), value, dtype)
-        at_once = again(recipe.operation, torch.float32)
-        if at_once is not None and recipe.index < len(at_once):
-            own = at_once[recipe.index]
-            if own.shape == lost.shape and bool(((own != 0) & lost).any()):
-                break  # it was this operation that rounded
-        keys = recipe.keys
-        tensor = next((each for each in recipe.inputs if _lost(each, keys, values) is not None), None)
+        best = Flush(_place(recipe.call), _op(recipe), float(values[key][lost].abs().max()), dtype)
+        if _rounds(recipe, lost):
+            break
+        keys, tensor = recipe.keys, inner
     return best
+
+
+def _through(sources: list[Recipe], values: Mapping[Key, Tensor]) -> tuple[Recipe, Tensor | None]:
+    """The last of some recipes that got a value that had become 0, and the tensor that it got; else the last one."""
+    for recipe in reversed(sources):
+        for tensor in recipe.inputs:
+            if _lost(tensor, recipe.keys, values) is not None:
+                return recipe, tensor
+    return sources[-1], None
+
+
+def _rounds(recipe: Recipe, lost: Tensor) -> bool:
+    """Whether an operation itself makes something 0: in float32 it gives something else for the same arguments."""
+    outputs = again(recipe.operation, torch.float32)
+    if outputs is None or recipe.output >= len(outputs) or outputs[recipe.output].shape != lost.shape:
+        return False
+    return bool(((outputs[recipe.output] != 0) & lost).any())
 
 
 def _lost(tensor: Tensor, keys: Mapping[int, Key], values: Mapping[Key, Tensor]) -> Tensor | None:

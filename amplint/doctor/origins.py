@@ -61,7 +61,11 @@ class Output:
     def mended(self, dtype: torch.dtype, swap: Swap | None = None) -> Tensor | None:
         """The same, None also where it isn't finite wherever the output is not."""
         wide = self.wider(dtype, swap)
-        return wide if wide is not None and bool((finite_mask(wide) | finite_mask(self.tensor)).all()) else None
+        return wide if wide is not None and self.is_mended_by(wide) else None
+
+    def is_mended_by(self, wide: Tensor) -> bool:
+        """Whether a wider output is finite wherever this one is not."""
+        return bool((finite_mask(wide) | finite_mask(self.tensor)).all())
 
 
 def origin_of(output: Output, lineage: Lineage, is_meant: Callable[[Tensor], bool]) -> Origins:
@@ -75,15 +79,17 @@ def origin_of(output: Output, lineage: Lineage, is_meant: Callable[[Tensor], boo
     Returns:
         The origin with what belongs to it. It is OVERFLOW for a cast, too.
     """
-    wide = output.mended(torch.float32)
-    if wide is not None:
+    wide = output.wider(torch.float32)
+    if wide is None and output.tensor.dtype.itemsize <= 2:  # a kernel for half precision alone
+        return Origins(Origin.OVERFLOW)
+    if wide is not None and output.is_mended_by(wide):
         flush = _flushed_constant(output, wide)
         return Origins(Origin.UNDERFLOW if flush else Origin.OVERFLOW, largest(wide), flush)
-    values = lineage.wide(output.keys)
+    arguments = (output.operation.args, output.operation.kwargs)
+    values = lineage.wide(arguments, output.keys)
     if values:
         wide = output.mended(torch.float32, swap_all(output.keys, values))
         if wide is not None:
-            arguments = (output.operation.args, output.operation.kwargs)
             return Origins(Origin.UNDERFLOW, largest(wide), find_flush(lineage, arguments, output.keys, values))
     wide = output.mended(torch.float64)
     if wide is not None:
@@ -100,12 +106,31 @@ def lost_beside_infinities(output: Output) -> float | None:
     return largest(wide[lost]) if bool(lost.any()) else None
 
 
-def is_log_of_mask(output: Output) -> bool:
+def is_log_of_mask(output: Output, lineage: Lineage) -> bool:
     """Whether the logarithm of a mask is taken, which makes an additive mask of one that holds 0 and 1."""
     if output.operation.name not in ("aten::log", "aten::log_") or len(output.inputs) != 1:
         return False
     (tensor,) = output.inputs
-    return bool(((tensor == 0) | (tensor == 1)).all()) and bool((tensor == 1).any())
+    return bool((tensor == 1).any()) and _is_mask(tensor, output.keys, lineage)
+
+
+def _is_mask(tensor: Tensor, keys: Mapping[int, Key], lineage: Lineage, depth: int = 8) -> bool:
+    """Whether a tensor holds 0 and 1 and nothing else, and what it was computed from as well."""
+    if not bool(((tensor == 0) | (tensor == 1)).all()):
+        return False
+    key = keys.get(id(tensor))
+    recipes = lineage.sources(key) if key is not None and depth else []
+    return all(
+        _is_mask(source, recipe.keys, lineage, depth - 1)
+        for recipe in recipes
+        for source in recipe.inputs
+        if source.is_floating_point()
+    )
+
+
+def is_attention(name: str) -> bool:
+    """Whether an operation of `aten` has a softmax within it that can't be seen."""
+    return "attention" in name or "encoder_layer" in name
 
 
 def numbers_in(value: Any) -> Iterator[float]:
@@ -132,9 +157,9 @@ def _flushed_constant(output: Output, wide: Tensor) -> Flush | None:
 
 def _has_lost_mask(output: Output, lineage: Lineage, is_meant: Callable[[Tensor], bool]) -> bool:
     """Whether no weight is left in a row because all of it was masked by infinities."""
-    if "scaled_dot_product" in output.operation.name:
+    if is_attention(output.operation.name):
         named = output.operation.named()
-        return isinstance(named.get("attn_mask", named.get("attn_bias")), Tensor)
+        return any(isinstance(named[name], Tensor) for name in named if "mask" in name or name == "attn_bias")
     if output.operation.name not in _DIVISIONS:
         return False
     recipes = lineage.before(output.keys)[:_FEW]

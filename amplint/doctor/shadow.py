@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -28,6 +27,8 @@ _NO_WRITES = frozenset({"aten::detach_", "aten::requires_grad_", "aten::lift_fre
 Swap = Callable[[Tensor], "Tensor | None"]  # a tensor in float32 to take for one of the arguments, None to widen it
 
 _COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
+# Where operations come from that do nothing but compute. What others do when they run twice is not known.
+_KNOWN = frozenset({"aten", "prims", "torchvision"})
 _DROPOUTS = ("dropout_p", "dropout")
 
 
@@ -48,13 +49,12 @@ def signature_of(func: Any) -> Signature:
     positions = set(_ALSO_WRITES.get(name, ()))
     if name not in _NO_WRITES:
         positions |= {at for at, each in enumerate(arguments) if each.alias_info and each.alias_info.is_write}
-    is_out = any(arguments[at].is_out for at in positions)
+    is_out = any(getattr(arguments[at], "is_out", arguments[at].kwarg_only) for at in positions)
     names = tuple(str(arguments[at].name) for at in sorted(positions))
     return Signature(name, tuple(sorted(positions)), names, name in _FILLS or is_out)
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(NamedTuple):
     """An operation of `aten` with its arguments as they were before it ran, and its result, if someone needs it.
 
     The result says what a dropout drew.
@@ -120,6 +120,8 @@ def widen(value: Any, dtype: torch.dtype, swap: Swap | None = None) -> Any:
         swapped = swap(value) if swap is not None else None
         if swapped is not None:
             value = swapped
+        if value._is_zerotensor():  # it has no memory to copy
+            return torch.zeros(value.shape, dtype=value.dtype, device=value.device)
         if value.is_floating_point() and value.layout is torch.strided:
             return value.to(_wider(value.dtype, dtype), copy=True)
         if value.is_complex() and value.layout is torch.strided:
@@ -159,7 +161,7 @@ def again(operation: Operation, dtype: torch.dtype, swap: Swap | None = None) ->
             other = _OTHERWISE.get(operation.name)
             if other is not None:
                 return list(tensors_in(other(wide)))
-            if is_random(operation):
+            if operation.name.partition("::")[0] not in _KNOWN or is_random(operation):
                 return None
             return wide.outputs(operation.func(*args, **kwargs))
     except Exception:  # the operation has no kernel for this dtype, or memory doesn't do: it is not known then

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 from collections.abc import Callable
@@ -125,6 +126,31 @@ def cumulative() -> Tensor:
     return x.cumsum(1).float().mean()  # here
 
 
+def custom_norm() -> Tensor:
+    x = torch.full((2, 16), 400.0, dtype=HALF)
+    return x.mul(torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)).sum() + 0 * x.pow(2).max()  # here
+
+
+def renamed() -> Tensor:
+    from torch.nn.functional import mse_loss as distance
+
+    x = torch.full((5,), 1000.0, dtype=HALF)
+    return distance(x, 0 * x)  # here
+
+
+def mapped() -> Tensor:
+    x = torch.full((3, 4), 300.0, dtype=HALF)
+    return torch.func.vmap(lambda row: (row * row).sum())(x).sum()  # here
+
+
+def convolved() -> Tensor:
+    layer = nn.Conv2d(8, 8, 3)
+    nn.init.constant_(layer.weight, 20.0)
+    nn.init.zeros_(layer.bias)
+    with region():
+        return layer(torch.full((1, 8, 8, 8), 100.0)).float().mean()  # here
+
+
 def float32_too() -> Tensor:
     return torch.exp(torch.full((3,), 100.0)).mean()  # here
 
@@ -158,6 +184,10 @@ OVERFLOWS = {
     additive_mask: ("mul", 1e9),
     dropout: ("dropout", 100000.0),
     cumulative: ("cumsum", 100000.0),
+    custom_norm: ("pow", 160000.0),
+    renamed: ("mse_loss", 1e6),
+    mapped: ("mul", 90000.0),
+    convolved: ("conv2d", 144000.0),
     float32_too: ("exp", math.exp(100)),
     joined: ("mul", 90000.0),
     written_into: ("mul", 90000.0),
@@ -244,6 +274,59 @@ def flushed_product() -> Tensor:
     return (joint / joint.sum(1, keepdim=True)).sum()  # here
 
 
+def written_in_parts() -> Tensor:
+    rows = torch.zeros(3, 4, dtype=HALF)
+    x = torch.full((4,), 1e-5, dtype=HALF)
+    for at in range(3):
+        rows[at] = x * x  # flush
+    return (1 / rows.sum(1)).sum()  # here
+
+
+def parts_of_boxes() -> Tensor:
+    raw = torch.full((2, 5), -20.0, dtype=HALF)
+    boxes = torch.zeros(2, 5, dtype=HALF)
+    boxes[..., :2] = raw[..., :2].sigmoid()  # flush
+    boxes[..., 2:] = 1
+    return boxes.log().sum()  # here
+
+
+def written_over() -> Tensor:
+    x = torch.full((4,), 1e-5, dtype=HALF)
+    y = x * x  # flush
+    x += 1
+    return (1 / y).sum()  # here
+
+
+def steps_in_place() -> Tensor:
+    x = torch.full((4,), 1e-5, dtype=HALF)
+    x.mul_(1e-3)
+    x.add_(1e-8)  # flush
+    return (1 / x.float()).sum()  # here
+
+
+def softmax_then_log() -> Tensor:
+    p = torch.tensor([[0.0, 30.0]], dtype=HALF).softmax(-1)  # flush
+    return p.log().float().sum()  # here
+
+
+def views_between() -> Tensor:
+    x = torch.full((4, 6), 1e-5, dtype=HALF)
+    first, second = (x * x).chunk(2, dim=1)  # flush
+    return (first.t().contiguous() / second.reshape(3, 4)).sum()  # here
+
+
+def temperature() -> Tensor:
+    scale = torch.tensor(1e-9).half()  # flush
+    return (torch.ones(2, 3, dtype=HALF) / scale).softmax(-1).sum()  # here
+
+
+def normalised_targets() -> Tensor:
+    target = torch.full((2, 3, 16), 0.5, dtype=HALF)
+    mean = target.mean(-1, keepdim=True)
+    variance = target.var(-1, keepdim=True) + 1e-8  # flush
+    return ((target - mean) / variance**0.5).square().mean()  # here
+
+
 def squares_that_cancel() -> Tensor:
     x = (torch.randn(64, generator=torch.Generator().manual_seed(1)) * 0.05 + 30).half()
     variance = (x * x).mean() - x.mean() ** 2
@@ -261,6 +344,14 @@ UNDERFLOWS = {
     flushed_cast: ("half", 1e-9),
     divided_by_constant: ("full", 1e-9),
     flushed_product: ("mul", 1e-9),
+    written_in_parts: ("mul", 1e-10),
+    parts_of_boxes: ("sigmoid", 2.0611537e-9),
+    written_over: ("mul", 1e-10),
+    steps_in_place: ("add", 2e-8),
+    softmax_then_log: ("softmax", 9.3576e-14),
+    views_between: ("mul", 1e-10),
+    temperature: ("half", 1e-9),
+    normalised_targets: ("add", 1e-8),
 }
 
 
@@ -294,6 +385,13 @@ def test_what_rounding_made_negative_is_said_with_what_it_became() -> None:
 
 def log_of_zero() -> Tensor:
     return torch.log(torch.zeros(3)).sum()  # here
+
+
+def zero_written_over() -> Tensor:
+    x = torch.ones(2, 5, dtype=HALF)
+    x[0] = torch.full((5,), 1e-9)
+    x[0] = 0
+    return (1 / x).sum()  # here
 
 
 def relu_log() -> Tensor:
@@ -335,7 +433,18 @@ def power() -> Tensor:
 
 @pytest.mark.parametrize(
     "program",
-    [log_of_zero, relu_log, zero_by_zero, mean_of_none, arc, all_ignored, zero_times_infinity, entropy, power],
+    [
+        log_of_zero,
+        zero_written_over,
+        relu_log,
+        zero_by_zero,
+        mean_of_none,
+        arc,
+        all_ignored,
+        zero_times_infinity,
+        entropy,
+        power,
+    ],
     ids=lambda program: program.__name__,
 )
 def test_what_float32_cannot_do_either_is_math(program: Callable[[], Tensor]) -> None:
@@ -426,6 +535,69 @@ def test_a_mask_that_works_is_no_fault(program: Callable[[int | None], Tensor]) 
     assert bool(out.isfinite())
     assert not detail.births
     assert not detail.failed
+
+
+def assigned_literal() -> Tensor:
+    scores = torch.zeros(3, 4, 4, dtype=HALF)
+    scores[~mask_of(4, 1)] = -1e9  # here
+    return scores.softmax(-1).sum()
+
+
+def assigned_name() -> Tensor:
+    scores = torch.zeros(3, 4, 4, dtype=HALF)
+    least = torch.finfo(torch.float32).min
+    scores[1] = least  # here
+    return scores.softmax(-1).sum()
+
+
+def made_of_number() -> Tensor:
+    least = torch.tensor(-1e9, dtype=HALF)  # here
+    return torch.where(mask_of(4, 1), torch.zeros(3, 4, 4, dtype=HALF), least).softmax(-1).sum()
+
+
+def filled_with_number() -> Tensor:
+    least = torch.tensor(-1e9)
+    scores = torch.zeros(3, 4, 4, dtype=HALF)
+    scores[1] = least  # here
+    return scores.softmax(-1).sum()
+
+
+def chosen_number() -> Tensor:
+    scores = torch.zeros(3, 4, 4, dtype=HALF)
+    return torch.where(mask_of(4, 1), scores, -1e9).softmax(-1).sum()  # here
+
+
+@pytest.mark.parametrize(
+    "program",
+    [assigned_literal, assigned_name, made_of_number, filled_with_number, chosen_number],
+    ids=lambda program: program.__name__,
+)
+def test_a_large_number_that_half_precision_makes_infinite(program: Callable[[], Tensor]) -> None:
+    (first,) = seen(program)
+    assert first.origin in (Origin.CAST, Origin.OVERFLOW)
+    assert first.place is not None
+    assert first.place.line == here(program)
+    assert first.value is not None
+    assert first.value >= 1e9
+
+
+def test_a_number_that_is_infinite_in_the_program() -> None:
+    def call(number: float) -> Tensor:
+        scores = torch.zeros(3, 4, 4, dtype=HALF)
+        scores[1] = number
+        return scores.softmax(-1).sum()  # here
+
+    (first,) = seen(lambda: call(-INF))
+    assert (first.origin, first.rows) == (Origin.MASK, (1,))
+
+
+def test_an_infinity_in_the_batch_that_is_subtracted() -> None:
+    batch = torch.ones(4, 8)
+    batch[1, 2] = -INF
+    with Detail({}) as detail:
+        loss = (batch - batch.mean(1, keepdim=True)).sum()
+    assert not detail.reaching(loss)
+    assert detail.arriving(loss)
 
 
 def test_a_mask_outside() -> None:
@@ -574,6 +746,24 @@ def test_a_value_beyond_half_precision_is_a_cast() -> None:
 
     (first,) = seen(call)
     assert (first.origin, first.op, first.value, first.parameter) == (Origin.CAST, "half", 1e6, "")
+
+
+def test_whole_numbers_beyond_half_precision_are_a_cast() -> None:
+    (first,) = seen(lambda: torch.arange(100000).half().float().mean())
+    assert (first.origin, first.op, first.value) == (Origin.CAST, "half", 99999)
+    assert first.rows == tuple(range(65520, 65528))
+
+
+def test_rows_are_those_of_the_batch_though_a_layer_flattens_it() -> None:
+    layer = filled(nn.Linear(8, 8), 1.0)
+
+    def call() -> Tensor:
+        x = torch.ones(4, 5, 8)
+        x[2, 3] = 6e4
+        with region():
+            return layer(x).float().mean()
+
+    assert seen(call)[0].rows == (2,)
 
 
 def test_a_running_variance_in_half() -> None:
@@ -818,6 +1008,104 @@ def test_the_backward_of_a_custom_function_has_the_line_that_applies_it() -> Non
     assert (first.origin, first.op, first.backward) == (Origin.OVERFLOW, "mul", True)
 
 
+LIBRARY = """
+import torch
+
+class Steep(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x / 100
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 1000
+"""
+
+
+def test_the_function_of_a_library() -> None:
+    library: dict[str, Any] = {}
+    exec(compile(LIBRARY, "<library>", "exec"), library)
+    x = leaf(1.0, 4, dtype=HALF)
+
+    def call() -> Tensor:
+        y = x + 1
+        y = library["Steep"].apply(y)  # here
+        return y.float().sum()
+
+    (first,) = gradients(call, None, x, scale=1024.0)
+    assert first.place is not None
+    assert first.place.line == here(call)
+    assert (first.origin, first.backward, first.value) == (Origin.OVERFLOW, True, 1024000)
+
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx: Any, *grads: Any) -> Any:
+        x, w = ctx.saved_tensors
+        return grads[0] @ w.t() * 100, x.t() @ grads[0]
+
+
+def test_a_custom_function_for_autocast() -> None:
+    x, w = leaf(1.0, 2, 4), leaf(10.0, 4, 4)
+
+    def call() -> Tensor:
+        with region():
+            y = Product.apply(x.half(), w.half())  # here
+            y = y + 1
+        return y.float().sum()
+
+    (first,) = gradients(call, None, x, w, scale=1024.0)
+    assert (first.op, first.origin, first.value) == ("mul", Origin.OVERFLOW, 4096000.0)
+    assert first.place is not None
+    assert first.place.line == here(call)
+
+
+def test_saved_tensors_that_are_kept_elsewhere() -> None:
+    x = leaf(2.0, 4, dtype=HALF)
+
+    def call() -> Tensor:
+        with torch.autograd.graph.save_on_cpu():
+            y = (x * x) * x  # here
+        return y.float().sum()
+
+    first = gradients(call, None, x, scale=30000.0)[0]
+    assert (first.op, first.origin, first.backward, first.value) == ("mul", Origin.OVERFLOW, True, 120000.0)
+
+
+def test_a_masked_row_that_is_mended_in_the_forward_pass_alone() -> None:
+    scores = leaf(0.0, 2, 3)
+    mask = torch.tensor([[True] * 3, [False] * 3])
+    with Detail({}) as detail:
+        p = scores.masked_fill(~mask, -INF).softmax(-1)  # here
+        p = torch.where(mask.any(1, keepdim=True), p, 0.0)
+        (grad,) = torch.autograd.grad(p.square().sum(), scores)
+    assert bool(p.isfinite().all())
+    for first in detail.reaching(grad):
+        assert (first.origin, first.op, first.rows) == (Origin.MASK, "softmax", (1,))
+
+
+def test_the_gradient_of_a_gradient() -> None:
+    x = leaf(100.0, 4, dtype=HALF)
+
+    def call() -> Tensor:
+        y = x**3 * 1e-4  # here
+        (slope,) = torch.autograd.grad(y.float().sum(), x, create_graph=True)
+        return slope.float().sum()
+
+    first = gradients(call, None, x, scale=2.0**20)[0]
+    assert first.backward
+    assert first.place is not None
+    assert here(call) <= first.place.line <= here(call) + 2
+    assert first.origin is Origin.OVERFLOW
+
+
 def test_a_hook_on_a_gradient() -> None:
     x = leaf(1.0, 4, dtype=HALF)
 
@@ -924,6 +1212,20 @@ def test_multihead_attention_with_a_row_masked_completely() -> None:
     assert first.place.line == here(call)
 
 
+def test_the_fused_layer_of_an_evaluation() -> None:
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    model = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False).eval()
+    padding = torch.tensor([[False, False, True], [True, True, True]])
+    x = torch.randn(2, 3, 16)
+
+    def call() -> Tensor:
+        with torch.no_grad():
+            return model(x, src_key_padding_mask=padding).sum()
+
+    first = seen(call, model)[0]
+    assert (first.origin, first.op, first.rows) == (Origin.MASK, "transformer_encoder_layer_fwd", (1,))
+
+
 def test_inference_mode_is_taken_apart() -> None:
     model = nn.Sequential(Block(30000.0))
 
@@ -978,6 +1280,17 @@ def test_a_complex_overflow() -> None:
     first = seen(call)[0]
     assert first.origin is Origin.OVERFLOW
     assert first.dtype == "complex64"
+
+
+def test_zeros_without_memory() -> None:
+    x = torch.ones(3, dtype=torch.complex64, requires_grad=True)
+    with Detail({}) as detail:
+        (grad,) = torch.autograd.grad(x.sgn().imag.sum(), x)
+        zeros = torch._efficientzerotensor((3,), dtype=HALF)  # type: ignore[attr-defined]
+        bad = zeros + torch.full((3,), 300.0, dtype=HALF).square()
+    assert not detail.failed
+    assert bool(grad.abs().isfinite().all())
+    assert detail.reaching(bad)[0].op == "square"
 
 
 def test_sparse_gradients() -> None:
@@ -1071,3 +1384,87 @@ def test_a_failure_of_the_look_is_counted(monkeypatch: pytest.MonkeyPatch) -> No
     with Detail({}) as detail:
         assert (torch.ones(3) + 1).sum() == 6
     assert detail.failed
+
+
+def test_gradients_are_not_added_to_those_outside() -> None:
+    weight = leaf(1.0, 3)
+    weight.grad = torch.zeros(3)
+    with pytest.raises(OutsideWrite), Detail({}):
+        (weight * 2).sum().backward()
+    assert not weight.grad.any()
+    with Detail({}, allowed=[weight.grad]):
+        (weight * 2).sum().backward()
+    assert bool((weight.grad == 2).all())
+
+
+class Language(nn.Module):
+    """A healthy model with infinities in all places where they belong."""
+
+    mask: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(50, 32)
+        self.norm = nn.LayerNorm(32)
+        self.heads = nn.Linear(32, 96)
+        self.dropout = nn.Dropout(0.1)
+        self.out = nn.Linear(32, 50)
+        self.register_buffer("mask", torch.full((16, 16), -INF).triu(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = self.norm(self.embedding(x))
+        q, k, v = self.heads(z).chunk(3, -1)
+        scores = q @ k.transpose(-2, -1) / 32**0.5 + self.mask[: x.shape[1], : x.shape[1]]
+        scores = scores.masked_fill(torch.ones(16, 16, dtype=torch.bool).triu(3), -INF)
+        logits = self.out(z + self.dropout(scores.softmax(-1)) @ v).clone()
+        logits[..., 0] = -INF
+        return logits
+
+
+class Picture(nn.Sequential):
+    """A healthy convolutional model."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout2d(0.3),
+            nn.Conv2d(8, 8, 3), nn.GroupNorm(2, 8), nn.GELU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [Language, Picture])
+@pytest.mark.parametrize("dtype", [HALF, torch.bfloat16])
+def test_a_healthy_step_has_no_births_and_the_same_numbers(kind: type[nn.Module], dtype: torch.dtype) -> None:
+    torch.manual_seed(1)
+    model = kind()
+    other = copy.deepcopy(model)
+    x = torch.randint(1, 50, (2, 16)) if kind is Language else torch.randn(4, 3, 16, 16)
+    y = torch.randint(1, 10, (32 if kind is Language else 4,))
+
+    def step(model: nn.Module) -> list[Tensor]:
+        torch.manual_seed(0)
+        with torch.autocast("cpu", dtype=dtype):
+            logits = model(x).flatten(0, -2)
+        loss = functional.cross_entropy(logits.float(), y)
+        grads = torch.autograd.grad(loss * 128, list(model.parameters()))
+        return [loss.detach(), *grads, *model.buffers(), torch.get_rng_state()]
+
+    with Detail(names_of(model), allowed=model.buffers()) as detail:
+        watched = step(model)
+    assert not detail.births
+    assert not detail.failed
+    assert all(torch.equal(a, b) for a, b in zip(watched, step(other), strict=True))
+
+
+def test_the_place_without_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.10 doesn't say which part of a line is running."""
+    monkeypatch.setattr("amplint.doctor.calls._expression", lambda *_: None)
+    first = seen(matmul)[0]
+    assert first.op == "matmul"
+    first = seen(normalize)[0]
+    assert first.op == "div"
+
+
+def test_little_memory_for_explanations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("amplint.doctor.lineage.MOST_BYTES", 0)
+    (first,) = seen(eps_in_half)
+    assert first.origin is Origin.MATH
