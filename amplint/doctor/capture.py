@@ -23,6 +23,7 @@ from amplint.verify.bench.patching import patch
 
 _MOST_BYTES = 256 << 20  # of the inputs of a call that are kept
 _MOST_CALLS = 32  # of a group
+_WRAPPERS = {"DistributedDataParallel", "DataParallel", "OptimizedModule"}
 _LOOKS = 4  # calls at which it is looked at what random numbers they draw
 _MOST_FRAMES = 8  # of the user's code that a call remembers
 
@@ -130,8 +131,10 @@ class Capture:
         main, ident, real = self._thread, threading.get_ident, vars(torch.nn.Module)["__call__"]
 
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:  # as short as it can be: every module comes here
-            if self._is_inside or self.is_quiet or ident() != main or _is_elsewhere():
+            if self._is_inside or ident() != main or _is_elsewhere():
                 return real(module, *args, **kwargs)
+            if self.is_quiet:
+                return real(_unwrapped(module), *args, **kwargs)
             self._is_inside = True
             try:
                 try:
@@ -194,6 +197,13 @@ class Capture:
         )
         group.calls.append(call)
         return call
+
+
+def _unwrapped(module: torch.nn.Module) -> torch.nn.Module:
+    """The module in one that talks to other processes, or that compiles."""
+    while type(module).__name__ in _WRAPPERS:
+        module = getattr(module, "_orig_mod", None) or module.module  # type: ignore[assignment]
+    return module
 
 
 def _is_elsewhere() -> bool:

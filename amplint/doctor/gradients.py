@@ -13,6 +13,7 @@ from amplint.doctor.places import spoken
 from amplint.doctor.units import Unit
 from amplint.verify.bench.instrument import gradient
 
+_WRAPPED = ("_orig_mod", "module")  # what wrappers call the module in them
 _SHOWN = 3  # names of parameters that a message shows
 
 
@@ -194,5 +195,5 @@ def named(models: Iterable[torch.nn.Module]) -> dict[torch.nn.Module, str]:
     names: dict[torch.nn.Module, str] = {}
     for model in models:
         for name, module in model.named_modules():
-            names.setdefault(module, name)
+            names.setdefault(module, ".".join(part for part in name.split(".") if part not in _WRAPPED))
     return names

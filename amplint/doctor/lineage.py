@@ -55,7 +55,10 @@ class Lineage:
         """Keep how the outputs, given as keys and sizes in bytes, were computed."""
         self._made += 1
         for index, (key, size) in enumerate(outputs):
-            old = self._recipes.pop(key, None)
+            old = self._recipes.get(key)
+            if old is not None and not size and not old.size:
+                continue  # the same view again: what was computed in between goes back to the first one
+            self._recipes.pop(key, None)
             self._size += size - (old.size if old else 0)
             self._recipes[key] = Recipe(self._made, operation, keys, call, index, size)
             if size:

@@ -11,7 +11,7 @@ class Attention(nn.Module):
 
     def forward(self, x):
         q, k, v = self.q(x), self.k(x), self.v(x)
-        scores = q @ k.transpose(-2, -1)  # fault: overflow
+        scores = q @ k.transpose(-2, -1)  # fault: overflow AMP510
         scores = scores / math.sqrt(x.shape[-1])
         return scores.softmax(-1) @ v
 

@@ -1,0 +1,52 @@
+"""Whole programs under the doctor: the faulty ones name their cause and line first, the healthy ones nothing.
+
+A faulty program marks its fault: `# fault: CAUSE [CODE]` on the line that the doctor has to name.
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from amplint.doctor import observe  # noqa: E402
+from amplint.doctor.findings import Report  # noqa: E402
+
+PROGRAMS = Path(__file__).parent / "programs"
+FAULTY, HEALTHY = (sorted((PROGRAMS / kind).glob("*.py")) for kind in ("faulty", "healthy"))
+_FAULT = re.compile(r"# fault: (?P<cause>[\w-]+)(?: (?P<code>AMP\d+))?")
+
+
+def watched(path: Path, monkeypatch: pytest.MonkeyPatch) -> Report:
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    with suppress(Exception, SystemExit), observe(quiet=True) as seen:
+        runpy.run_path(str(path), run_name="__main__")
+    assert seen.report is not None
+    return seen.report
+
+
+@pytest.mark.parametrize("path", FAULTY, ids=lambda path: path.stem)
+def test_the_cause_of_a_fault_is_named_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ((line, fault),) = [
+        (number, match)
+        for number, text in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if (match := _FAULT.search(text))
+    ]
+    report = watched(path, monkeypatch)
+    assert report.findings, report
+    first = report.findings[0]
+    assert first.cause is not None
+    assert (first.cause.value, first.code) == (fault["cause"], fault["code"])
+    assert first.place is not None
+    assert (first.place.path, first.place.line) == (str(path), line)
+
+
+@pytest.mark.parametrize("path", HEALTHY, ids=lambda path: path.stem)
+def test_a_healthy_program_is_left_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert watched(path, monkeypatch).findings == ()
