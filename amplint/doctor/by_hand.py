@@ -54,21 +54,39 @@ class Change(NamedTuple):
 
 
 class ByHand(TorchFunctionMode):
-    """Notes what is done to the gradients of some parameters while it is entered."""
+    """Notes what is done to the gradients of some parameters while it is entered, and not yet left."""
 
-    def __init__(self, parameters: Sequence[torch.Tensor], scale: float) -> None:
+    def __init__(self, scale: float) -> None:
         super().__init__()
-        self._gradients = {g.data_ptr(): g for each in parameters if (g := gradient(each)) is not None}
-        self._weights = {each.data_ptr() for each in parameters}
+        self._gradients: dict[int, torch.Tensor] = {}
+        self._weights: set[int] = set()
         self._total: float | None = None
-        self._is_busy = False
+        self._is_busy = self._is_over = False
         self.scale = scale
         self.changes: list[Change] = []
+
+    def look_at(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Look at the gradients that parameters have now."""
+        self._gradients = {g.data_ptr(): g for each in parameters if (g := gradient(each)) is not None}
+        self._weights = {each.data_ptr() for each in parameters}
+        self._total = None
+
+    def enter(self) -> None:
+        """Enter the mode."""
+        self.__enter__()  # type: ignore[no-untyped-call]
+
+    def leave(self) -> bool:
+        """Leave the mode, and return whether that could be done: not inside a mode that was entered later."""
+        self._is_over = True
+        if torch.overrides._get_current_function_mode() is not self:  # type: ignore[no-untyped-call]
+            return False
+        self.__exit__(None, None, None)
+        return True
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call what is called, and note it if it changes a gradient."""
         name = getattr(func, "__name__", "")
-        if args and not self._is_busy and (name in _CLAMPS or name in _FACTORS or name in _SUMS):
+        if args and not (self._is_busy or self._is_over) and (name in _CLAMPS or name in _FACTORS or name in _SUMS):
             self._is_busy = True
             try:
                 self._note(name, args, kwargs or {})

@@ -36,7 +36,7 @@ class Collector:
         self._raising: set[tuple[object, ...]] = set()
 
     def add(self, finding: Finding, *, raises: bool = False) -> None:
-        """Keep a finding, or count it once more. What `raises` ends the program, and comes first."""
+        """Keep a finding, or count it once more. What `raises` comes before others of its step."""
         if finding.step is None:
             finding = dataclasses.replace(finding, step=self.step)
         key = _key(finding)
@@ -49,8 +49,8 @@ class Collector:
             self._raising.add(key)
         self.told(finding)
 
-    def _rank(self, finding: Finding) -> tuple[bool, int, int]:
-        return _key(finding) not in self._raising, _ORDER[finding.cause], finding.step or 0
+    def _rank(self, finding: Finding) -> tuple[int, int, bool]:
+        return _ORDER[finding.cause], finding.step or 0, _key(finding) not in self._raising
 
     def sorted(self) -> list[Finding]:
         """All findings, the root cause first; what is only a consequence of another one is dropped."""

@@ -100,6 +100,7 @@ class Protocol(Listener):
         self._left: int | None = None  # the number of the first autograd node after the last region
         self._taken: list[_Taken] = []
         self._windows: list[ByHand] = []  # what was done to scaled gradients by hand in the first steps
+        self._is_by_hand = False  # the program divides gradients by the scale itself
         self._window: ByHand | None = None  # the one that is entered
         self._largest: float | None = None  # element of the scaled gradients that are about to be clipped
         self._without: Counter[int] = Counter()  # by optimizer: steps without gradients
@@ -241,7 +242,6 @@ class Protocol(Listener):
 
     def backward_started(self, roots: Sequence[torch.Tensor]) -> None:
         place = user_place()
-        self._leave()
         if self._taken:
             self._check_taken(roots)
         self._backward = (None, 1.0, place)
@@ -265,19 +265,29 @@ class Protocol(Listener):
                 self._reached(unit, scaler, scale, place)
         if scaler is not None and len(self._windows) < _WINDOWS and not torch.distributed.is_initialized():
             parameters = [each for _, unit in self._units.optimizers() if unit.is_scaled for each in unit.alive()]
-            self._window = ByHand(parameters, scale)
-            self._window.__enter__()  # type: ignore[no-untyped-call]
+            if self._window is None:
+                self._window = ByHand(scale)
+                self._window.enter()
+            self._window.look_at(parameters)  # type: ignore[no-untyped-call]
+
+    def _mark_by_hand(self) -> None:
+        for _, unit in self._units.optimizers():
+            unit.is_by_hand, unit.is_scaled = unit.is_scaled or unit.is_by_hand, False
 
     def _leave(self) -> None:
         """The stretch in which scaled gradients may be changed by hand is over."""
         window, self._window = self._window, None
         if window is None:
+            if self._is_by_hand:  # as in the steps that were looked at
+                self._mark_by_hand()
             return
-        if torch.overrides._get_current_function_mode() is not window:  # type: ignore[no-untyped-call]
-            self._windows = [window] * _WINDOWS  # the program has modes of its own: leave them alone
+        if not window.leave():
+            self._windows = [window] * _WINDOWS  # the program has entered modes of its own since: no more of this
             return
-        window.__exit__(None, None, None)
         self._windows.append(window)
+        self._is_by_hand = window.is_unscaled()
+        if self._is_by_hand:
+            self._mark_by_hand()
         scale = f"{window.scale:,.0f}"
         if (change := window.clamped()) is not None:
             self._protocol(
@@ -367,7 +377,9 @@ class Protocol(Listener):
     def _divides(self, unit: Unit, scaler: torch.amp.GradScaler, place: Place | None, what: str) -> None:
         """A scaler divides gradients by its scale: are they multiplied by it?"""
         log = self._log(scaler)
-        if unit.has_plain and not unit.is_scaled:
+        if unit.is_by_hand:
+            self._divided_by_hand(unit, place, what)
+        elif unit.has_plain and not unit.is_scaled:
             self._protocol(
                 "AMP403",
                 f"`{what}` divides gradients by {log.value:,.0f} that no `scale()` has multiplied: the loss of this backward "
@@ -495,6 +507,14 @@ class Protocol(Listener):
         elif not unit.is_unscaled:
             self._divides(unit, scaler, place, "step()")
 
+    def _divided_by_hand(self, unit: Unit, place: Place | None, what: str) -> None:
+        self._protocol(
+            "AMP421",
+            f"the gradients were divided by the scale by hand, and `{what}` divides them a second time",
+            place,
+            advice="leave the division to `scaler.unscale_(optimizer)`",
+        )
+
     def _direct_step(self, unit: Unit, place: Place | None) -> None:
         if unit.is_scaled and unit.has_gradients and not unit.is_used and unit.scaler is not None:
             self._protocol(
@@ -533,7 +553,7 @@ class Protocol(Listener):
                 self._cleared(unit)
         self._collector.step = self.requests + 1
         unit.is_used = True
-        unit.is_scaled = unit.is_unscaled = unit.has_plain = False
+        unit.is_scaled = unit.is_unscaled = unit.has_plain = unit.is_by_hand = False
         self._backwards[id(optimizer)] = 0
 
     def _cleared(self, unit: Unit) -> None:

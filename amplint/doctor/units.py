@@ -27,6 +27,7 @@ class Unit:
         has_plain: A loss that was not scaled has put something into them.
         is_unscaled: `unscale_` has divided them.
         updates: How many updates `unscaler` had made when it divided them.
+        is_by_hand: The program has divided them by the scale itself.
         is_used: A step has used them since.
         has_gradients: A backward has reached them since the last clear.
         cleared: Where they were cleared while a backward had filled them and no step had used them.
@@ -42,6 +43,7 @@ class Unit:
     updates: int = 0
     unscaled_at: Place | None = None
     plain_at: Place | None = None
+    is_by_hand: bool = False
     is_used: bool = False
     has_gradients: bool = False
     cleared: Place | None = None
@@ -59,6 +61,7 @@ class Unit:
             self.cleared = place
         self.cleared_by_zero_grad = place
         self.scaler, self.scale, self.is_scaled, self.has_plain = None, float("nan"), False, False
+        self.is_by_hand = False
         self.is_unscaled, self.unscaler, self.unscaled_at, self.plain_at = False, None, None, None
         self.is_used = self.has_gradients = False
         self.clipped_at = None
