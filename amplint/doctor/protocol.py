@@ -268,7 +268,7 @@ class Protocol(Listener):
             if self._window is None:
                 self._window = ByHand(scale)
                 self._window.enter()
-            self._window.look_at(parameters)  # type: ignore[no-untyped-call]
+            self._window.look_at(parameters)
 
     def _mark_by_hand(self) -> None:
         for _, unit in self._units.optimizers():
