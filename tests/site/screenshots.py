@@ -1,0 +1,101 @@
+"""The site in a real browser: `python -m tests.site.screenshots [FOLDER]` builds it and takes pictures of its pages.
+
+It needs Debian's `chromium` (`apt-get install chromium`) and amplint's extra `docs`. Each page is taken light and dark,
+wide and as wide as a phone. It fails where a page is wider than a phone's screen; how it looks is for a person to say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+from tests import ROOT
+
+# Pages of each kind.
+PAGES = ("", "getting-started/", "rules/", "rules/AMP401/", "rules/AMP505/", "configuration/", "evidence/", "nan/")
+STORIES = ("stories/no-inf-checks/", "verify/", "integrations/", "amp-facts/", "architecture/")
+WIDE, PHONE = (1280, 1600), (390, 1600)
+# A frame of a phone's width says how wide its page wants to be: chromium itself opens no window that is as narrow.
+_MEASURE = """<!doctype html><title>?</title>
+<iframe id="frame" src="/{page}" style="width: 390px; height: 900px; border: 0"></iframe>
+<script>
+frame.onload = () => {{
+  const page = frame.contentDocument;
+  document.title = "width " + page.documentElement.scrollWidth;
+}}
+</script>
+"""
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def chromium(*arguments: str) -> str:
+    """Run the browser without a window, and return the page that it has made."""
+    program = shutil.which("chromium") or sys.exit("chromium is not installed: apt-get install chromium")
+    words = [program, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *arguments]
+    with tempfile.TemporaryDirectory() as profile:
+        words.insert(1, f"--user-data-dir={profile}")
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120)
+    return done.stdout
+
+
+def too_wide(address: str, site: Path) -> Iterator[str]:
+    """The pages that a phone has to move sideways."""
+    for page in (*PAGES, *STORIES):
+        (site / "measure.html").write_text(_MEASURE.format(page=page))
+        shown = chromium("--virtual-time-budget=5000", "--dump-dom", f"{address}/measure.html")
+        width = re.search(r"<title>width (\d+)", shown)
+        if width is None or int(width[1]) > PHONE[0]:
+            yield f"{page or 'index'}: {width[1] if width else '?'} pixels wide"
+
+
+def take(address: str, folder: Path) -> None:
+    """Pictures of all pages."""
+    for page in (*PAGES, *STORIES):
+        for scheme in ("light", "dark"):
+            for name, (width, height) in (("wide", WIDE), ("phone", PHONE)):
+                place = folder / f"{page.strip('/').replace('/', '-') or 'index'}-{scheme}-{name}.png"
+                dark = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
+                chromium(
+                    *dark,
+                    f"--window-size={width},{height}",
+                    "--virtual-time-budget=3000",
+                    f"--screenshot={place}",
+                    f"{address}/{page}",
+                )
+                print(place, flush=True)
+
+
+def main() -> None:
+    """Build, take, measure."""
+    parser = argparse.ArgumentParser(prog="python -m tests.site.screenshots", description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "build" / "screenshots")
+    folder = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as site:
+        words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", site]
+        subprocess.run(words, cwd=ROOT, check=True)
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=site))
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        take(address, folder)
+        wide = list(too_wide(address, Path(site)))
+    if wide:
+        sys.exit("\n".join(wide))
+    print(f"{len(PAGES) + len(STORIES)} pages, each light and dark, wide and on a phone; none wider than a phone")
+
+
+if __name__ == "__main__":
+    main()
