@@ -137,7 +137,7 @@ def rule_page(rule: Rule) -> str:
         ("Confidence", f"[{sure.confidence()}](../linting.md#how-sure-a-finding-is)"),
         ("Fix", f"[{sure.fixes_in_words()}](../fixes.md#safe-and-unsafe)"),
         ("Default", default),
-        ("In a run", _in_a_run(rule)),
+        ("Verify", _in_a_run(rule)),
     ]
     sections = [
         ("Example", _example(parts)),
@@ -203,8 +203,8 @@ def _proof(rule: Rule, words: str) -> str:
     detail = "\n".join(f"    {line}".rstrip() for line in words.splitlines())
     return "\n".join(
         [
-            f"- Before the fix ([`{name}`]({HOME}/tree/main/{folder}/{name}){where}): {_inline(best['before'])}",
-            f"- After it: {_inline(best['after'])}",
+            f"- Before ([`{name}`]({HOME}/tree/main/{folder}/{name}){where}): {_inline(best['before'])}",
+            f"- After: {_inline(best['after'])}",
             "",
             f"This rule has {count} that run under the real `torch.amp`; [evidence](../evidence.md#fixtures) says how.",
             "",

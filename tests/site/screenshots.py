@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests import ROOT
 # Pages of each kind.
 PAGES = ("", "getting-started/", "rules/", "rules/AMP401/", "rules/AMP505/", "configuration/", "evidence/", "nan/")
 STORIES = ("stories/no-inf-checks/", "verify/", "integrations/", "amp-facts/", "architecture/")
+_TRIES = 5
 WIDE, PHONE = (1280, 1600), (390, 1600)
 # A frame of a phone's width says how wide its page wants to be: chromium itself opens no window that is as narrow.
 _MEASURE = """<!doctype html><title>?</title>
@@ -45,10 +47,11 @@ def chromium(*arguments: str) -> str:
     """Run the browser without a window, and return the page that it has made."""
     program = shutil.which("chromium") or sys.exit("chromium is not installed: apt-get install chromium")
     words = [program, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *arguments]
-    with tempfile.TemporaryDirectory() as profile:
-        words.insert(1, f"--user-data-dir={profile}")
-        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120)
-    return done.stdout
+    for _ in range(_TRIES):  # now and then it hangs
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, suppress(subprocess.TimeoutExpired):
+            own = [*words, f"--user-data-dir={profile}"]
+            return subprocess.run(own, capture_output=True, text=True, check=True, timeout=30).stdout
+    sys.exit(f"chromium hangs: {' '.join(words)}")
 
 
 def too_wide(address: str, site: Path) -> Iterator[str]:
