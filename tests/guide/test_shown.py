@@ -81,7 +81,9 @@ def test_what_is_installed_is_this_repository() -> None:
         assert requirement.extras <= project["optional-dependencies"].keys()
         assert requirement.url == f"git+{HOME}"
     for path in documents():  # there is no release
-        assert "pip install amplint" not in path.read_text("utf-8")
+        text = path.read_text("utf-8")
+        assert "pip install amplint" not in text
+        assert set(re.findall(r"(?:--from|--spec) (\S+)", text)) <= {f"git+{HOME}"}
 
 
 @pytest.mark.parametrize(("path", "text"), _all("toml"), ids=map(_named, _all("toml")))
@@ -107,7 +109,7 @@ def test_commands_are_accepted(project: Write) -> None:
         line.partition("  #")[0].partition(" | reviewdog")[0]
         for path, text in _all("sh")
         for line in text.splitlines()
-        if re.search(r"\bamplint\b", line) and not re.search(r"pip|--watch|verify --run|^git|python train", line)
+        if re.search(r"\bamplint\b", line) and not re.search(r"pip|uvx|--watch|verify --run|^git|python train", line)
     }
     assert len(lines) >= 10
     for line in sorted(lines, key=lambda each: ("--fix" in each, "--baseline" in each and "--write" not in each, each)):
