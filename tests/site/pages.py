@@ -96,7 +96,7 @@ def pages() -> Mapping[str, str]:
     """All pages that are made, by their place in docs/."""
     return {
         "index.md": _moved((ROOT / "README.md").read_text("utf-8"), ""),
-        "nan.md": GUIDE.read_text("utf-8"),
+        "nan.md": f"---\nsearch:\n  boost: 2\n---\n\n{GUIDE.read_text('utf-8')}",
         "contributing.md": _moved((ROOT / "CONTRIBUTING.md").read_text("utf-8"), ""),
         "changelog.md": (ROOT / "CHANGELOG.md").read_text("utf-8"),
         "rules/index.md": rules_index(),

@@ -1,7 +1,8 @@
 """The site in a real browser: `python -m tests.site.screenshots [FOLDER]` builds it and takes pictures of its pages.
 
 It needs Debian's `chromium` (`apt-get install chromium`) and amplint's extra `docs`. Each page is taken light and dark,
-wide and as wide as a phone. It fails where a page is wider than a phone's screen; how it looks is for a person to say.
+wide and as wide as a phone. It fails if a page is wider than a phone's screen, or if the search doesn't find a page.
+How the pages look is for a person to say.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from time import sleep
 
 from tests import ROOT
 
@@ -36,11 +38,38 @@ frame.onload = () => {{
 }}
 </script>
 """
+# What a reader types, and the page that has to be found.
+SEARCHES = {"clip-without-unscale": "rules/AMP401/", "no inf checks": "stories/no-inf-checks/", "loss is NaN": "nan/"}
+_SEARCH = """<!doctype html><title>?</title>
+<iframe id="frame" src="/" style="width: 1200px; height: 900px; border: 0"></iframe>
+<script>
+frame.onload = async () => {{
+  const page = frame.contentDocument;
+  const query = page.querySelector("[data-md-component=search-query]");
+  for (let time = 0; time < 60; time++) {{
+    query.value = "{words}";
+    for (const name of ["focus", "keyup", "input"]) query.dispatchEvent(new Event(name, {{bubbles: true}}));
+    await fetch("/wait?" + time);
+    const found = [...page.querySelectorAll(".md-search-result__item a")].map((each) => each.pathname);
+    if (found.length) {{
+      document.title = "found " + found.join(" ");
+      break;
+    }}
+  }}
+}};
+</script>
+"""
 
 
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
+
+    def do_GET(self) -> None:
+        """Answer, to /wait after a while: the browser's clock runs only while nothing is loading."""
+        if self.path.startswith("/wait"):
+            sleep(0.2)
+        super().do_GET()
 
 
 def chromium(*arguments: str) -> str:
@@ -62,6 +91,16 @@ def too_wide(address: str, site: Path) -> Iterator[str]:
         width = re.search(r"<title>width (\d+)", shown)
         if width is None or int(width[1]) > PHONE[0]:
             yield f"{page or 'index'}: {width[1] if width else '?'} pixels wide"
+
+
+def not_found(address: str, site: Path) -> Iterator[str]:
+    """What the search doesn't find."""
+    for words, page in SEARCHES.items():
+        (site / "measure.html").write_text(_SEARCH.format(words=words))
+        shown = chromium("--virtual-time-budget=20000", "--dump-dom", f"{address}/measure.html")
+        found = re.search(r"<title>found ([^<]*)", shown)
+        if found is None or f"/{page}" not in found[1].split():
+            yield f"the search for {words!r} doesn't find {page}"
 
 
 def take(address: str, folder: Path) -> None:
@@ -94,10 +133,13 @@ def main() -> None:
         Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}"
         take(address, folder)
-        wide = list(too_wide(address, Path(site)))
-    if wide:
-        sys.exit("\n".join(wide))
-    print(f"{len(PAGES) + len(STORIES)} pages, each light and dark, wide and on a phone; none wider than a phone")
+        wrong = [*too_wide(address, Path(site)), *not_found(address, Path(site))]
+    if wrong:
+        sys.exit("\n".join(wrong))
+    print(
+        f"{len(PAGES) + len(STORIES)} pages, each light and dark, wide and on a phone; none wider than a phone; "
+        f"{len(SEARCHES)} searches found their page"
+    )
 
 
 if __name__ == "__main__":
