@@ -20,7 +20,7 @@ def test_a_rule_has_a_page_with_all_of_it(rule: pages.Rule) -> None:
     page = MADE[f"rules/{rule.code}.md"]
     shown = re.findall(r"^## (.+)$", page, re.MULTILINE)
     assert shown == [*HEADINGS, *(["Messages"] if "Messages" in shown else []), "References"]
-    for name in ("Code", "Family", "Severity", "Confidence", "Fix", "Default", "Verify"):
+    for name in ("Code", "Family", "Severity", "Confidence", "Fix", "Default", "Since", "Verify"):
         assert re.search(rf"^\| \*\*{name}\*\* \| [^|]+ \|$", page, re.MULTILINE)
     assert "```diff" in page or rule.code in {"AMP000", "AMP001"}
     assert rule.summary in page
@@ -59,6 +59,11 @@ def test_facts_of_a_snapshot(tmp_path: pytest.TempPathFactory, monkeypatch: pyte
     monkeypatch.setattr(pages, "SNAPSHOTS", tmp_path)
     found = pages.facts("AMP999")
     assert (found.confidence(), found.fixes_in_words()) == ("certain or likely", "unsafe; not in all cases")
+
+
+def test_rules_are_as_old_as_the_changelog_says() -> None:
+    assert {pages.since()[code] for code in ("AMP000", "AMP002", "AMP215", "AMP603")} == {"0.1.0"}
+    assert {"AMP003", "AMP604"}.isdisjoint(pages.since())
 
 
 def test_a_diff_has_all_lines() -> None:

@@ -88,6 +88,19 @@ def facts(code: str) -> Facts:
     return Facts(*(tuple(each for each, count in of.most_common() if count) for of in (confidences, fixes)))
 
 
+@cache
+def since() -> Mapping[str, str]:
+    """The release that brought each rule, from the lists of rules in CHANGELOG.md; the oldest is the last there."""
+    found: dict[str, str] = {}
+    for part in (ROOT / "CHANGELOG.md").read_text("utf-8").split("\n## ")[1:]:
+        release = part.split()[0]
+        for listed in re.findall(r"^- Rules: (.*?)(?=^- |\Z)", part, re.DOTALL | re.MULTILINE):
+            for first, last in re.findall(r"AMP(\d+)(?:\s+to\s+AMP(\d+))?", listed):
+                numbers = range(int(first), int(last or first) + 1)
+                found |= {f"{OURS}{number:03}": release for number in numbers}
+    return found
+
+
 def rules() -> list[Rule]:
     """The rules of this package."""
     return [rule for code, rule in all_rules().items() if code.startswith(OURS)]
@@ -138,6 +151,7 @@ def rule_page(rule: Rule) -> str:
         ("Confidence", f"[{sure.confidence()}](../linting.md#how-sure-a-finding-is)"),
         ("Fix", f"[{sure.fixes_in_words()}](../fixes.md#safe-and-unsafe)"),
         ("Default", default),
+        ("Since", since().get(rule.code, "the next release")),
         ("Verify", _in_a_run(rule)),
     ]
     sections = [
