@@ -1,10 +1,12 @@
-"""Writes the files that are made of others: the rules' pages, the README's tables, the schema, the proofs.
+"""Writes the files that are made of others: the rules' pages, the tables of the documentation, the schema, the proofs.
 
     python -m tests.generate                     # fixtures of which nothing is written down are run, the others are not
     python -m tests.generate --proofs AMP401     # those of a rule are run again
     python -m tests.generate --proofs            # all are: minutes
+    python -m tests.generate --shown             # also the outputs of commands in the README and in docs/
 
-`tests/test_generated.py` checks that all of it is current. Only running fixtures takes torch.
+`tests/test_generated.py` checks that all of it is current, `tests/guide/test_shown.py` the outputs. Running fixtures
+and `--shown` take torch.
 """
 
 from __future__ import annotations
@@ -16,36 +18,49 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from amplint.config import schema
 from amplint.config.defaults import DEFAULT_EXCLUDE
 from amplint.config.keys import KEYS
 from amplint.guide import RULES
-from amplint.guide.rule_pages import PROOFS, as_document, proofs
+from amplint.guide.rule_pages import FAMILIES, PROOFS, as_document, proofs
 from amplint.registry import all_rules
 from amplint.registry.rule import OURS, Rule
-from tests import ROOT
+from tests import ROOT, shown
 from tests.field import rounds
 from tests.field.packages import read_packages
 from tests.proofs import proofs_table, run_again, without_the_gone
 
 README = ROOT / "README.md"
+CONFIGURATION = ROOT / "docs" / "configuration.md"
 EVIDENCE = ROOT / "docs" / "evidence.md"
 SCHEMA = Path(schema.__file__).with_name("schema.json")
 _VERDICTS = ROOT / "tests" / "field" / "verdicts.csv"
+# What a rule of each family finds.
+_EXAMPLES = {
+    "1": "`torch.cuda.amp.autocast`, apex",
+    "2": "a scaler without its device, float16 without a scaler, bfloat16 with one",
+    "3": "`backward()` inside a region, a loss computed in half precision, a region that is never entered",
+    "4": "gradients clipped before `unscale_`, a step past the scaler, `update()` missing or in the wrong place",
+    "5": "an epsilon that is 0 in float16, a mask of -1e9, NaN hidden from the scaler",
+    "6": "torch's clip with an accelerate scaler, precisions that Lightning no longer has",
+}
 _SECTION = "(?<=<!-- {0} -->\n).*?(?=<!-- /{0} -->)"
 
 
-def rules_table() -> str:
-    """The README's table of rules."""
-    rows = ["| code | name | severity | what is wrong |", "|---|---|---|---|"]
-    rows += [f"| {each.code} | {each.name} | {each.severity.value} | {each.summary} |" for each in _own()]
+def families_table() -> str:
+    """The README's table of families."""
+    rows = ["| family | rules | for example |", "|---|---|---|"]
+    for digit, example in _EXAMPLES.items():
+        count = sum(each.code[3] == digit for each in _own())
+        rows.append(f"| [{FAMILIES[digit]} (AMP{digit})](amplint/guide/rules.md#amp{digit}) | {count} | {example} |")
     return "\n".join(rows) + "\n"
 
 
 def keys_table() -> str:
-    """The README's table of what can be configured."""
+    """The table of what can be configured."""
     rows = ["| key | value | default | |", "|---|---|---|---|"]
     for key in KEYS.values():
         default = key.unset if key.default is None else _shown(key.default)
@@ -62,9 +77,10 @@ def found() -> str:
     packages = len({row["package"] for row in rows})
     judged = f"{verdicts['right']} are right, {verdicts['unsure']} unsure, {verdicts['wrong'] or 'none'} wrong"
     text = (
-        f"**What it finds.** In {len(read_packages())} packages from PyPI it reports {len(rows)} places, in {packages} "
-        f"of them: {legacy} names that are deprecated or gone, {len(rows) - legacy} misuses. A person read each: "
-        f"{judged} (what was wrong once is mended); see [On real code](#on-real-code)."
+        f"In {len(read_packages())} packages from PyPI amplint reports {len(rows)} places, in {packages} of them: "
+        f"{legacy} names that are deprecated or gone, {len(rows) - legacy} misuses. One of amplint's authors read "
+        f"each: {judged}. [How that was measured](docs/evidence.md#packages), and how readers who don't know amplint "
+        f"judge it."
     )
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False) + "\n"
 
@@ -76,8 +92,9 @@ def rounds_table() -> str:
 
 # What stands in a document between `<!-- name -->` and `<!-- /name -->`.
 SECTIONS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
-    README: {"found": found, "keys": keys_table, "proofs": proofs_table, "rules": rules_table},
-    EVIDENCE: {"rounds": rounds_table},
+    README: {"found": found, "families": families_table},
+    CONFIGURATION: {"keys": keys_table},
+    EVIDENCE: {"rounds": rounds_table, "proofs": proofs_table},
 }
 
 
@@ -102,8 +119,7 @@ FILES: Mapping[Path, Callable[[], str]] = {
     PROOFS: proofs_text,
     SCHEMA: schema.text,
     RULES: lambda: as_document(_own()),
-    README: lambda: document(README),
-    EVIDENCE: lambda: document(EVIDENCE),
+    **{path: partial(document, path) for path in SECTIONS},
 }
 
 
@@ -122,7 +138,9 @@ def main() -> None:
     """Write what is not current, and name it."""
     parser = argparse.ArgumentParser(prog="python -m tests.generate", description=__doc__.partition("\n")[0])
     parser.add_argument("--proofs", nargs="*", metavar="CODE", help="run the fixtures of these rules again, or all")
-    again = parser.parse_args().proofs
+    parser.add_argument("--shown", action="store_true", help="write what commands print into the documentation")
+    arguments = parser.parse_args()
+    again = arguments.proofs
     codes = None if again is None else frozenset(again or all_rules())
     run_again(codes or frozenset())
     for path, make in FILES.items():
@@ -130,6 +148,11 @@ def main() -> None:
         if path.read_text("utf-8") != text:
             path.write_text(text, "utf-8")
             proofs.cache_clear()
+            print(f"written: {path.relative_to(ROOT)}")
+    for path in shown.documents() if arguments.shown else ():
+        text = shown.current(path)
+        if path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
             print(f"written: {path.relative_to(ROOT)}")
 
 

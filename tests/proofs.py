@@ -1,4 +1,4 @@
-"""What `amplint verify --run fixtures/` finds, written down: `amplint rule` shows it, the README a part of it."""
+"""What `amplint verify --run fixtures/` finds, written down: `amplint rule` shows it, docs/evidence.md a part of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amplint.verify.fixtures.run import Row, verify
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 Proofs = dict[str, list[dict[str, Any]]]
-# The rule's fixture that stands in the README shows the first of these that there is.
+# The fixture that a page shows of a rule has the first of these that there is.
 _TELLING = ("gradient", "update", "skips", "learning", "dtype", "scale", "autocast-state", "exception", "warning")
 
 
@@ -43,12 +43,17 @@ def without_numbers(rules: Proofs) -> str:
     return re.sub(r"\d[\d.,e+-]*", "#", json.dumps(rules, indent=1).replace("AMP", "AMP_"))
 
 
+def telling(of: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of what the fixtures of a rule showed that which says most."""
+    return min(of, key=lambda each: _TELLING.index(each["shows"]))
+
+
 def proofs_table() -> str:
-    """The README's table: a fixture of each rule."""
+    """The table of docs/evidence.md: a fixture of each rule."""
     lines = ["| rule | fixture | before the fix | after |", "|---|---|---|---|"]
     for rule, of in proofs().items():
-        shown = min(of, key=lambda each: _TELLING.index(each["shows"]))
-        lines.append(f"| {rule} | {' | '.join(proof_cells(shown))} |")
+        cells = " | ".join(proof_cells(telling(of)))
+        lines.append(f"| {rule} | {cells.replace('__', '&#95;&#95;')} |")  # not bold
     return "\n".join(lines) + "\n"
 
 

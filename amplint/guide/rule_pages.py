@@ -13,6 +13,16 @@ from amplint.explain.messages import leading_to, plain
 from amplint.registry import FORMER_NAMES
 from amplint.registry.rule import Rule
 
+# What the rules of a family are about, by the first digit of their codes.
+FAMILIES = {
+    "0": "amplint itself",
+    "1": "Deprecated names",
+    "2": "Arguments, devices and dtypes",
+    "3": "Autocast regions",
+    "4": "GradScaler",
+    "5": "Half-precision arithmetic",
+    "6": "accelerate, Lightning, transformers",
+}
 # What `amplint verify` found of the rules' fixtures: by rule, a list of objects (`python -m tests.generate` writes it).
 PROOFS = Path(__file__).parents[1] / "rules" / "proofs.json"
 
@@ -32,15 +42,25 @@ def proof_cells(proof: dict[str, Any]) -> tuple[str, str, str]:
     return f"{name}{where}", before, after
 
 
+def family(rule: Rule) -> str:
+    """What a rule's family is about; of a plugin's rule its distribution."""
+    return rule.plugin or FAMILIES[rule.code[3]]
+
+
 def as_document(rules: Sequence[Rule]) -> str:
-    """The rules' pages as one Markdown file, behind a table of them; `#amp401` and the rule's name lead to one."""
-    rows = [
-        f"| [{each.code}](#{each.code.lower()}) | {each.name} | {each.severity.value}{'' if each.default else ', off'} "
-        f"| {each.summary} |"
-        for each in rules
-    ]
-    head = ["# The rules of amplint", "", "| code | name | severity | what is wrong |", "|---|---|---|---|", *rows, ""]
-    return "\n".join([*head, *(_below(each) for each in rules)])
+    """The rules' pages as one Markdown file, after their tables; `#amp401`, a rule's name and `#amp4` lead into it."""
+    lines = ["# The rules of amplint", ""]
+    for digit, words in FAMILIES.items():
+        lines += [f'<a id="amp{digit}"></a>', "", f"### {words} (AMP{digit})", ""]
+        lines += ["| code | name | severity | what is wrong |", "|---|---|---|---|"]
+        lines += [
+            f"| [{each.code}](#{each.code.lower()}) | {each.name} "
+            f"| {each.severity.value}{'' if each.default else ', off'} | {each.summary} |"
+            for each in rules
+            if each.code[3] == digit
+        ]
+        lines.append("")
+    return "\n".join([*lines, *(_below(each) for each in rules)])
 
 
 def _below(rule: Rule) -> str:

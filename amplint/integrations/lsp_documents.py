@@ -9,6 +9,7 @@ from itertools import accumulate, pairwise, takewhile
 
 from lsprotocol import types
 
+from amplint.base.about import rule_url
 from amplint.base.findings import Edit, Finding, Severity
 from amplint.guide.rule_pages import as_text
 from amplint.registry import all_rules
@@ -69,6 +70,7 @@ class Document:
     def diagnostic(self, finding: Finding) -> types.Diagnostic:
         """One finding, with what to do where amplint can't do it itself."""
         advice = finding.fix.message if finding.fix and not finding.fix.edits else None
+        url = rule_url(finding.code)
         tags = []
         if finding.code == _UNUSED:
             tags.append(types.DiagnosticTag.Unnecessary)
@@ -79,6 +81,7 @@ class Document:
             f"{finding.said}\n{advice}" if advice else finding.said,
             severity=types.DiagnosticSeverity.Hint if finding.is_suspicion else _SEVERITY[finding.severity],
             code=finding.code,
+            code_description=types.CodeDescription(url) if url else None,
             source="amplint",
             tags=tags or None,
             data={"confidence": finding.confidence.value},

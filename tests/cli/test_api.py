@@ -139,10 +139,10 @@ class TestTheSurface:
     def test_its_examples(self) -> None:
         assert doctest.testmod(amplint.api).failed == 0
 
-    def test_the_readme(self, project: Write) -> None:
+    def test_the_page(self, project: Write) -> None:
         pytest.importorskip("torch")
-        _, _, section = (ROOT / "README.md").read_text("utf-8").partition("### From Python\n")
-        script = section.partition("```python\n")[2].partition("```")[0]
+        page = (ROOT / "docs" / "python-api.md").read_text("utf-8")
+        script = page.partition("```python\n")[2].partition("```")[0]
         text = (FIXTURES / "AMP401_clip_without_unscale" / "method" / "bad.py").read_text()
         root = project({"use.py": script, "train.py": text, "corpus/a.py": LEGACY, "corpus/b/c.py": MODERN})
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}

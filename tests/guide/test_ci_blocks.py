@@ -1,4 +1,4 @@
-"""What the README gives for CI: it is valid for the service, and its commands do what it says."""
+"""What the README and docs/integrations.md give for CI: it is valid, and its commands do what they say."""
 
 from __future__ import annotations
 
@@ -13,18 +13,27 @@ from typing import Any
 
 import pytest
 
+from amplint.report.repository_paths import HOME
 from tests import ROOT
 from tests.conftest import LEGACY, MODERN
+from tests.shown import DOCS, README
 
 yaml = pytest.importorskip("yaml", reason="PyYAML comes with pre-commit")
 
 Write = Callable[[dict[str, str | bytes]], Path]
 
-README = ROOT / "README.md"
-_SECTION = README.read_text("utf-8").partition("\n### In CI\n")[2].partition("\n## ")[0]
-BLOCKS = re.findall(r"^```yaml\n(.*?)^```$", _SECTION, re.DOTALL | re.MULTILINE)
+INTEGRATIONS = DOCS / "integrations.md"
+
+
+def _yaml(path: Path) -> list[str]:
+    return re.findall(r"^```yaml\n(.*?)^```$", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+BLOCKS = [*_yaml(INTEGRATIONS), *_yaml(README)]
+# Annotations, SARIF, and the README's annotations.
 WORKFLOWS = [block for block in BLOCKS if "runs-on" in block]
 (GITLAB,) = (block for block in BLOCKS if "codequality" in block)
+HOOKS = [block for block in BLOCKS if "hooks:" in block]
 # The newest that are known to exist; what is older is told to be old by GitHub.
 ACTIONS = {"actions/checkout": 5, "actions/setup-python": 6, "github/codeql-action/upload-sarif": 4}
 
@@ -42,8 +51,8 @@ def run(command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, check=False)
 
 
-def test_there_are_three() -> None:
-    assert (len(BLOCKS), len(WORKFLOWS)) == (3, 2)
+def test_all_are_known() -> None:
+    assert (len(BLOCKS), len(WORKFLOWS), len(HOOKS)) == (6, 3, 2)
 
 
 @pytest.mark.parametrize(
@@ -68,13 +77,28 @@ def test_actions_are_pinned(block: str) -> None:
             assert version == f"v{ACTIONS[name]}"
 
 
-def test_annotations(project: Write) -> None:
+@pytest.mark.parametrize("block", HOOKS)
+def test_hooks_are_those_that_there_are(tmp_path: Path, block: str) -> None:
+    """That they do their work is in tests/integrations/test_pre_commit.py."""
+    (shown,) = yaml.safe_load(block)["repos"]
+    hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert {each["id"] for each in shown["hooks"]} == {each["id"] for each in hooks}
+    assert shown["repo"] == HOME
+    assert shown["rev"] == "main"  # until there is a tag
+    (tmp_path / "config.yaml").write_text(block)
+    command = [sys.executable, "-m", "pre_commit", "validate-config", str(tmp_path / "config.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("workflow", [WORKFLOWS[0], WORKFLOWS[-1]])
+def test_annotations(project: Write, workflow: str) -> None:
     project({"old.py": LEGACY})
-    done = run(steps(WORKFLOWS[0])[-1]["run"])
+    done = run(steps(workflow)[-1]["run"])
     assert done.returncode == 1
     assert re.fullmatch(r"::warning title=amplint \(AMP101\),file=.*/old\.py,line=5,[^\n]*\n", done.stdout)
     project({"old.py": MODERN})
-    assert run(steps(WORKFLOWS[0])[-1]["run"]).returncode == 0
+    assert run(steps(workflow)[-1]["run"]).returncode == 0
 
 
 def test_sarif(project: Write) -> None:

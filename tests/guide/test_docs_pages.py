@@ -1,4 +1,4 @@
-"""The pages in docs/ and CONTRIBUTING.md: what they name exists."""
+"""The README, CONTRIBUTING.md and the pages in docs/: what they name exists."""
 
 from __future__ import annotations
 
@@ -7,16 +7,27 @@ from pathlib import Path
 
 import pytest
 
+import amplint
 from amplint.registry import all_rules
 from tests import ROOT
+from tests.shown import documents
+from tests.site.pages import pages
 from tests.test_import_graph import ORDER
 
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
-_LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+PAGES = [ROOT / "CONTRIBUTING.md", *documents()]
+_LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)(?:#([\w-]+))?")
+MADE = {DOCS / place for place in pages()}
 _FILE = re.compile(r"`((?:amplint|tests|fixtures|docs)/[\w/.-]+)`")
 _MODULE = re.compile(r"`((?:amplint|tests)(?:\.\w+)+)`")
 _CITED = re.compile(r"docs/([\w-]+\.md), \"([^\"]+)\"")
+
+
+def _anchors(path: Path) -> set[str]:
+    text = path.read_text("utf-8")
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    made = {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
+    return made | set(re.findall(r'<a id="([\w-]+)">', text))
 
 
 def test_the_packages_are_in_their_order() -> None:
@@ -33,11 +44,16 @@ def test_each_package_is_told_in_few_lines() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_names_exists(page: Path) -> None:
     text = page.read_text("utf-8")
-    for link in _LINK.findall(text):
-        assert (page.parent / link).exists(), link
+    for link, anchor in _LINK.findall(text):
+        place = (page.parent / link).resolve()
+        assert place.exists() or place in MADE, link
+        # Anchors of pages on the site are checked where it is built.
+        if anchor and page.parent == ROOT:
+            assert anchor in _anchors(place), (link, anchor)
     for name in _FILE.findall(text):
         assert (ROOT / name).exists(), name
-    for name in _MODULE.findall(text):
+    public = {f"amplint.{name}" for name in (*amplint.__all__, "__all__")}
+    for name in set(_MODULE.findall(text)) - public - {"amplint.toml"}:
         path = ROOT / name.replace(".", "/")
         assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), name
 

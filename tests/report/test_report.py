@@ -169,7 +169,6 @@ def test_json_has_all_that_ruff_prints(project: Write, amplint: Run) -> None:
     ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--output-format=json", "ruffs.py"]
     theirs = json.loads(subprocess.run(ruff, capture_output=True, check=False).stdout)
     ours = json.loads(amplint("old.py", "--output-format=json").out)
-    theirs[0]["url"] = None  # ours have no page of their own yet
     assert shape(without_version(ours)) == shape(theirs)
     assert amplint("ruffs.py", "--output-format=json").out == "[]\n"
 
@@ -192,7 +191,7 @@ def test_json_has_all_that_ruff_prints(project: Write, amplint: Run) -> None:
     ids=" ".join,
 )
 def test_each_object_says_the_version_of_its_keys(project: Write, amplint: Run, arguments: list[str]) -> None:
-    """It changes with the keys, and the README says so: old programs read new output."""
+    """It changes with the keys, and docs/linting.md says so: old programs read new output."""
     project({"old.py": LEGACY})
     out = amplint(*arguments).out
     read = [json.loads(line) for line in out.splitlines()] if arguments[-1].endswith("lines") else json.loads(out)
@@ -207,7 +206,8 @@ def test_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fix = Fix(Applicability.UNSAFE, "Dare it", (Edit(4, 5, "2\n"), Edit(7, 7, "#")))
     syntax = finding(0, 1, code="AMP001")
     one, other = json.loads(render("json", report(text, syntax, finding(12, 13, fix=fix))))
-    assert (one["noqa_row"], one["fix"], one["url"], one["cell"]) == (None, None, None, None)
+    assert (one["noqa_row"], one["fix"], one["cell"]) == (None, None, None)
+    assert one["url"] == "https://amplint.github.io/amplint/rules/AMP001/"
     assert other == {
         "cell": None,
         "code": "AMP401",
@@ -229,7 +229,7 @@ def test_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "noqa_row": 3,
         "schema_version": 1,
         "severity": "error",
-        "url": None,
+        "url": "https://amplint.github.io/amplint/rules/AMP401/",
     }
 
 

@@ -377,11 +377,9 @@ def keys(value: Any, path: str = "") -> set[str]:
 def test_what_reads_ruffs_documents_reads_these(project: Write, amplint: Run, name: str) -> None:
     project({"old.py": LEGACY})
     ours, theirs = json.loads(amplint(f"--output-format={name}").out), json.loads(ruffs(name))
-    # What they have and we don't: pages on the web, and what no reader can rely on.
+    # What they have and we don't: what no reader can rely on.
     assert keys(theirs) - keys(ours) <= {
-        ".code.url",
-        ".diagnostics.code.url",
-        *(f".runs.tool.driver.rules{each}" for each in (".helpUri", ".properties.id", ".properties.kind")),
+        *(f".runs.tool.driver.rules{each}" for each in (".properties.id", ".properties.kind")),
         ".runs.tool.driver.rules.properties.name",
     }
 

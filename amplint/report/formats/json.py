@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from amplint.base.about import SCHEMA_VERSION
+from amplint.base.about import SCHEMA_VERSION, rule_url
 from amplint.base.findings import Edit
 from amplint.base.paths import absolute
 from amplint.report import Place, Report
@@ -40,7 +40,7 @@ def as_dict(place: Place) -> dict[str, Any]:
         "noqa_row": None if finding.code in UNSUPPRESSIBLE else _noqa_row(place),
         "schema_version": SCHEMA_VERSION,
         "severity": finding.severity.value,
-        "url": None,
+        "url": rule_url(finding.code),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from amplint.base.about import rule_url
 from amplint.base.findings import Severity
 from amplint.report import Place, Report
 from amplint.report.formats.json import file_path
@@ -27,11 +28,12 @@ def render(report: Report, _colour: bool = False) -> str:
 
 def _diagnostic(place: Place) -> dict[str, Any]:
     finding = place.finding
+    url = rule_url(finding.code)
     found = {
         "message": finding.said,
         "location": {"path": file_path(place.filename), "range": _range(place, finding.start, finding.end)},
         "severity": _SEVERITY[finding.severity],
-        "code": {"value": finding.code},
+        "code": {"value": finding.code, **({"url": url} if url else {})},
     }
     suggestion = _suggestion(place) if place.suggested else None
     return {**found, "suggestions": [suggestion]} if suggestion else found

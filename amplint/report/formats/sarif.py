@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from amplint import __version__
+from amplint.base.about import rule_url
 from amplint.base.findings import Severity
 from amplint.base.paths import absolute
 from amplint.registry import all_rules
@@ -58,11 +59,13 @@ def as_rule(rule: Rule) -> dict[str, Any]:
     """A rule as a log describes it."""
     # The first paragraph of what it does.
     what = rule.doc.partition("\n## What it does\n")[2].partition("\n## ")[0].strip().partition("\n\n")[0]
+    url = rule_url(rule.code)
     return {
         "id": rule.code,
         "name": "".join(word.capitalize() for word in rule.name.split("-")),
         "shortDescription": {"text": _cut(rule.summary or rule.name)},
         "fullDescription": {"text": _cut(" ".join(what.split()) or rule.summary or rule.name)},
+        **({"helpUri": url} if url else {}),
         "help": {"text": rule.doc.strip() or rule.name, "markdown": rule.doc.strip() or rule.name},
         "defaultConfiguration": {"enabled": rule.default, "level": rule.severity.value},
         "properties": {"tags": ["pytorch", "amp"], "problem.severity": _PROBLEM[rule.severity]},

@@ -1,0 +1,150 @@
+"""The README and the pages in docs/: commands print what is shown, and what is shown can be used as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from amplint.config import keys
+from amplint.report.repository_paths import HOME
+from tests import ROOT
+from tests.conftest import LEGACY
+from tests.shown import DOCS, README, blocks, current, documents, files, without_measures
+from tests.shown import printed as output
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Write = Callable[[dict[str, str | bytes]], Path]
+
+_CODE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_INSTALL = re.compile(r"\"(amplint[^\"]* @ git[^\"]*)\"")
+# Words that make a reader read twice. Outputs and what is made of other files have tests of their own.
+_STOPS = re.compile(
+    r"\b(?:behind|beside|stands|told|tells|left out|leav(?:e|es|ing) out|(?:is|are) no (?:half|\w+ type)|so that this"
+    r"|yours to say|round (?:an?|the|each|code|it|its|them)|mend(?:s|ed|ing)?|likewise|thereof)\b"
+)
+
+
+def _all(kind: str) -> list[tuple[Path, str]]:
+    return [
+        (path, text) for path in documents() for found, text in _CODE.findall(path.read_text("utf-8")) if found == kind
+    ]
+
+
+def _named(shown: tuple[Path, str]) -> str:
+    return f"{shown[0].name}: {shown[1].partition(chr(10))[0]}"
+
+
+@pytest.mark.parametrize(
+    ("path", "command", "shown"),
+    [pytest.param(path, *each, id=f"{path.stem}: {each[0]}") for path in documents() for each in blocks(path)],
+)
+def test_commands_print_what_is_shown(path: Path, command: str, shown: str) -> None:
+    if command.startswith("amplint verify"):
+        torch = pytest.importorskip("torch")
+        if torch.cuda.is_available():
+            pytest.skip("a real GPU says so, where a simulated one is shown")
+    now = output(path, command)
+    assert without_measures(now) == without_measures(shown), "write it with: python -m tests.generate --shown"
+
+
+def test_there_are_commands() -> None:
+    assert len(blocks(README)) >= 3
+    assert sum(len(blocks(path)) for path in documents()) >= 15
+
+
+def test_an_output_is_written_anew(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text('```python title="a.py"\nx = 1\n```\n\n```console\n$ amplint a.py\nold\n```\n')
+    assert files(page) == {"a.py": "x = 1\n"}
+    assert current(page).endswith("```console\n$ amplint a.py\nAll checks passed!\n```\n")
+
+
+def test_what_is_installed_is_this_repository() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    shown = [each for path in documents() for each in _INSTALL.findall(path.read_text("utf-8"))]
+    assert len(shown) >= 6
+    for each in shown:
+        requirement = Requirement(each)
+        assert requirement.name == project["name"]
+        assert requirement.extras <= project["optional-dependencies"].keys()
+        assert requirement.url == f"git+{HOME}"
+    for path in documents():  # there is no release
+        text = path.read_text("utf-8")
+        assert "pip install amplint" not in text
+        assert set(re.findall(r"(?:--from|--spec) (\S+)", text)) <= {f"git+{HOME}"}
+
+
+@pytest.mark.parametrize(("path", "text"), _all("toml"), ids=map(_named, _all("toml")))
+def test_settings_are_valid(path: Path, text: str) -> None:
+    table = tomllib.loads(text)
+    if "amplint" in table.get("tool", {}):
+        assert keys.problem(table["tool"]["amplint"]) is None
+
+
+def test_the_rule_that_is_shown_is_the_one_that_is_tested() -> None:
+    """That the package works is in tests/registry/test_plugins.py."""
+    page = (DOCS / "own-rules.md").read_text("utf-8")
+    example = ROOT / "tests" / "example_plugin"
+    texts = [each.read_text("utf-8") for each in example.rglob("*") if each.suffix in {".py", ".toml"}]
+    shown = [text for kind, text in _CODE.findall(page) if kind in {"python", "toml"}]
+    assert len(shown) == 4
+    for each in shown:
+        assert any(each in text for text in texts), each
+    for name in _CODE.findall(page)[0][1].split():
+        assert (example / name).exists(), name
+
+
+def test_json_is_valid() -> None:
+    for _, text in _all("json"):
+        json.loads(text)
+
+
+def test_commands_are_accepted(project: Write) -> None:
+    """One after the other in one project, in an order in which the files that they need are there."""
+    pytest.importorskip("torch")
+    step = files(README)["train.py"]
+    root = project({"train.py": step, "src/a.py": LEGACY, "log.txt": "NaN loss\n", "amplint": _script()})
+    (root / "amplint").chmod(0o755)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{root}{os.pathsep}{os.environ['PATH']}"}
+    lines = {
+        line.partition("  #")[0].partition(" | reviewdog")[0]
+        for path, text in _all("sh")
+        for line in text.splitlines()
+        if re.search(r"\bamplint\b", line)
+        and not re.search(r"pip|uvx|HSE|--watch|verify --run|^git|python train", line)
+    }
+    assert len(lines) >= 10
+    for line in sorted(lines, key=lambda each: ("--fix" in each, "--baseline" in each and "--write" not in each, each)):
+        done = subprocess.run(line, shell=True, cwd=root, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode in {0, 1}, (line, done.stderr)
+
+
+def _script() -> str:
+    return f'#!/bin/sh\nexec "{sys.executable}" -m amplint "$@"\n'
+
+
+@pytest.mark.parametrize("path", [*documents(), ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)
+def test_sentences_use_plain_words(path: Path) -> None:
+    text = re.sub(r"<!-- (\w+) -->\n.*?<!-- /\1 -->", "", path.read_text("utf-8"), flags=re.DOTALL)  # made elsewhere
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"`[^`]+`", "", text)
+    found = [f"{match.group()}: {line.strip()}" for line in text.splitlines() for match in _STOPS.finditer(line)]
+    assert found == []
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    shown = (ROOT / "mkdocs.yml").read_text("utf-8")
+    for path in DOCS.rglob("*.md"):
+        assert path.relative_to(DOCS).as_posix() in shown
