@@ -25,6 +25,7 @@ from amplint.doctor.slices import NoSlice, Slice, slice_for
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 _UNLIKE = 0.05  # relative difference of a loss from that in float32 that is one
+_FEW_ROWS = 4  # of a batch that are named
 _SEARCHING = 12  # skips in a row that finding the scale may take, where the loss holds scaled gradients
 _CAUSES = {
     Origin.OVERFLOW: Cause.OVERFLOW,
@@ -47,6 +48,9 @@ class Kind(str, Enum):
 
 
 _FINITE = (Kind.ZERO, Kind.ABSORBED)  # what is seen while the loss is finite
+
+
+_Grid = dict[tuple[bool, bool], bool]  # by training mode and by whether autocast is off: whether a run was finite
 
 
 class _Bad(NamedTuple):
@@ -194,9 +198,11 @@ class Diagnosis:
                     return None
                 if self._is_of_scale(births, computation):
                     raise _Healthy
-                grid = self._grid(seen, computation, models) if births else ()
-                if seen.kind is Kind.ABSORBED and not (grid := self._unlike(computation)):
+                effect = self._unlike(computation) if seen.kind is Kind.ABSORBED else ""
+                if seen.kind is Kind.ABSORBED and not effect:
                     return None
+                has_grid = births and seen.kind in (Kind.LOSS, Kind.EVALUATION)
+                grid = self._grid(seen, computation, models) if has_grid else {}
         except _Healthy:
             raise
         except (CollectiveRefused, OutsideWrite) as error:
@@ -206,7 +212,7 @@ class Diagnosis:
             reasons.append(f"running it again failed: {type(error).__name__}: {str(error)[:200]}")
             return None
         if births:
-            return self._born(seen, births, place, grid)
+            return self._born(seen, births, place, grid, effect)
         for name in part.inputs if part is not None else ():
             value = part.names.get(name) if part is not None else None
             if isinstance(value, torch.Tensor) and value.is_floating_point() and not is_finite([value]):
@@ -236,30 +242,23 @@ class Diagnosis:
                 values = _gradients(values)
         return detail.reaching(*values), detail.arriving(*values)
 
-    def _unlike(self, computation: Computation) -> tuple[str, ...]:
-        """In words how the loss differs from that in float32; nothing where it hardly does."""
+    def _unlike(self, computation: Computation) -> str:
+        """In words how the loss differs from that in float32; "" where it hardly does."""
         self._replays.forwards += 2
         with_it, without = (float(sum(each.double().sum() for each in computation(off=off))) for off in (False, True))
         if not math.isfinite(without) or abs(with_it - without) <= _UNLIKE * abs(without):
-            return ()
-        return (f"it is {with_it:.4g} where float32 has {without:.4g}",)
+            return ""
+        return f"it is {with_it:.4g} where float32 has {without:.4g}"
 
-    def _grid(self, seen: Seen, computation: Computation, models: Sequence[torch.nn.Module]) -> tuple[str, ...]:
+    def _grid(self, seen: Seen, computation: Computation, models: Sequence[torch.nn.Module]) -> _Grid:
         """Which of the four runs are finite: in training and in evaluation mode, with autocast and in float32."""
-        if seen.kind in _FINITE or seen.kind is Kind.GRADIENTS:
-            return ()
-        words = {}
+        grid: _Grid = {}
         for training in (True, False):
             for off in (False, True):
                 with in_mode(models, training=training), suppress(RuntimeError):
                     self._replays.forwards += 1
-                    words[training, off] = "finite" if is_finite(computation(off=off)) else "NOT finite"
-        if len(words) == 4 and all(words[True, off] == words[False, off] for off in (False, True)):
-            return (f"this batch: with autocast {words[True, False]}, in float32 {words[True, True]}",)
-        modes = {True: "training", False: "evaluation"}
-        kinds = {True: "in float32", False: "with autocast"}
-        said = [f"{kinds[off]} in {modes[training]} mode {word}" for (training, off), word in words.items()]
-        return (f"this batch: {', '.join(said)}",)
+                    grid[training, off] = is_finite(computation(off=off))
+        return grid
 
     # --- in words
 
@@ -303,10 +302,10 @@ class Diagnosis:
             details=_details(birth),
         )
 
-    def _born(self, seen: Seen, births: Sequence[Birth], place: Place | None, grid: tuple[str, ...]) -> Finding:
+    def _born(self, seen: Seen, births: Sequence[Birth], place: Place | None, grid: _Grid, effect: str) -> Finding:
         birth = births[0]
         cause = _CAUSES[birth.origin]
-        details = (*_details(birth), *grid)
+        details = (*_details(birth), *_grid_text(grid))
         growth = self._history.growth()
         if growth and cause in (Cause.OVERFLOW, Cause.MATH):
             return Finding(
@@ -319,14 +318,13 @@ class Diagnosis:
             )
         message = f"{_message(birth)}, and so {seen.kind.value} {_is_not(seen)}"
         if seen.kind in _FINITE:
-            message = f"{_message(birth)}: the loss stays finite, but {grid[0] if grid else 'all its gradients are 0'}"
-            details = _details(birth)
+            message = f"{_message(birth)}: the loss stays finite, but {effect or 'all its gradients are 0'}"
         return Finding(
             cause,
             Evidence.REPRODUCED,
             message,
             birth.place or place,
-            code=_code(birth),
+            code="AMP504" if _hangs_on_mode(grid) else _code(birth),
             details=details,
             advice=_advice(birth),
         )
@@ -356,6 +354,24 @@ def _gradients(losses: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     total = torch.stack([loss.float().sum() for loss in losses]).sum()
     found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
     return [each for each in found if each is not None]
+
+
+def _grid_text(grid: _Grid) -> list[str]:
+    """Which runs were finite, in words."""
+    if not grid:
+        return []
+    said = {False: "NOT finite", True: "finite"}
+    kinds = {True: "in float32", False: "with autocast"}
+    if len(grid) == 4 and all(grid[True, off] == grid[False, off] for off in (False, True)):
+        return [f"this batch: with autocast {said[grid[True, False]]}, in float32 {said[grid[True, True]]}"]
+    modes = {True: "training", False: "evaluation"}
+    words = [f"{kinds[off]} in {modes[training]} mode {said[is_finite]}" for (training, off), is_finite in grid.items()]
+    return [f"this batch: {', '.join(words)}"]
+
+
+def _hangs_on_mode(grid: _Grid) -> bool:
+    """Whether only evaluation mode fails with autocast, and not in float32: the modes compute in other dtypes."""
+    return grid.get((True, False), False) and not grid.get((False, False), True) and grid.get((False, True), False)
 
 
 def _first_lines(calls: Sequence[RootCall]) -> dict[CodeType, int]:
@@ -417,7 +433,7 @@ def _details(birth: Birth) -> tuple[str, ...]:
     sizes = [f"{size:.4g}" for size in birth.inputs if math.isfinite(size)]
     if sizes:
         lines.append(f"its inputs are finite, up to {' and '.join(sizes[:3])}")
-    if birth.rows and not birth.parameter and birth.origin not in (Origin.MASK, Origin.MATH):
+    if 0 < len(birth.rows) <= _FEW_ROWS and not birth.parameter and birth.origin not in (Origin.MASK, Origin.MATH):
         lines.append(_row_text(birth.rows).strip(" ()"))
     if birth.zero is not None and birth.zero.place is not None:
         lines.append(f"the zero comes from {spoken(birth.zero.place)}")

@@ -12,7 +12,7 @@ from amplint.doctor.gradients import Models
 
 _FIRST, _LAST = 8, 3  # losses that are compared
 _EXPLODED = 1e3  # times the first losses
-_GROWN = 20.0  # times the first norm of the weights
+_GROWN, _GROWN_TOO = 20.0, 1.5  # times the first norm of the weights: alone, and where the loss has exploded
 
 
 class History:
@@ -39,13 +39,17 @@ class History:
                 self._norms[id(model)] = _norm(model)
 
     def growth(self) -> str:
-        """How losses or weights have exploded, in words; "" if they have not."""
-        if len(self._first) >= 3 and (start := median(self._first[:3])) > 0 and max(self._last) > _EXPLODED * start:
-            return f"the loss grew from {start:.4g} to {max(self._last):.4g}"
+        """How the weights have exploded, alone or with the loss, in words; "" if they have not.
+
+        A loss that grows while the weights stay says something of the data, not of the learning rate.
+        """
+        start = median(self._first[:3]) if len(self._first) >= 3 else 0.0
+        has_exploded = start > 0 and max(self._last) > _EXPLODED * start
         for model in self._models.alive():
             first, now = self._norms.get(id(model), 0.0), _norm(model)
-            if first > 0 and math.isfinite(now) and now > _GROWN * first:
-                return f"the norm of the weights grew from {first:.4g} to {now:.4g}"
+            if first > 0 and math.isfinite(now) and now > (_GROWN_TOO if has_exploded else _GROWN) * first:
+                loss = f"the loss grew from {start:.4g} to {max(self._last):.4g}, " if has_exploded else ""
+                return f"{loss}the norm of the weights from {first:.4g} to {now:.4g}"
         return ""
 
 

@@ -467,9 +467,9 @@ class Protocol(Listener):
         elif scaler is None:
             self._direct_step(unit, place)
         elif self.float16 is not None and id(scaler) in self._asked_but_off:
-            self._scaler_off(self._asked_but_off.pop(id(scaler)))
+            self._scaler_off(self._asked_but_off.pop(id(scaler)), optimizer)
 
-    def _scaler_off(self, place: Place | None) -> None:
+    def _scaler_off(self, place: Place | None, optimizer: Any) -> None:
         where = spoken(self.float16)
         self._collector.add(
             Finding(
@@ -478,7 +478,7 @@ class Protocol(Listener):
                 "the GradScaler is off: it was made for a device that is not there, and regions run in float16",
                 place,
                 "AMP201",
-                details=(f"a float16 region was entered at {where}",) if where else (),
+                details=(*([f"a float16 region was entered at {where}"] if where else []), *_zeros(optimizer)),
                 advice='make the scaler for the device that the model trains on, such as `torch.amp.GradScaler("cpu")`',
             )
         )
@@ -639,6 +639,15 @@ def next_node() -> int:
 
 def _at(what: str, place: Place | None) -> list[str]:
     return [f"{what} at {spoken(place)}"] if place is not None else []
+
+
+def _zeros(optimizer: Any) -> list[str]:
+    """How many elements of the gradients of an optimizer are 0, in words, if that can be read and is much."""
+    gradients = [found for each in parameters_of(optimizer) if (found := gradient(each)) is not None]
+    if not gradients or any(each.device.type != "cpu" or each.is_sparse for each in gradients):
+        return []
+    share = sum(int((each == 0).sum()) for each in gradients) / max(1, sum(each.numel() for each in gradients))
+    return [f"{share:.0%} of the elements of the gradients are 0 in this step"] if share >= 0.01 else []
 
 
 def _largest(parameters: Sequence[torch.Tensor]) -> float | None:

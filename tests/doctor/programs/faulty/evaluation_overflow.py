@@ -11,7 +11,7 @@ class Net(nn.Module):
         h = self.a(x)
         if self.training:
             h = h.float()
-        h = h * h  # fault: overflow AMP510
+        h = h * h  # fault: overflow AMP504
         return self.b(h / (1 + h.mean()))
 
 
