@@ -53,11 +53,20 @@ def printed(path: Path, command: str) -> str:
             place = Path(folder, name)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, "utf-8")
-        where = folder if shown else ROOT
+        is_run = arguments[1] == "run"  # it reports on stderr, and its scripts are files of the repository
+        where = folder if shown and not is_run else ROOT
         done = subprocess.run(
-            [sys.executable, "-m", *arguments], cwd=where, env=env, capture_output=True, text=True, check=False
+            [sys.executable, "-W", "ignore", "-m", *arguments],
+            cwd=where,
+            env={**env, "PYTHONWARNINGS": "ignore"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if is_run else subprocess.DEVNULL,
+            text=True,
+            check=False,
         )
-    return done.stdout
+    if not is_run:
+        return done.stdout
+    return re.sub(r'File "(?:[^"]*)/site-packages/', 'File ".../site-packages/', done.stdout).replace(f"{ROOT}/", "")
 
 
 def without_measures(text: str) -> str:

@@ -17,7 +17,7 @@ from amplint.doctor.detail import CollectiveRefused, Detail, OutsideWrite
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import Models, named
 from amplint.doctor.history import History
-from amplint.doctor.places import place_of, spoken, users_frames
+from amplint.doctor.places import number, place_of, spoken, users_frames
 from amplint.doctor.protocol import graph_nodes
 from amplint.doctor.replay import Computation, Replays, in_mode, is_finite, of_call, of_slice, without_scale
 from amplint.doctor.scale import ScaleLog
@@ -326,7 +326,7 @@ class Diagnosis:
             birth.place or place,
             code="AMP504" if _hangs_on_mode(grid) else _code(birth),
             details=details,
-            advice=_advice(birth),
+            advice="compute it in one dtype in both modes: in float32" if _hangs_on_mode(grid) else _advice(birth),
         )
 
     def _not_shown(self, seen: Seen, place: Place | None, reasons: Sequence[str]) -> Finding | None:
@@ -358,15 +358,18 @@ def _gradients(losses: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 def _grid_text(grid: _Grid) -> list[str]:
     """Which runs were finite, in words."""
-    if not grid:
+    if not grid or all(grid.values()):
         return []
-    said = {False: "NOT finite", True: "finite"}
+    if all(grid.get((training, False)) is False for training in (True, False)):
+        in_float32 = [training for training in (True, False) if grid.get((training, True))]
+        if len(in_float32) == 2:
+            return ["run again in float32, this batch is finite"]
+        if not in_float32:
+            return ["run again in float32, this batch is not finite either"]
+    modes = {True: "training mode", False: "evaluation mode"}
     kinds = {True: "in float32", False: "with autocast"}
-    if len(grid) == 4 and all(grid[True, off] == grid[False, off] for off in (False, True)):
-        return [f"this batch: with autocast {said[grid[True, False]]}, in float32 {said[grid[True, True]]}"]
-    modes = {True: "training", False: "evaluation"}
-    words = [f"{kinds[off]} in {modes[training]} mode {said[is_finite]}" for (training, off), is_finite in grid.items()]
-    return [f"this batch: {', '.join(words)}"]
+    failing = [f"{modes[training]} {kinds[off]}" for (training, off), is_finite in grid.items() if not is_finite]
+    return [f"run again, this batch fails only in {' and in '.join(failing)}"]
 
 
 def _hangs_on_mode(grid: _Grid) -> bool:
@@ -406,9 +409,12 @@ def _message(birth: Birth) -> str:
     if birth.origin in (Origin.OVERFLOW, Origin.CAST):
         value = ""
         if birth.value is not None and largest:
-            value = f": its true value is {birth.value:.4g}, {birth.value / largest:.3g} times the largest {birth.dtype} ({largest:,.0f})"
+            value = (
+                f": its true value is {number(birth.value)}, {birth.value / largest:.4g} times the largest {birth.dtype} "
+                f"({largest:,.0f})"
+            )
             if largest > 1e6:
-                value = f": its true value is {birth.value:.4g}"
+                value = f": its true value is {number(birth.value)}"
         what = of
         if birth.origin is Origin.CAST:
             what = f"the cast of `{birth.parameter}`" if birth.parameter else f"the cast of an input of {of}"
@@ -430,7 +436,7 @@ def _details(birth: Birth) -> tuple[str, ...]:
     lines = []
     if birth.module:
         lines.append(f"in the module `{birth.module}`")
-    sizes = [f"{size:.4g}" for size in birth.inputs if math.isfinite(size)]
+    sizes = [number(size) for size in birth.inputs if math.isfinite(size)]
     if sizes:
         lines.append(f"its inputs are finite, up to {' and '.join(sizes[:3])}")
     if 0 < len(birth.rows) <= _FEW_ROWS and not birth.parameter and birth.origin not in (Origin.MASK, Origin.MATH):

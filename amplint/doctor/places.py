@@ -59,6 +59,11 @@ def spoken(place: Place | None) -> str:
     return f"{shown(place.path)}:{place.line}" if place is not None else ""
 
 
+def number(value: float) -> str:
+    """A number as people read it: `65,504`, `7.133e+06`, `0.0003`."""
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.4g}"
+
+
 def user_place() -> Place | None:
     """The line of the user's code that is running."""
     return place_of(user_frame(sys._getframe(1)))

@@ -31,7 +31,11 @@ class Residual(nn.Module):
 
 def resnet() -> tuple[nn.Module, torch.Tensor]:
     model = nn.Sequential(
-        nn.Conv2d(3, 32, 3, padding=1), *(Residual(32) for _ in range(6)), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10)
+        nn.Conv2d(3, 32, 3, padding=1),
+        *(Residual(32) for _ in range(6)),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(32, 10),
     )
     return model, torch.randn(16, 3, 32, 32)
 
@@ -84,7 +88,9 @@ def seconds(step: Step, times: int) -> float:
     return (time.process_time() - start) / times
 
 
-def compare(step: Step, condition: Callable[[], AbstractContextManager[Any]], *, pairs: int, times: int) -> list[tuple[float, float]]:
+def compare(
+    step: Step, condition: Callable[[], AbstractContextManager[Any]], *, pairs: int, times: int
+) -> list[tuple[float, float]]:
     """For each pair: seconds of a step without the condition and with it, in turns."""
     found = []
     for number in range(pairs):
