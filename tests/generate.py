@@ -79,8 +79,7 @@ def found() -> str:
     text = (
         f"In {len(read_packages())} packages from PyPI amplint reports {len(rows)} places, in {packages} of them: "
         f"{legacy} names that are deprecated or gone, {len(rows) - legacy} misuses. One of amplint's authors read "
-        f"each: {judged}. [How that was measured](docs/evidence.md#packages), and how readers who don't know amplint "
-        f"judge it."
+        f"each: {judged}."
     )
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False) + "\n"
 
@@ -92,9 +91,9 @@ def rounds_table() -> str:
 
 # What stands in a document between `<!-- name -->` and `<!-- /name -->`.
 SECTIONS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
-    README: {"found": found, "families": families_table},
+    README: {"families": families_table},
     CONFIGURATION: {"keys": keys_table},
-    EVIDENCE: {"rounds": rounds_table, "proofs": proofs_table},
+    EVIDENCE: {"found": found, "rounds": rounds_table, "proofs": proofs_table},
 }
 
 
