@@ -21,8 +21,8 @@ _ORDER = {
     Cause.MASK: 4,
     Cause.MATH: 4,
     Cause.DIVERGENCE: 4,
-    Cause.SCALE: 5,
-    None: 6,
+    None: 5,
+    Cause.SCALE: 6,
 }
 
 
@@ -55,9 +55,7 @@ class Collector:
     def sorted(self) -> list[Finding]:
         """All findings, the root cause first; what is only a consequence of another one is dropped."""
         ordered = sorted(self._findings.values(), key=self._rank)
-        explained = [
-            each for each in ordered if each.evidence is not Evidence.NOT_SHOWN and each.cause is not Cause.SCALE
-        ]
+        explained = [each for each in ordered if each.cause is not Cause.SCALE]
         return [each for each in ordered if not (explained and _is_consequence(each, explained))]
 
 
@@ -67,6 +65,8 @@ def _key(finding: Finding) -> tuple[object, ...]:
 
 def _is_consequence(finding: Finding, explained: list[Finding]) -> bool:
     """Whether another finding, of the same step or before, explains one that only says that something happened."""
-    says_little = finding.evidence is Evidence.NOT_SHOWN or finding.cause in {Cause.SCALE, Cause.WEIGHTS}
-    others = (each for each in explained if each is not finding)
+    says_little = finding.cause in {None, Cause.SCALE, Cause.WEIGHTS}
+    others = [
+        each for each in explained if each is not finding and (each.cause is not None or finding.cause is Cause.SCALE)
+    ]
     return says_little and any((each.step or 0) <= (finding.step or 0) for each in others)

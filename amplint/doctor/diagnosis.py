@@ -89,8 +89,10 @@ class Diagnosis:
         history: History,
         replays: Replays,
         scalers: Callable[[], Sequence[ScaleLog]],
+        parameters: Callable[[], Sequence[torch.Tensor]],
     ) -> None:
         self._scalers = scalers
+        self._parameters = parameters
         self._capture = capture
         self._models = models
         self._history = history
@@ -293,6 +295,17 @@ class Diagnosis:
 
     def _arrived(self, seen: Seen, arriving: Sequence[Birth], place: Place | None) -> Finding:
         birth = arriving[0]
+        if not is_finite([each.detach() for each in self._parameters()]):
+            message = f"weights that `{birth.op}` reads are not finite: {seen.kind.value} can't be finite"
+            advice = "look at what they are loaded or made from" if self._history.bad_weights is None else ""
+            return Finding(
+                Cause.WEIGHTS,
+                Evidence.REPRODUCED,
+                message + _row_text(birth.rows),
+                birth.place or place,
+                details=_details(birth),
+                advice=advice,
+            )
         message = f"{_article(birth.kind)} was in the data that `{birth.op}` reads: {seen.kind.value} can't be finite"
         return Finding(
             Cause.DATA,

@@ -198,6 +198,11 @@ class Protocol(Listener):
         elif asked:
             self._asked_but_off[id(scaler)] = place
 
+    def state_loaded(self, scaler: torch.amp.GradScaler) -> None:
+        """A saved state was loaded into a scaler."""
+        if scaler.is_enabled():
+            self._log(scaler).loaded()
+
     def scaler_raised(self, scaler: torch.amp.GradScaler, error: Exception) -> None:
         text, place = str(error), user_place()
         if "No inf checks were recorded for this optimizer" in text:
@@ -232,10 +237,10 @@ class Protocol(Listener):
         if not scaler.is_enabled():
             return
         log = self._log(scaler)
-        scale = log.read()
+        scale = log.now()
         for each in result if isinstance(result, (list, tuple)) else [result]:
             if isinstance(each, torch.Tensor) and each.grad_fn is not None:
-                self._scaled.append(_Scaled(each.grad_fn, scaler, log.value if scale is None else scale, user_place()))
+                self._scaled.append(_Scaled(each.grad_fn, scaler, scale, user_place()))
         del self._scaled[:-64]
 
     # --- backward passes
@@ -377,12 +382,13 @@ class Protocol(Listener):
     def _divides(self, unit: Unit, scaler: torch.amp.GradScaler, place: Place | None, what: str) -> None:
         """A scaler divides gradients by its scale: are they multiplied by it?"""
         log = self._log(scaler)
+        now = log.now()
         if unit.is_by_hand:
             self._divided_by_hand(unit, place, what)
         elif unit.has_plain and not unit.is_scaled:
             self._protocol(
                 "AMP403",
-                f"`{what}` divides gradients by {log.value:,.0f} that no `scale()` has multiplied: the loss of this backward "
+                f"`{what}` divides gradients by {now:,.0f} that no `scale()` has multiplied: the loss of this backward "
                 "pass was not scaled",
                 unit.plain_at or place,
                 *_at(f"`{what}`", place),
@@ -391,7 +397,7 @@ class Protocol(Listener):
         elif unit.has_plain:
             self._protocol(
                 "AMP403",
-                f"a loss that was not scaled adds its gradients to scaled ones: `{what}` divides both by {log.value:,.0f}",
+                f"a loss that was not scaled adds its gradients to scaled ones: `{what}` divides both by {now:,.0f}",
                 unit.plain_at or place,
                 *_at(f"`{what}`", place),
                 advice="scale every loss of the step: `scaler.scale(loss).backward()`",
@@ -399,14 +405,14 @@ class Protocol(Listener):
         elif unit.is_scaled and unit.scaler is not scaler:
             self._protocol(
                 "AMP421",
-                f"`{what}` of another scaler divides these gradients by {log.value:,.0f}; they were scaled by {unit.scale:,.0f}",
+                f"`{what}` of another scaler divides these gradients by {now:,.0f}; they were scaled by {unit.scale:,.0f}",
                 place,
                 advice="scale, unscale and step with the same scaler",
             )
-        elif unit.is_scaled and not math.isclose(unit.scale, log.value) and math.isfinite(unit.scale):
+        elif unit.is_scaled and not math.isclose(unit.scale, now) and math.isfinite(unit.scale):
             self._protocol(
                 "AMP410",
-                f"the gradients were scaled by {unit.scale:,.0f} and `{what}` divides them by {log.value:,.0f}: "
+                f"the gradients were scaled by {unit.scale:,.0f} and `{what}` divides them by {now:,.0f}: "
                 "`update()` changed the scale in between",
                 log.updated_at or place,
                 *_at(f"`{what}`", place),

@@ -42,6 +42,8 @@ class Regions(Listener):
         self._thread = threading.get_ident()
         self._made: dict[int, tuple[weakref.ref[Any], Place | None, str]] = {}  # enabled ones that nobody has entered
         self._off: dict[int, tuple[weakref.ref[Any], Place | None, str]] = {}  # off though asked to be on
+        self._decorators: dict[int, tuple[weakref.ref[Any], Place | None]] = {}  # those that decorate functions
+        self._decorator: Place | None = None  # where the one that is being entered was made, if it decorates
         self._open: list[tuple[Region, Place | None]] = []
         self._before: tuple[bool, ...] = tuple(
             map(torch.is_autocast_enabled, DEVICES)
@@ -71,7 +73,13 @@ class Regions(Listener):
         if len(self._made) > 256:
             self._made = {key: value for key, value in self._made.items() if value[0]() is not None}
 
+    def region_decorates(self, region: torch.autocast) -> None:
+        self._made.pop(id(region), None)
+        self._decorators[id(region)] = (weakref.ref(region), user_place())
+
     def region_used(self, region: torch.autocast) -> None:
+        reference, place = self._decorators.get(id(region), (None, None))
+        self._decorator = place if reference is not None and reference() is region else None
         if not self._open:
             self._before = tuple(map(torch.is_autocast_enabled, DEVICES))
         self._made.pop(id(region), None)
@@ -82,7 +90,7 @@ class Regions(Listener):
     def region_entered(self, region: Region) -> None:
         if threading.get_ident() != self._thread:
             return
-        place = user_place()
+        place = self._decorator or user_place()
         if not self._open:
             self._stepped_inside = None
         self.entered += 1

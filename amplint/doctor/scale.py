@@ -98,6 +98,15 @@ class ScaleLog:
             return float(getattr(scaler, "_init_scale", 1.0)) if scaler is not None else None
         return float(scale.item()) if scale.device.type == "cpu" else None
 
+    def now(self) -> float:
+        """The scale, read or as the updates have left it."""
+        now = self.read()
+        return self.value if now is None else now
+
+    def loaded(self) -> None:
+        """A saved state was loaded: the scale is another one, and rightly so."""
+        self.value = self.now()
+
     def late(self) -> list[int]:
         """The skipped steps after the scale was found, of the last 500."""
         return [step for step in self.skips if step > max(self._start, self.steps - _WINDOW)]

@@ -372,11 +372,11 @@ class _Check:
     def _call(self, node: ast.Call) -> None:
         called = node.func
         last = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
-        if last in _ONCE or (
-            last in _CHANGES and isinstance(called, ast.Attribute) and not self._is_made(called.value)
-        ):
+        value = self._value(called)
+        changes = last in _CHANGES and isinstance(called, ast.Attribute) and not self._is_made(called.value)
+        if (last in _ONCE or changes) and not _is_users_function(value):
             raise NoSlice(f"`{last}()` on line {node.lineno} can't be called twice")
-        self.callable(self._value(called))
+        self.callable(value)
 
     def _value(self, node: ast.expr) -> Any:
         """What an expression of names and attributes is, None where that isn't known without running code."""
@@ -415,6 +415,12 @@ class _Check:
             names[parameters[0]] = owner
         inner = _Check(names, self._depth - 1, self._seen, is_module=isinstance(owner, torch.nn.Module))
         inner.block(body_of(code, value.__globals__), parameters)
+
+
+def _is_users_function(value: Any) -> bool:
+    """Whether what is called is a function of the user's, which is looked into."""
+    function = value.__func__ if isinstance(value, MethodType) else value
+    return isinstance(function, FunctionType) and is_users(function.__code__.co_filename)
 
 
 def _draws(owner: Any) -> bool:

@@ -16,7 +16,7 @@ from amplint.doctor.capture import Capture
 from amplint.doctor.collector import Collector
 from amplint.doctor.diagnosis import Diagnosis
 from amplint.doctor.findings import Cause, Evidence, Finding, Place, Report
-from amplint.doctor.gradients import Models
+from amplint.doctor.gradients import Models, parameters_of
 from amplint.doctor.guard import Guard
 from amplint.doctor.history import History
 from amplint.doctor.numbers import Numbers
@@ -51,7 +51,9 @@ class Watching:
         self._capture = Capture(self._models, lambda call: self._returned(call))
         self._replays = Replays(self._capture, is_on=options.replay)
         history = History(self._models)
-        diagnosis = Diagnosis(self._capture, self._models, history, self._replays, lambda: self._protocol.all_logs)
+        diagnosis = Diagnosis(
+            self._capture, self._models, history, self._replays, lambda: self._protocol.all_logs, self._optimized
+        )
         self._regions = Regions(self._collector)
         self._protocol = Protocol(self._collector, self._models)
         self._numbers = Numbers(
@@ -66,6 +68,21 @@ class Watching:
         self._watch_cuda(undo)
         self._watch_checkpoints(undo)
         self._watch_gradients(undo)
+        self._watch_states(undo)
+
+    def _optimized(self) -> list[torch.Tensor]:
+        """The parameters of all optimizers."""
+        optimizers = (optimizer for optimizer, _ in self._protocol.units.optimizers())
+        return [each for optimizer in optimizers for each in parameters_of(optimizer) if each.is_floating_point()]
+
+    def _watch_states(self, undo: ExitStack) -> None:
+        loaded = self._guard.guarded(self._protocol.state_loaded)
+
+        def load(real: Any, scaler: Any, state: Any) -> None:
+            real(scaler, state)
+            loaded(scaler)
+
+        wrap(undo, torch.amp.GradScaler, "load_state_dict", load)
 
     def _watch_gradients(self, undo: ExitStack) -> None:
         taken = self._guard.guarded(self._protocol.gradients_taken)

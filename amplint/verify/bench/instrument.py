@@ -57,7 +57,10 @@ class Listener:
         """An autocast object was constructed; `asked` is whether the program wants it enabled."""
 
     def region_used(self, region: torch.autocast) -> None:
-        """An autocast object is about to be entered, or decorates a function."""
+        """An autocast object is about to be entered."""
+
+    def region_decorates(self, region: torch.autocast) -> None:
+        """An autocast object decorates a function."""
 
     def region_entered(self, region: Region) -> None:
         """A region was entered."""
@@ -417,7 +420,7 @@ def _watch_regions(listener: Listener, undo: ExitStack) -> None:
         listener.region_made(self, constructor.call(real, self, args, kwargs))
 
     def decorate(real: Any, self: Any, function: Any) -> Any:
-        listener.region_used(self)
+        listener.region_decorates(self)
         return real(self, function)
 
     def enter(real: Any, self: Any) -> Any:
