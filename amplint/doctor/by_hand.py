@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
@@ -29,6 +30,7 @@ _FACTORS = {
 }
 _SUMS = {"add_", "__iadd__", "_foreach_add_"}
 _MEANT_FOR_SCALED = 100  # a bound above this part of the scale is meant for scaled gradients
+_NO_HOOKS = ("backward", "forward", "vjp")  # functions that autograd calls which are none
 _SAME = 0.01  # relative difference of norms that count as one bound
 
 
@@ -56,8 +58,9 @@ class Change(NamedTuple):
 class ByHand(TorchFunctionMode):
     """Notes what is done to the gradients of some parameters while it is entered, and not yet left."""
 
-    def __init__(self, scale: float) -> None:
+    def __init__(self, scale: float, parameters: Callable[[], Sequence[torch.Tensor]] | None = None) -> None:
         super().__init__()
+        self._of_backward = parameters  # inside a backward pass: what is called there are hooks
         self._gradients: dict[int, torch.Tensor] = {}
         self._weights: set[int] = set()
         self._total: float | None = None
@@ -70,6 +73,14 @@ class ByHand(TorchFunctionMode):
         self._gradients = {g.data_ptr(): g for each in parameters if (g := gradient(each)) is not None}
         self._weights = {each.data_ptr() for each in parameters}
         self._total = None
+
+    def _add_incoming(self, targets: Sequence[Any], frame: FrameType) -> None:
+        """Look at gradients, too, that a hook gets before they are accumulated: they have the shape of a parameter."""
+        assert self._of_backward is not None
+        shapes = {each.shape for each in self._of_backward()}
+        for each in targets:
+            if isinstance(each, torch.Tensor) and each.shape in shapes and frame.f_code.co_name not in _NO_HOOKS:
+                self._gradients.setdefault(each.data_ptr(), each)
 
     def enter(self) -> None:
         """Enter the mode."""
@@ -96,6 +107,9 @@ class ByHand(TorchFunctionMode):
 
     def _note(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         targets = args[0] if isinstance(args[0], (list, tuple)) else [args[0]]
+        if self._of_backward is not None:
+            self.look_at(self._of_backward())
+            self._add_incoming(targets, sys._getframe(2))
         found = [each for each in targets if isinstance(each, torch.Tensor) and each.data_ptr() in self._gradients]
         frame = sys._getframe(2)
         if (

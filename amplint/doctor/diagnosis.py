@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from enum import Enum
 from types import CodeType, FrameType
 from typing import NamedTuple
@@ -17,11 +18,11 @@ from amplint.doctor.detail import CollectiveRefused, Detail, OutsideWrite
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import Models, named
 from amplint.doctor.history import History
-from amplint.doctor.places import number, place_of, spoken, users_frames
+from amplint.doctor.places import number, place_of, spoken
 from amplint.doctor.protocol import graph_nodes
 from amplint.doctor.replay import Computation, Replays, in_mode, is_finite, of_call, of_slice, without_scale
 from amplint.doctor.scale import ScaleLog
-from amplint.doctor.slices import NoSlice, Slice, slice_for
+from amplint.doctor.slices import NoSlice, Slice, running_statement, slice_for
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 _UNLIKE = 0.05  # relative difference of a loss from that in float32 that is one
@@ -44,6 +45,7 @@ class Kind(str, Enum):
     EVALUATION = "a result of evaluation"
     GRADIENTS = "the gradients"
     ZERO = "gradients that are all 0"
+    VALUE = "a value that the program uses"
     ABSORBED = "an infinity that the loss absorbs"
 
 
@@ -98,14 +100,48 @@ class Diagnosis:
         self._history = history
         self._replays = replays
 
-    def of(self, seen: Seen, frame: FrameType | None) -> Finding | None:
+    def of_end(self, error: Exception, frames: Sequence[FrameType]) -> Finding | None:
+        """Why the program was ended by an exception, if numbers that are not finite are behind that.
+
+        Args:
+            error: The exception.
+            frames: The user's frames of its traceback, the innermost first.
+        """
+        for frame in frames:
+            with suppress(NoSlice):
+                part = running_statement(frame, frame.f_lineno)
+                births = self._births_before(error, of_slice(part, []))
+                if births:
+                    finding = self._born(Seen(Kind.VALUE, []), births, place_of(frame), {}, "")
+                    message = f"{_message(births[0])}, and so the program ends: {type(error).__name__}"
+                    return replace(finding, message=message)
+        for frame in frames:
+            for value in frame.f_locals.values():
+                if isinstance(value, torch.Tensor) and value.is_floating_point() and _has_nan([value]):
+                    return self.of(Seen(Kind.VALUE, [value]), frames)
+        return None
+
+    def _births_before(self, error: Exception, computation: Computation) -> list[Birth]:
+        """What was born before a statement raised once more as it did."""
+        if self._replays.why_not(self._models.alive()) is not None:
+            return []
+        models = self._models.alive()
+        with self._replays.quiet(models) as buffers, Detail(named(models), allowed=buffers) as detail:
+            self._replays.forwards += 1
+            try:
+                computation()
+            except Exception as again:  # the same, or one that says that it can't be run twice
+                if type(again) is type(error):
+                    return [birth for birth in detail.births if birth.kind == "nan" or birth.origin is Origin.OVERFLOW]
+        return []
+
+    def of(self, seen: Seen, frames: Sequence[FrameType]) -> Finding | None:
         """The finding, None if nothing is wrong, such as gradients that are finite without the scale.
 
         Args:
             seen: What was seen.
-            frame: The frame that runs, from which the user's functions are looked through for the tensors.
+            frames: The user's frames that run, the innermost first, which are looked through for the tensors.
         """
-        frames = list(users_frames(frame)) if frame is not None else []
         place = place_of(frames[0]) if frames else None
         reasons: list[str] = []
         needs_finding = seen.kind in _FINITE or seen.kind is Kind.GRADIENTS

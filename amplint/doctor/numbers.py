@@ -21,7 +21,7 @@ from amplint.doctor.diagnosis import Diagnosis, Kind, Seen
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import parameters_of
 from amplint.doctor.history import History
-from amplint.doctor.places import is_users, place_of, user_place
+from amplint.doctor.places import is_users, place_of, user_place, users_frames
 from amplint.doctor.protocol import Protocol
 from amplint.doctor.saved import holds_infinity
 from amplint.verify.bench.instrument import Listener, gradient
@@ -117,7 +117,7 @@ class Numbers(Listener):
         if is_explained or self._looks[seen.kind] >= _MOST_LOOKS:
             return
         self._looks[seen.kind] += 1
-        finding = self._diagnosis.of(seen, frame)
+        finding = self._diagnosis.of(seen, list(users_frames(frame)))
         if finding is None:
             return
         if finding.evidence is not Evidence.NOT_SHOWN:
@@ -164,7 +164,11 @@ class Numbers(Listener):
 
     def _read(self, tensor: Any, frame: FrameType, is_bad: bool) -> None:
         """A line has read a number that is not finite (`is_bad`), or asks whether numbers are finite."""
-        if not is_users(frame.f_code.co_filename) or not _is_scalar(tensor):
+        if not is_users(frame.f_code.co_filename) or not isinstance(tensor, torch.Tensor):
+            return
+        if not _is_scalar(tensor):
+            if tensor.grad_fn is not None and _may_be_bad(tensor) and bool(torch.isnan(tensor.detach()).any()):
+                self._bad(Seen(Kind.VALUE, [tensor]), frame)
             return
         if not is_bad and (tensor.device.type != "cpu" or math.isfinite(float(tensor.detach().double().sum()))):
             return
@@ -284,6 +288,13 @@ class Numbers(Listener):
         return True
 
     # --- at the end
+
+    def ended(self, error: Exception, frames: Sequence[FrameType]) -> None:
+        """The program was ended by an exception, of which these are the user's frames, the innermost first."""
+        if not self._shown:
+            finding = self._diagnosis.of_end(error, frames)
+            if finding is not None:
+                self._collector.add(finding)
 
     def finish(self) -> None:
         """Add what only the whole run shows."""

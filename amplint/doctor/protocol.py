@@ -8,10 +8,11 @@ project's AMP facts and stands in its documentation: https://pytorch.org/docs/st
 # ruff: noqa: D102 - what is heard is documented on Listener
 from __future__ import annotations
 
+import functools
 import math
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -27,6 +28,7 @@ from amplint.verify.bench.instrument import Clip, Listener, Region, gradient, op
 
 _FOLLOWED = 200  # nodes of a graph that are looked through for a scaled loss
 _MEANT_FOR_SCALED = 100  # a bound above this part of the scale is meant for scaled gradients
+_HOOK_CALLS = 64  # of hooks that are looked at
 _WINDOWS = 4  # backward passes after which it is looked at what is done to gradients by hand
 _NODES = 20_000  # nodes of a graph that are looked at
 _AGAIN = 3  # scalers made at one line for one optimizer, from which on that is a fault
@@ -100,6 +102,7 @@ class Protocol(Listener):
         self._left: int | None = None  # the number of the first autograd node after the last region
         self._taken: list[_Taken] = []
         self._windows: list[ByHand] = []  # what was done to scaled gradients by hand in the first steps
+        self._hook_calls = 0
         self._is_by_hand = False  # the program divides gradients by the scale itself
         self._window: ByHand | None = None  # the one that is entered
         self._largest: float | None = None  # element of the scaled gradients that are about to be clipped
@@ -258,6 +261,28 @@ class Protocol(Listener):
         for _, unit in self._units.optimizers():
             unit.settle()  # what has changed since then is not of this backward pass
 
+    def watched_hook(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """A hook that does what another does; in the first steps it is looked at what it does to scaled gradients."""
+
+        @functools.wraps(hook)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            scaler, scale, _ = self._backward
+            if scaler is None or self._hook_calls >= _HOOK_CALLS or torch.distributed.is_initialized():
+                return hook(*args, **kwargs)
+            self._hook_calls += 1
+            window = ByHand(scale, self._all_parameters)
+            window.enter()
+            try:
+                return hook(*args, **kwargs)
+            finally:
+                if window.leave():
+                    self._changed(window)
+
+        return call
+
+    def _all_parameters(self) -> list[torch.Tensor]:
+        return [each for _, unit in self._units.optimizers() for each in unit.alive()]
+
     def backward_done(self) -> None:
         scaler, scale, place = self._backward
         self._scaled = (
@@ -293,6 +318,10 @@ class Protocol(Listener):
         self._is_by_hand = window.is_unscaled()
         if self._is_by_hand:
             self._mark_by_hand()
+        self._changed(window)
+
+    def _changed(self, window: ByHand) -> None:
+        """Report what was done to scaled gradients that should have been unscaled first."""
         scale = f"{window.scale:,.0f}"
         if (change := window.clamped()) is not None:
             self._protocol(

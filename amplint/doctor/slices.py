@@ -107,6 +107,37 @@ def slice_for(frame: FrameType, wanted: torch.Tensor, first: int | None) -> Slic
     return Slice(code, names, inputs, _flat(target), lines, frame.f_code.co_filename, frame.f_code.co_name)
 
 
+def running_statement(frame: FrameType, line: int) -> Slice:
+    """The statement that runs at a line of a frame, to be run once more with the variables as they are.
+
+    Raises:
+        NoSlice: It can't be.
+    """
+    body = body_of(frame.f_code, frame.f_globals)
+    found = _statement_at(body, line)
+    if found is None or isinstance(found, (ast.Return, ast.Raise, ast.Delete)):
+        value = found.value if isinstance(found, ast.Return) else None
+        if found is None or value is None:
+            raise NoSlice("no statement that can be run by itself")
+        found = ast.copy_location(ast.Expr(value), found)
+    names = {**frame.f_globals, **frame.f_locals, _TARGET: None}
+    _Check(names, _DEPTH, set()).block([found])
+    module = ast.fix_missing_locations(ast.Module([copy.deepcopy(found)], []))
+    code = compile(module, frame.f_code.co_filename, "exec", dont_inherit=True)
+    return Slice(code, names, (), _TARGET, (line, line), frame.f_code.co_filename, frame.f_code.co_name)
+
+
+def _statement_at(block: Sequence[ast.stmt], line: int) -> ast.stmt | None:
+    """The simple statement at a line."""
+    for statement in block:
+        if statement.lineno <= line <= (statement.end_lineno or statement.lineno):
+            if isinstance(statement, _SIMPLE):
+                return statement
+            inner = _block_with(statement, line)
+            return _statement_at(inner, line) if inner is not None else None
+    return None
+
+
 # --- the function and its statements
 
 

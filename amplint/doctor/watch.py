@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import functools
 import importlib
 import sys
 import traceback
@@ -26,7 +27,7 @@ from amplint.doctor.regions import Regions
 from amplint.doctor.replay import Replays
 from amplint.explain.search import find
 from amplint.verify.bench.instrument import watched
-from amplint.verify.bench.patching import wrap
+from amplint.verify.bench.patching import patch, wrap
 
 if TYPE_CHECKING:
     from amplint.doctor.session import Options
@@ -69,11 +70,23 @@ class Watching:
         self._watch_checkpoints(undo)
         self._watch_gradients(undo)
         self._watch_states(undo)
+        self._watch_hooks(undo)
 
     def _optimized(self) -> list[torch.Tensor]:
         """The parameters of all optimizers."""
         optimizers = (optimizer for optimizer, _ in self._protocol.units.optimizers())
         return [each for optimizer in optimizers for each in parameters_of(optimizer) if each.is_floating_point()]
+
+    def _watch_hooks(self, undo: ExitStack) -> None:
+        for name in ("register_hook", "register_post_accumulate_grad_hook"):
+            real: Any = getattr(torch.Tensor, name)
+
+            def register(tensor: Any, hook: Any, real: Any = real) -> Any:
+                if callable(hook) and is_users(sys._getframe(1).f_code.co_filename):
+                    hook = self._protocol.watched_hook(hook)
+                return real(tensor, hook)
+
+            patch(undo, torch.Tensor, name, functools.wraps(real)(register))
 
     def _watch_states(self, undo: ExitStack) -> None:
         loaded = self._guard.guarded(self._protocol.state_loaded)
@@ -140,6 +153,10 @@ class Watching:
         """The program was ended by an exception: is it one that the linter's tables know?"""
         if hasattr(error, "_amplint_told") or _is_users_own(error):
             return
+        if _is_of_numbers(error):
+            frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+            users = [frame for frame in reversed(frames) if is_users(frame.f_code.co_filename)]
+            self._guard.guarded(self._numbers.ended)(error, users)
         text = "".join(traceback.format_exception_only(error))
         codes = [code for hit in find(text, asked=False).hits for code in hit.message.codes]
         if not codes:
@@ -148,6 +165,11 @@ class Watching:
         place = _raised_at(error)
         message = f"raises: {str(error).strip().splitlines()[0][:200]}" if str(error).strip() else "raises"
         self._collector.add(Finding(cause, Evidence.SEEN, message, place or user_place(), codes[0]))
+
+
+def _is_of_numbers(error: Exception) -> bool:
+    """Whether an exception can be about values, and not about the program."""
+    return isinstance(error, (ValueError, RuntimeError, ArithmeticError, AssertionError))
 
 
 def _is_users_own(error: BaseException) -> bool:
