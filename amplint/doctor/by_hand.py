@@ -30,7 +30,7 @@ _FACTORS = {
 }
 _SUMS = {"add_", "__iadd__", "_foreach_add_"}
 _MEANT_FOR_SCALED = 100  # a bound above this part of the scale is meant for scaled gradients
-_NO_HOOKS = ("backward", "forward", "vjp")  # functions that autograd calls which are none
+NO_HOOKS = ("backward", "forward", "vjp")  # functions that autograd calls which are none
 _SAME = 0.01  # relative difference of norms that count as one bound
 
 
@@ -79,7 +79,7 @@ class ByHand(TorchFunctionMode):
         assert self._of_backward is not None
         shapes = {each.shape for each in self._of_backward()}
         for each in targets:
-            if isinstance(each, torch.Tensor) and each.shape in shapes and frame.f_code.co_name not in _NO_HOOKS:
+            if isinstance(each, torch.Tensor) and each.shape in shapes and frame.f_code.co_name not in NO_HOOKS:
                 self._gradients.setdefault(each.data_ptr(), each)
 
     def enter(self) -> None:

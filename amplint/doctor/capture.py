@@ -208,7 +208,12 @@ def _unwrapped(module: torch.nn.Module) -> torch.nn.Module:
 
 def _is_elsewhere() -> bool:
     """Whether a backward pass computes a forward pass again, as checkpoints do, or a compiler traces."""
-    return torch._C._current_graph_task_id() != -1 or torch.compiler.is_compiling()
+    return is_in_backward() or torch.compiler.is_compiling()
+
+
+def is_in_backward() -> bool:
+    """Whether autograd runs a backward pass: what runs now is a hook, a custom Function, or a checkpoint."""
+    return torch._C._current_graph_task_id() != -1
 
 
 def tensors_in(value: Any, depth: int = 4) -> Iterator[torch.Tensor]:

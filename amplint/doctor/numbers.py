@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from amplint.doctor.capture import Capture, RootCall, tensors_in
+from amplint.doctor.by_hand import NO_HOOKS
+from amplint.doctor.capture import Capture, RootCall, is_in_backward, tensors_in
 from amplint.doctor.collector import Collector
 from amplint.doctor.diagnosis import Diagnosis, Kind, Seen
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
@@ -198,17 +199,21 @@ class Numbers(Listener):
         is_loss = _is_scalar(tensor) and tensor.grad_fn is not None
         if is_loss:
             self._bad(Seen(Kind.LOSS, [tensor]), frame)
-        if is_loss or self._is_gradient(tensor):
+        if is_loss or self._is_gradient(tensor, frame):
             what = "the loss" if is_loss else "gradients"
             if self._collector.step not in self._hidden_steps:
                 self._hidden_steps.add(self._collector.step)
                 self._hidden[place_of(frame), what] += 1
 
-    def _is_gradient(self, tensor: torch.Tensor) -> bool:
+    def _is_gradient(self, tensor: torch.Tensor, frame: FrameType) -> bool:
+        """Whether a tensor is a gradient: accumulated, or on its way to a parameter in a hook."""
+        in_hook = is_in_backward() and frame.f_code.co_name not in NO_HOOKS
         for optimizer, _ in self._protocol.units.optimizers():
             for parameter in parameters_of(optimizer):
                 found = gradient(parameter)
                 if found is not None and found.data_ptr() == tensor.data_ptr():
+                    return True
+                if in_hook and parameter.shape == tensor.shape:
                     return True
         return False
 
