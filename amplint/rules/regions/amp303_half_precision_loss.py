@@ -56,10 +56,10 @@ from amplint.model.inference.tensor_types import HALF, TENSOR, UNKNOWN
 from amplint.model.names.grad_mode import without_gradients
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
-from amplint.model.syntax.text_scan import code_of
 from amplint.model.torch_facts.op_spellings import LOSSES
 from amplint.registry.rule import Rule
 from amplint.rules.shared.half_ops import dtype_of, met, shown
+from amplint.rules.shared.soft_targets import has_soft_targets
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -69,12 +69,10 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & loss", "autocast & Loss", "autocast & cross_entropy", "autocast & kl_div"),
-    not_shown="what a model and a criterion compute isn't interpreted",
+    shown_by=("dtype",),
 )
 
 _BY_INDEX = ("cross_entropy", "nll_loss", "multi_margin_loss")
-# Names in files whose targets may be probabilities, which are float32.
-_SOFT = ("mixup", "Mixup", "MixUp", "cutmix", "CutMix", "one_hot", "soft_target", "SoftTarget", "soft_label")
 _EVALUATES = re.compile(r"(?i)val|eval|test|infer|predict")
 
 
@@ -119,13 +117,7 @@ def _is_half(module: Module, seen: Seen) -> bool:
     targets = [*seen.operands[1:2], *(each for key, each in seen.keywords.items() if key == "target")]
     # Class indices, unless the file knows of targets that are probabilities.
     indices = seen.spelling in _BY_INDEX and [kind.what for _, kind in targets] in ([UNKNOWN], [TENSOR])
-    return indices and not module.once(_has_soft_targets)
-
-
-def _has_soft_targets(module: Module) -> bool:
-    """Whether the file's code, comments and strings aside, has a name of targets that are probabilities."""
-    code = code_of(module.source.text)
-    return any(word in code for word in _SOFT)
+    return indices and not has_soft_targets(module)
 
 
 def _without_gradients(module: Module, seen: Seen) -> bool:
