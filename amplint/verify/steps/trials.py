@@ -122,6 +122,8 @@ class _Trial:
             self._path(choices)
         except CannotFollow as error:
             self._found.failed = str(error)
+        except RecursionError:
+            self._found.failed = "values that are made of each other can't be followed"
 
     def _settled(self, choices: Choices) -> _Pair:
         """The reference's run and the program's, repeated until they show nothing new of what values are used as."""
