@@ -3,7 +3,8 @@
 ## What it does
 Finds a loss of torch's (`nn.CrossEntropyLoss`, `F.mse_loss`, ...) that is computed outside of every region from a value
 that a region left in half precision: the output of a layer of this file, or of a product of matrices. Of a model that
-is not in sight the output is likely half, as that of its last layer is; cross entropy with class indices says so.
+is not in sight the output is likely half, as that of its last layer is; cross entropy with class indices says so. So is
+a product of such an output and of what is not in sight: with a float32 matrix it would raise.
 
 It is silent where the value is cast with `.float()`, where another operand is float32 so that the loss is too
 (`mse_loss(half, float32)`), where the criterion is not in sight, for models that accelerate, Fabric or DeepSpeed wrap
@@ -48,7 +49,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Fix, Severity
+from amplint.base.findings import Confidence, Finding, Fix, Severity
 from amplint.fixes.region_end import Refused, extend_region
 from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.observations import Seen
@@ -95,11 +96,12 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, seen, kind.region)
         yield rule.finding(
             module.span(seen.node),
-            f"{name} is {'likely ' if kind.likely_half else ''}{dtype_of(kind)} after the region of "
+            f"{name} is {dtype_of(kind)} after the region of "
             f"{module.line(module.value(kind.region))}, and {why}; compute the loss inside the region",
             fix=fix,
             withheld=withheld,
-            severity=Severity.ERROR if scaled and not kind.likely_half else Severity.WARNING,
+            severity=Severity.ERROR if scaled else Severity.WARNING,
+            confidence=Confidence.LIKELY if kind.likely_half else Confidence.CERTAIN,
         )
 
 
