@@ -26,8 +26,8 @@ with torch.autocast(device_type=device.type):
 ```
 
 ## Fix safety
-Safe: `.type` of a device, the name without its index. Unsafe where it is likely one, and where the region's dtype is, or
-may be (one of a table's), no half type: with an index such a region switches itself off, without it stays on.
+Safe: `.type` of a device, the name without its index. Unsafe where it is likely one, and where the region's dtype is,
+or may be (one of a table's), no half type: with an index such a region switches itself off, without it stays on.
 
 ## Proof
 The fixtures raise before, or (with an index) run as an unchecked region; after the fix they run, with the same dtype
