@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.verify.steps.judge import RIGHT, WRONG
+from amplint.verify.interpreter.interpreter import Interpreter
+from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG
 from tests.interpreting import Ran, interpret
 
 HEAD = """
@@ -141,3 +142,46 @@ def test_what_a_module_dict_of_criteria_makes_is_a_loss() -> None:
 """
     assert ran(text, "scaler.unscale_(opt)").judged.state == RIGHT
     assert ran(text, "pass").judged.state == WRONG
+
+
+SUMS = """
+import torch
+
+scaler = torch.amp.GradScaler("cuda")
+sums = loaded()
+for name, x in loader:
+    optimizer.zero_grad()
+    with torch.autocast("cuda"):
+        loss = model(x).mean()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    {sums}
+"""
+
+
+@pytest.mark.parametrize(
+    "sums",
+    [
+        "sums[name] = sums[name] + loss.item()",
+        "sums['loss'] = sums.get(name) + loss.item()",
+        "sums['loss'] = str(float(sums[str(sums[name])]))",
+        "sums['a'] = sums[name] + 1; sums['b'] = sums[name] + 2",
+        "sums = [str(sums[name]), float(sums[name])]",
+    ],
+)
+def test_a_table_whose_items_are_made_of_each_other_is_followed(sums: str) -> None:
+    (found,) = interpret(SUMS.format(sums=sums))
+    assert (found.judged.state, found.judged.reason) == (RIGHT, "")
+
+
+def test_what_is_nested_without_end_is_not_checkable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_: Interpreter) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(Interpreter, "run", run)
+    (found,) = interpret(SUMS.format(sums="pass"))
+    assert (found.judged.state, found.judged.reason) == (
+        UNKNOWN,
+        "values that are made of each other can't be followed",
+    )

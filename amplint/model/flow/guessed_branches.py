@@ -32,9 +32,17 @@ OF_WHAT_IS_MISSING = frozenset(
     )
 )
 _EMPTY = (GradientKind.NONE, GradientKind.ZEROS, GradientKind.ENTRY)
-# What says the same whenever it is asked, of what is given.
-_FIXED = ("torch.", "os.", "platform.", "builtins.isinstance", "builtins.hasattr", "builtins.callable")
-_OF_ARGUMENTS = ("builtins.bool", "builtins.int", "builtins.float", "builtins.getattr", "builtins.min", "builtins.max")
+# What says the same whenever it is asked, of what is given; and what does where what is given is the same.
+_FIXED = ("os.", "platform.", "builtins.isinstance", "builtins.hasattr", "builtins.callable")
+_OF_ARGUMENTS = (
+    "torch.",
+    "builtins.bool",
+    "builtins.int",
+    "builtins.float",
+    "builtins.getattr",
+    "builtins.min",
+    "builtins.max",
+)
 _FOLLOW = 5  # variables: each may be bound again, whatever it is bound to
 
 
@@ -91,8 +99,8 @@ class Changing:
         names = self._module.names.of(call.func)
         if names and all(name.startswith(_FIXED) for name in names):
             return False
-        if names and names <= set(_OF_ARGUMENTS):
-            return any(self._may_change(each, depth) for each in call.positional)
+        if names and all(name.startswith(_OF_ARGUMENTS) for name in names):
+            return any(self._may_change(each.value, depth) for each in call.args)
         return True
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # Words in the names of flags that decide about something else than AMP.
 _OTHER = re.compile(r"(?i)clip|norm|accum|step|iter|epoch|batch|log|finite|nan|skip|warm|sync|boundary|last|first")
-_AMPS = re.compile(r"(?i)amp(?!l)|half|16|mixed|precision|scale|cuda|device|dtype|cast|^enabled?$")
+_AMPS = re.compile(r"(?i)amp(?!l)|half|16|mixed|precision|apex|(?<!un)scale|cuda|device|dtype|cast|^enabled?$")
 _ZERO_IS = {"isfinite": True, "isinf": False, "isnan": False}
 
 

@@ -7,7 +7,7 @@ operation that is met is kept as `Seen`, with what is known of its operands and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_sites import CallSites, calls_among
@@ -17,6 +17,7 @@ from amplint.model.flow.path_conditions import Conditions
 from amplint.model.flow.state import State
 from amplint.model.half.eval_statements import Run
 from amplint.model.inference.constructions import constructions
+from amplint.model.inference.tensor_types import Kind
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.regions.openers import entered_by
 from amplint.model.syntax import ir
@@ -32,6 +33,15 @@ if TYPE_CHECKING:
 def half(module: Module) -> list[Seen]:
     """What the functions with regions do, and what they call."""
     return module.once(_half)
+
+
+def returned_kind(module: Module, function: ir.Function, given: Mapping[str, Kind]) -> Kind:
+    """What a function returns for some arguments, by name, where no region is open but its own."""
+    return module.once(_returned_kind, function, tuple(sorted(given.items())))
+
+
+def _returned_kind(module: Module, function: ir.Function, given: tuple[tuple[str, Kind], ...]) -> Kind:
+    return Run(module, Regions(module), Conditions(module)).called(function, dict(given))
 
 
 def _half(module: Module) -> list[Seen]:

@@ -65,6 +65,10 @@ class Run(Interpreter[Env]):
         self._active, self._met.sites = [container.id], ()
         self._body(container.body, env)
 
+    def called(self, function: ir.Function, given: Mapping[str, Kind]) -> Kind:
+        """What a function returns that is called outside of every region; `given` are its arguments by name."""
+        return self._follow(function, given, Env())
+
     def _body(self, block: ir.Block, env: Env) -> Kind:
         """Run a function's suite; what it returns."""
         paths = self.block(block, [env])

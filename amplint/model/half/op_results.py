@@ -19,18 +19,20 @@ from amplint.model.inference.tensor_types import (
     INT,
     LIST,
     NUMBER,
+    TENSOR,
     TUPLE,
     UNKNOWN,
     UNKNOWN_KIND,
     WHOLE,
     Kind,
     join,
+    likely_half,
     promoted,
     widest,
 )
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
-from amplint.model.torch_facts.op_spellings import SPELLINGS, Gives, Spelling
+from amplint.model.torch_facts.op_spellings import PRODUCTS, SPELLINGS, Gives, Spelling
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 _FLOATING = (HALF, FLOAT32)
 # What comes of some ops, whatever their operands are.
 _ALWAYS = {Gives.NOTHING: A_TENSOR, Gives.WHOLE: WHOLE, Gives.COMPLEX: Kind(COMPLEX)}
+_OF_FACTORS = ("exp", "clamp", "clip", "detach", "float", "to", "mean")
 _FACTOR = re.compile(r"(?i)(^|_)(scale|temp|temperature|tau|factor)$")
 
 
@@ -55,7 +58,7 @@ def result_of(module: Module, spelling: str, operands: Sequence[Given], place: A
         for each in found[1:]:
             result = join(result, each)
         return result
-    likely = _likely(how, operands)
+    likely = _likely_product(kinds) if spelling in PRODUCTS else _likely(how, operands)
     return likely if likely is not None else _own(module, how, kinds)
 
 
@@ -73,7 +76,22 @@ def _likely(how: Spelling, operands: Sequence[Given]) -> Kind | None:
     return given if alike else None
 
 
+def _likely_product(kinds: Sequence[Kind]) -> Kind | None:
+    """What a product of matrices gives, one of which is half or likely half, and others not known: with a float32 one
+    it raises. None where it isn't of that.
+    """
+    tensors = [each for each in kinds if each.what != NUMBER]
+    halves = [each for each in tensors if each.names]
+    if not halves or len({each.names for each in halves}) > 1 or all(each.what == HALF for each in tensors):
+        return None
+    others = {each.what for each in tensors if not each.names}
+    return likely_half(halves[0].names, halves[0].region) if others <= {UNKNOWN, TENSOR} else None
+
+
 def _is_factor(value: ir.Value | None, kind: Kind) -> bool:
+    """Whether a value is called a factor, or is computed from what is, as `logit_scale.exp()`."""
+    while value is not None and (base := ir.called_on(value, *_OF_FACTORS)) is not None:
+        value = base
     return kind == UNKNOWN_KIND and value is not None and bool(_FACTOR.search(ir.last_name(value)))
 
 

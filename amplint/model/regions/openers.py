@@ -123,10 +123,28 @@ class Openers:
     def _chosen(self, call: ir.Call) -> Opens | None:
         """What a call opens of one of several: `ctx = partial(autocast, "cuda") if args.amp else nullcontext`."""
         func = call.func
+        if isinstance(func, ir.Name) and len(functions := self._defined(func)) > 1:
+            return _joined(self._of_arm(call, each, functions) for each in functions)
         found = self._decided.alternatives(func) if isinstance(func, (ir.Name, ir.Attribute)) else []
         if call.args or not found or (len(found) == 1 and found[0].value is func):
             return None
         return _joined(_under(each.when, self._opened_by_a_call(each.value, call)) for each in found)
+
+    def _of_arm(self, call: ir.Call, function: ir.Function, functions: list[ir.Function]) -> Opens:
+        """What a call opens of one of several functions: under which test, if that chooses between two."""
+        found = self._called(call, Callee(function))
+        up = function.parent
+        if isinstance(up, ir.If) and len(functions) == 2 and all(each.parent is up for each in functions):
+            test = self._decided.of(up.test)
+            return _under(test if function.block is up.then else negated(test), found)
+        return Opens(tuple(each._replace(when=None) for each in found.regions), found.unseen)
+
+    def _defined(self, name: ir.Name) -> list[ir.Function]:
+        """The functions without parameters that a name is where it is read, one of them; none if it can be another."""
+        bound = reaching(self._module.names, name)
+        what = [each.what if isinstance(each, Defined) else None for each in bound]
+        functions = [each for each in what if isinstance(each, ir.Function) and not each.params]
+        return functions if len(functions) == len(bound) else []
 
     def _opened_by_a_call(self, what: ir.Value, call: ir.Call) -> Opens:
         """What a call of a value opens: of a function, a lambda, a `partial` or a class."""

@@ -73,12 +73,32 @@ def skipping(first: ir.Node, second: ir.Node, *leaving: str) -> list[ir.If]:
 
     `leaving`: the jumps that count, "return" and "raise" among them.
     """
+    found = conditions(second, first)
+    return found + [each.parent for each in _leaves(first, second, leaving) if isinstance(each.parent, ir.If)]
+
+
+def ways_past(first: ir.Node, second: ir.Node, *leaving: str) -> list[list[tuple[ir.Value, bool]]]:
+    """The ways in which a call does not come behind another: for each the tests and how they come out.
+
+    `leaving`: the jumps that count, "return" and "raise" among them.
+    """
+    ways = [[(each.test, each not in _then_round(second))] for each in conditions(second, first)]
+    jumps = _leaves(first, second, leaving)
+    return ways + [[(each.test, each in _then_round(jump)) for each in conditions(jump, first)] for jump in jumps]
+
+
+def _then_round(node: ir.Node) -> list[ir.If]:
+    """The ifs that have a node in their first arm."""
+    around = ((each.block, each.parent) for each in upwards(ir.statement_of(node)))
+    return [up for block, up in around if isinstance(up, ir.If) and block is up.then]
+
+
+def _leaves(first: ir.Node, second: ir.Node, leaving: tuple[str, ...]) -> Iterator[ir.Statement]:
+    """The statements between two calls that leave by the jumps that count, in an if of its own."""
     shared = {id(each.block) for each in upwards(ir.statement_of(first))}
     top = next((each for each in upwards(ir.statement_of(second)) if id(each.block) in shared), None)
-    found = conditions(second, first)
     for statement in ir.walk_statements(top.block, into=False) if top is not None else ():  # None: of two functions
         if first.id < statement.id < second.id and isinstance(statement.parent, ir.If):
             kind = statement.kind if isinstance(statement, ir.Jump) else type(statement).__name__.lower()
             if kind in leaving:
-                found.append(statement.parent)
-    return found
+                yield statement

@@ -3,7 +3,8 @@
 ## What it does
 Finds `torch.autocast(...)` and `torch.amp.autocast(...)` without `device_type`: called with nothing or keywords only,
 with the old class's first argument (`autocast(True)`, `autocast(torch.float16)`), as a decorator without parentheses,
-and as `with torch.autocast:`. Silent where the arguments are unpacked.
+and as `with torch.autocast:`. So is a name that is the old class only where the import of the new one fails. Silent
+where the arguments are unpacked.
 
 ## Why is this bad?
 It raises: `TypeError: autocast.__init__() missing 1 required positional argument: 'device_type'`, or `ValueError`
@@ -50,7 +51,8 @@ from amplint.fixes.edits import add_first_argument, insert
 from amplint.model.inference.dtypes import is_old_first
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
-from amplint.model.torch_facts.names import AUTOCAST
+from amplint.model.syntax.ir import Imported
+from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
 from amplint.model.torch_facts.signatures import OLD_ORDER, SIGNATURES
 from amplint.registry.rule import Rule
 
@@ -74,6 +76,7 @@ def check(module: Module) -> Iterator[Finding]:
         elif region.call.positional and is_old_first(module, region.call.positional[0]):
             given = module.text(region.call.positional[0])
             yield _finding(module, region.call, f"gets `{given}` as `device_type` and raises ValueError", _call_edits)
+    yield from _of_fallbacks(module)
     for value in module.references(AUTOCAST):
         if module.names.only(value) == AUTOCAST:
             parent = value.parent
@@ -83,6 +86,35 @@ def check(module: Module) -> Iterator[Finding]:
                 )
             elif isinstance(parent, ir.With) and any(item.context is value for item in parent.items):
                 yield _finding(module, value, "is a class here, not a region: `with` raises TypeError", _bare)
+
+
+def _of_fallbacks(module: Module) -> Iterator[Finding]:
+    """The calls of a name that is the old class only where the import of the new one fails."""
+    for call in module.calls_of(AUTOCAST):
+        keywords = (call.keyword("device_type"), call.keyword("device"))
+        if call.unpacks() or any(each is not None for each in keywords) or not _is_new_first(module, call.func):
+            continue
+        if not call.positional or is_old_first(module, call.positional[0]):
+            yield rule.finding(
+                module.span(call),
+                "wherever torch has the new `autocast` this is that class, which raises without `device_type`; name "
+                "the device first",
+                withheld="the old class, to which the import falls back, takes no device: write "
+                '`torch.autocast("cuda", ...)`, which both releases have',
+            )
+
+
+def _is_new_first(module: Module, func: ir.Value) -> bool:
+    """Whether a name is imported as the new class in a `try`, and as the old one in a handler of that."""
+    bindings = module.names.bindings(func) if isinstance(func, ir.Name) else ()
+    imports = [each for each in bindings if isinstance(each, Imported)]
+    if len(imports) != 2 or len(bindings) != 2 or {each.name for each in imports} - {AUTOCAST, *OLD_AUTOCAST}:
+        return False
+    new, old = sorted(imports, key=lambda each: each.statement.id)
+    tried = new.statement.block.owner
+    if new.name != AUTOCAST or old.name not in OLD_AUTOCAST or not isinstance(tried, ir.Try):
+        return False
+    return new.statement.block is tried.body and any(old.statement.block is each.body for each in tried.handlers)
 
 
 def _finding(module: Module, value: ir.Value, what: str, edits: _Edits) -> Finding:

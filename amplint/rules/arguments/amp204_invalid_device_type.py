@@ -3,7 +3,8 @@
 ## What it does
 Finds a `device_type` of `torch.autocast` (and of `custom_fwd`, `custom_bwd`) that is a `torch.device`, a string with
 an index ("cuda:0", an f-string, `str(tensor.device)`), a number or None, or a name that torch does not know ("gpu",
-"CUDA"). It follows variables and attributes as far as the file shows them.
+"CUDA"). It follows variables and attributes as far as the file shows them. `x.device` is likely a `torch.device` where
+`x` is used as a tensor in the same function, or is what a model's `forward` is given.
 
 ## Why is this bad?
 `device_type` has to be a string such as "cuda". A `torch.device` raises ValueError, "gpu" RuntimeError. "cuda:0" was
@@ -25,8 +26,8 @@ with torch.autocast(device_type=device.type):
 ```
 
 ## Fix safety
-Safe: `.type` of a device, the name without its index. Unsafe where the region's dtype is, or may be (one of a
-table's), no half type: with an index such a region switches itself off, without it stays on.
+Safe: `.type` of a device, the name without its index. Unsafe where it is likely one, and where the region's dtype is,
+or may be (one of a table's), no half type: with an index such a region switches itself off, without it stays on.
 
 ## Proof
 The fixtures raise before, or (with an index) run as an unchecked region; after the fix they run, with the same dtype
@@ -41,11 +42,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.config.defaults import DEVICES
 from amplint.fixes.inherited_arguments import module_name
 from amplint.model.inference.devices import Device, devices
 from amplint.model.inference.dtypes import dtypes
+from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
@@ -65,6 +67,11 @@ rule = Rule(
 )
 
 _TAKES_TYPE = {AUTOCAST, "torch.amp.custom_fwd", "torch.amp.custom_bwd"}
+# Attributes that only tensors have, among what has a device.
+_OF_TENSORS = (
+    "shape", "ndim", "size", "dim", "view", "reshape", "unsqueeze", "squeeze", "permute", "transpose", "flatten",
+    "mean", "sum", "backward",
+)  # fmt: skip
 # Objects whose `device` is often a string, not a torch.device.
 _SETTINGS = ("self", "args", "opt", "opts", "config", "cfg", "hparams", "params", "conf", "options", "hps", "flags")
 
@@ -100,7 +107,43 @@ def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
         assert isinstance(value, ir.Call)
         what = f"`{module.text(value)}` carries the index of the tensor's device"
         return _with_index(module, call, value, what, f"{module.text(value.positional[0])}.type")
+    if all(_is_likely_object(module, each.value) for each in found):
+        return _object(module, value, surely=False)._replace(
+            message=f"`{module.text(value)}` is a tensor's torch.device, for which autocast raises ValueError; pass "
+            "its `.type`",
+            severity=Severity.WARNING,
+            confidence=Confidence.LIKELY,
+        )
     return None
+
+
+def _is_likely_object(module: Module, value: ir.Value) -> bool:
+    """`x.device`, where x is used as a tensor in the same function."""
+    if not isinstance(value, ir.Attribute) or value.attr != "device" or not isinstance(value.base, ir.Name):
+        return False
+    if value.base.name in _SETTINGS:
+        return False
+    known = objects(module)
+    key = known.own_key(value.base)
+    return any(
+        isinstance(each, ir.Attribute)
+        and each.attr in _OF_TENSORS
+        and isinstance(each.base, ir.Name)
+        and known.own_key(each.base) == key
+        for each in module.whole.within(ir.function_of(value)).values
+    ) or _is_input(module, value.base)
+
+
+def _is_input(module: Module, name: ir.Name) -> bool:
+    """Whether a name is a parameter of a model's `forward`, and not the model."""
+    function = ir.parameter_of(module.names.only_binding(name))
+    return (
+        function is not None
+        and function.name == "forward"
+        and function.cls is not None
+        and name.name not in [each.name for each in function.params[:1]]
+        and any(each.endswith("Module") for base in function.cls.bases for each in module.names.of(base.value))
+    )
 
 
 def _object(module: Module, value: ir.Value, *, surely: bool) -> Finding:

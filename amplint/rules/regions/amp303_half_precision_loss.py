@@ -3,7 +3,8 @@
 ## What it does
 Finds a loss of torch's (`nn.CrossEntropyLoss`, `F.mse_loss`, ...) that is computed outside of every region from a value
 that a region left in half precision: the output of a layer of this file, or of a product of matrices. Of a model that
-is not in sight the output is likely half, as that of its last layer is; cross entropy with class indices says so.
+is not in sight the output is likely half, as that of its last layer is; cross entropy with class indices says so. So is
+a product of such an output and of what is not in sight: with a float32 matrix it would raise.
 
 It is silent where the value is cast with `.float()`, where another operand is float32 so that the loss is too
 (`mse_loss(half, float32)`), where the criterion is not in sight, for models that accelerate, Fabric or DeepSpeed wrap
@@ -48,7 +49,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Fix, Severity
+from amplint.base.findings import Confidence, Finding, Fix, Severity
 from amplint.fixes.region_end import Refused, extend_region
 from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.observations import Seen
@@ -56,10 +57,10 @@ from amplint.model.inference.tensor_types import HALF, TENSOR, UNKNOWN
 from amplint.model.names.grad_mode import without_gradients
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
-from amplint.model.syntax.text_scan import code_of
 from amplint.model.torch_facts.op_spellings import LOSSES
 from amplint.registry.rule import Rule
 from amplint.rules.shared.half_ops import dtype_of, met, shown
+from amplint.rules.shared.soft_targets import has_soft_targets
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -69,12 +70,10 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & loss", "autocast & Loss", "autocast & cross_entropy", "autocast & kl_div"),
-    not_shown="what a model and a criterion compute isn't interpreted",
+    shown_by=("dtype",),
 )
 
 _BY_INDEX = ("cross_entropy", "nll_loss", "multi_margin_loss")
-# Names in files whose targets may be probabilities, which are float32.
-_SOFT = ("mixup", "Mixup", "MixUp", "cutmix", "CutMix", "one_hot", "soft_target", "SoftTarget", "soft_label")
 _EVALUATES = re.compile(r"(?i)val|eval|test|infer|predict")
 
 
@@ -97,11 +96,12 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, seen, kind.region)
         yield rule.finding(
             module.span(seen.node),
-            f"{name} is {'likely ' if kind.likely_half else ''}{dtype_of(kind)} after the region of "
+            f"{name} is {dtype_of(kind)} after the region of "
             f"{module.line(module.value(kind.region))}, and {why}; compute the loss inside the region",
             fix=fix,
             withheld=withheld,
-            severity=Severity.ERROR if scaled and not kind.likely_half else Severity.WARNING,
+            severity=Severity.ERROR if scaled else Severity.WARNING,
+            confidence=Confidence.LIKELY if kind.likely_half else Confidence.CERTAIN,
         )
 
 
@@ -119,13 +119,7 @@ def _is_half(module: Module, seen: Seen) -> bool:
     targets = [*seen.operands[1:2], *(each for key, each in seen.keywords.items() if key == "target")]
     # Class indices, unless the file knows of targets that are probabilities.
     indices = seen.spelling in _BY_INDEX and [kind.what for _, kind in targets] in ([UNKNOWN], [TENSOR])
-    return indices and not module.once(_has_soft_targets)
-
-
-def _has_soft_targets(module: Module) -> bool:
-    """Whether the file's code, comments and strings aside, has a name of targets that are probabilities."""
-    code = code_of(module.source.text)
-    return any(word in code for word in _SOFT)
+    return indices and not has_soft_targets(module)
 
 
 def _without_gradients(module: Module, seen: Seen) -> bool:

@@ -7,6 +7,10 @@ example the `continue` behind a bad gradient norm. A function that steps with a 
 counts too, where this file makes the scaler, keeps it to itself and updates it nowhere. So does a method that makes one
 step with the scaler of its object, and returns before the update where the gradients are not finite.
 
+It is certain where no condition decides about the misuse, or those do that hold by default. It is likely under other
+settings of the program and under one thing that changes as it trains, and a suspicion where a setting has to be
+changed from its default, or two things have to come together. The message names the condition.
+
 It is silent where another function of the file calls `update()`, where the scaler is given to code that can't be seen,
 and where only a flag that no iteration changes decides.
 
@@ -50,7 +54,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.statements import line_behind
 from amplint.model.calls.predicates import Predicates
 from amplint.model.flow.analysis import Flow, flows
@@ -61,7 +65,7 @@ from amplint.model.objects.event import Event
 from amplint.model.objects.key_parts import is_attribute, own_self
 from amplint.model.objects.terms import path, present
 from amplint.model.syntax import ir
-from amplint.model.syntax.nesting import exclusive, loop_of, skipping, upwards
+from amplint.model.syntax.nesting import exclusive, loop_of, skipping, upwards, ways_past
 from amplint.model.torch_facts.grad_scaler import Stage
 from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
@@ -71,6 +75,7 @@ from amplint.rules.shared.scaler_order import (
     Misuse,
     always_off,
     calls_of,
+    confidence_of,
     home,
     methods_used,
     misuses,
@@ -78,6 +83,7 @@ from amplint.rules.shared.scaler_order import (
     places,
     reached_events,
     receiver,
+    settings_of,
     used_by_others,
     used_elsewhere,
     where,
@@ -145,16 +151,18 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         if not _misses_one(module, each) or _updated_elsewhere(module, flow, violation.scaler):
             return None
         sure = in_this_file_only(module, violation.scaler)
-        return _never_updated(module, each, Applicability.SAFE if sure else Applicability.UNSAFE)
+        kind = Applicability.SAFE if sure else Applicability.UNSAFE
+        return _never_updated(module, each, kind, confidence_of(module, each))
     if outside:
         return rule.finding(
             module.span(each.node),
             "no update() comes before the next iteration, which raises; call it in the loop, behind the last step",
             withheld="an update stands outside of the loop, and would have to move",
+            confidence=confidence_of(module, each),
         )
     tests = [test for place in here for test in skipping(each.node, place, "continue")]
     if not tests and violation.kind is ViolationKind.STEP_WITHOUT_UPDATE:
-        return _never_updated(module, each, Applicability.UNSAFE)
+        return _never_updated(module, each, Applicability.UNSAFE, confidence_of(module, each))
     if not tests or not _is_dynamic(module, each, tests):
         return None
     name = module.text(receiver(flow.event_states[violation.meets].event))
@@ -175,7 +183,14 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         f"{module.line(flow.node(violation.meets))} raises in the next iteration; call it on every path"
         f"{where(module, each)}",
         withheld="on which paths to update, and what to do with the gradients there, is yours to say",
+        confidence=_how_sure(module, each, here),
     )
+
+
+def _how_sure(module: Module, each: Misuse, updates: list[ir.Node]) -> Confidence:
+    """How sure it is that an update is skipped: by the settings that the likeliest way past it needs."""
+    ways = [way for update in updates for way in ways_past(each.node, update, "continue")]
+    return min((confidence_of(module, each, settings_of(module, way)) for way in ways), key=list(Confidence).index)
 
 
 def _returns_first(module: Module, flow: Flow, reached: EventStates) -> bool:
@@ -285,7 +300,9 @@ def _updated_elsewhere(module: Module, flow: Flow, scaler: str) -> bool:
     return used_elsewhere(module, flow, scaler, "update") or escapes(module, scaler)
 
 
-def _never_updated(module: Module, each: Misuse, kind: Applicability) -> Finding:
+def _never_updated(
+    module: Module, each: Misuse, kind: Applicability, confidence: Confidence = Confidence.CERTAIN
+) -> Finding:
     step = each.node
     flow = each.flow if each.here else home(module, step)
     if flow is None:
@@ -294,6 +311,7 @@ def _never_updated(module: Module, each: Misuse, kind: Applicability) -> Finding
             module.span(each.node),
             f"`{name}.update()` never follows, so that the next iteration raises; call it behind the last step",
             withheld="the loop stands in another function",
+            confidence=confidence,
         )
     scaler = str(flow.event_states[step.id].event.scaler)
     steps = calls_of(flow, scaler, "step") or calls_of(flow, scaler, "unscale_")
@@ -306,6 +324,7 @@ def _never_updated(module: Module, each: Misuse, kind: Applicability) -> Finding
         f"`{name}.update()` never follows, so that the next iteration raises; call it behind the last step",
         fix=offered,
         withheld=withheld,
+        confidence=confidence,
     )
 
 

@@ -4,6 +4,11 @@
 Follows each function along its paths and finds a `scaler.unscale_(optimizer)` that meets another one of the same
 optimizer, in the same iteration, or on the micro steps of an accumulation whose `update()` waits for the boundary.
 
+It is certain where no condition decides about the misuse, or those do that hold by default. It is likely under other
+settings of the program and under one thing that changes as it trains, and a suspicion where a setting has to be
+changed from its default, or two things have to come together. On micro steps it is likely where the default is not to
+accumulate. The message names the condition.
+
 It is silent where the two stand under conditions of their own, in different arms, and for different optimizers.
 
 ## Why is this bad?
@@ -41,18 +46,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.statements import call_removed
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
 from amplint.model.objects.event import Event
 from amplint.model.syntax.nesting import dominates
 from amplint.registry.rule import Rule
-from amplint.rules.shared.accumulation_boundary import only_with_several
+from amplint.rules.shared.accumulation_boundary import Several, only_with_several
 from amplint.rules.shared.scaler_order import (
     Misuse,
     backward_between,
     calls_of,
+    confidence_of,
     fix_at_home,
     on_micro_steps,
     one_for_each,
@@ -84,6 +90,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             f"{where(module, each)}",
             fix=offered,
             withheld=withheld,
+            confidence=confidence_of(module, each),
         )
     if _comes_behind_the_update(each):
         line = module.line(each.flow.node(each.violation.cause))
@@ -92,18 +99,22 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             f"gradients are unscaled a second time, which raises: {line} unscales them behind update(), in the "
             f"iteration before{where(module, each)}",
             withheld="one of the two has to go",
+            confidence=confidence_of(module, each),
         )
     if on_micro_steps(each):
+        several, sure = _several(module, each), confidence_of(module, each)
+        unusual = several is not None and several.is_unusual and sure is Confidence.CERTAIN
         return rule.finding(
             span,
             "unscale_ runs on every micro step, which raises on the second; call it once, where the optimizer steps"
-            f"{where(module, each, _several(module, each))}",
+            f"{where(module, each, several and several.when)}",
             withheld="unscale_, and what reads the gradients behind it, has to move to the boundary",
+            confidence=Confidence.LIKELY if unusual else sure,
         )
     return None
 
 
-def _several(module: Module, each: Misuse) -> str | None:
+def _several(module: Module, each: Misuse) -> Several | None:
     """The condition under which there are several micro steps."""
     updates = (event.call for event in calls_of(each.flow, each.violation.scaler, "update"))
     return only_with_several(module, each.flow, each.node, updates)

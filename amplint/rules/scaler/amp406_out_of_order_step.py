@@ -4,6 +4,10 @@
 Follows each function along its paths and finds, within one iteration, a `scaler.unscale_(optimizer)` behind
 `scaler.step(optimizer)`, with `update()` in between or not, and a second `scaler.step(optimizer)`.
 
+It is certain where no condition decides about the misuse, or those do that hold by default. It is likely under other
+settings of the program and under one thing that changes as it trains, and a suspicion where a setting has to be
+changed from its default, or two things have to come together. The message names the condition.
+
 It is silent where the two stand under conditions of their own, and for different optimizers. What the next iteration
 meets because `update()` is missing is AMP404.
 
@@ -54,7 +58,15 @@ from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, dominates
 from amplint.registry.rule import Rule
-from amplint.rules.shared.scaler_order import Misuse, calls_of, fix_at_home, one_for_each, reached_events, where
+from amplint.rules.shared.scaler_order import (
+    Misuse,
+    calls_of,
+    confidence_of,
+    fix_at_home,
+    one_for_each,
+    reached_events,
+    where,
+)
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -84,6 +96,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         _message(each.flow, each.reached, step, module.line(step.call), each.violation.kind) + where(module, each),
         fix=offered,
         withheld=withheld,
+        confidence=confidence_of(module, each),
     )
 
 

@@ -8,6 +8,10 @@ has a part in those, whatever they were computed from; also where such a tensor 
 backward and step follow each other in each round. And `zero_grad()` of an optimizer over a flat buffer, made by
 hand so that each parameter's gradient is a part of it: the file makes the optimizer of it, or asks for its class.
 
+It is certain where no condition decides about the misuse, or those do that hold by default. It is likely under other
+settings of the program and under one thing that changes as it trains, and a suspicion where a setting has to be
+changed from its default, or two things have to come together. The message names the condition.
+
 It is silent where another backward may come in between, for another optimizer's or model's gradients, and where the two
 stand under conditions of their own. A flush behind a loop (`if seen % n:`) is found where nothing decides about it, or
 its condition holds just when nothing is left; one whose condition counts in a way that can't be followed is taken to
@@ -76,6 +80,7 @@ from amplint.rules.shared.scaler_order import (
     always_off,
     asked,
     calls_of,
+    confidence_of,
     dynamic,
     fix_at_home,
     one_for_each,
@@ -206,6 +211,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             f"after the step{where(module, each)}",
             fix=offered,
             withheld=withheld,
+            confidence=confidence_of(module, each),
         )
     if _is_certain(module, each):
         return rule.finding(
@@ -213,6 +219,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             "no backward has given this optimizer's parameters gradients, which raises; call it behind the "
             f"backward{where(module, each)}",
             withheld="where the backward belongs is not in the code",
+            confidence=confidence_of(module, each),
         )
     return None
 

@@ -11,9 +11,10 @@ is wrong; it is a warning where that is the default.
 
 It is a warning, too, where nothing is checked only if an `unscale_` is left out that is there by default.
 
-It is certain where no condition decides about the step that the update comes before, likely where settings of the
-program do, and a suspicion where such a setting is off by default, two things decide that change in training, or
-nothing in sight gives that optimizer's parameters gradients. The message names the condition.
+It is certain where no condition decides about the step that the update comes before, or one that holds by default,
+likely where other settings of the program do, and a suspicion where such a setting is off by default, two things decide
+that change in training, or nothing in sight gives that optimizer's parameters gradients. The message names the
+condition.
 
 It is silent where each optimizer has a backward of its own before its step, for `update(new_scale)`, and where a step
 may be out of sight.

@@ -43,7 +43,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import is_grad
@@ -56,7 +56,7 @@ from amplint.model.project.link import is_idle
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import exclusive, loop_of, upwards
 from amplint.registry.rule import Rule
-from amplint.rules.shared.accumulation_boundary import only_with_several
+from amplint.rules.shared.accumulation_boundary import Several, only_with_several
 from amplint.rules.shared.clips import FINITE, in_this_file_only
 from amplint.rules.shared.parallel_branches import CLEARS, differences
 from amplint.rules.shared.scaler_order import (
@@ -111,15 +111,17 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     if not _stays_in_sight(module, each):
         return None
+    several = _several(module, each)
     return rule.finding(
         module.span(each.node),
         "scaled gradients are added to those that this has unscaled: unscale, step and update once, behind the "
-        f"last backward, and clear the gradients then{where(module, each, _several(module, each))}",
+        f"last backward, and clear the gradients then{where(module, each, several and several.when)}",
         withheld="what belongs to the boundary is yours to say",
+        confidence=Confidence.LIKELY if several is not None and several.is_unusual else None,
     )
 
 
-def _several(module: Module, each: Misuse) -> str | None:
+def _several(module: Module, each: Misuse) -> Several | None:
     """The condition without which the gradients are cleared as often as they are unscaled."""
     optimizer = each.violation.optimizer
     clears = (event.call for event in each.flow.events if event.kind == "zero_grad" and event.optimizer == optimizer)

@@ -7,7 +7,9 @@ and `optimizer.load_state_dict(...)` where the scaler's state is saved, but neve
 its state from a checkpoint under another key than the one under which it is saved, where nobody reads that one.
 
 Likely as well: a function or class out of sight that by its name saves checkpoints, and is given the model and the
-optimizer without the scaler, which is a local of the function that does so.
+optimizer without the scaler, which is a local of the function that does so. And the state of an object of a class of
+this file that wraps a scaler, gives its state, and has no `load_state_dict`; and what accelerate saves and loads by
+`save_state` and `load_state` beside a scaler of the program's own, which is not in it.
 
 It is a suspicion where nothing resumes from the checkpoint: no file of the programs that this one is a part of, by
 imports, loads an optimizer's state, or only that of other optimizers, under keys that this checkpoint lacks. Silent
@@ -62,7 +64,8 @@ from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix,
 from amplint.fixes.conditions import unit
 from amplint.fixes.edits import indentation, insert, line_end
 from amplint.fixes.statements import line_behind, own_statement
-from amplint.model.calls.external_calls import function_named, local_class, local_function
+from amplint.model.calls.external_calls import function_named, local_class, local_function, method
+from amplint.model.inference.constructions import constructions
 from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import regions
@@ -71,6 +74,7 @@ from amplint.model.project.importers import has_words, importers, surely_lack
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loop_of
 from amplint.model.syntax.queries import is_false
+from amplint.model.usage.accelerators import Accelerators, accelerators
 from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
 from amplint.rules.shared.checkpoints import (
@@ -155,20 +159,75 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
         or not _is_used(module, usage)
         or _scale_is_saved(module, usage)
         or loop_of(usage.made.call) is not None
-        or states_unclear(module, usage)
         or _scales_no_float16(module, usage)
     ):
         return
     saved = _own_states(module, usage, "state_dict")
     loaded = _own_states(module, usage, "load_state_dict")
-    if "state_dict" not in usage.methods:
+    if states_unclear(module, usage):
+        yield from _of_wrapper(module, usage, saved)
+    elif "state_dict" not in usage.methods:
         if "load_state_dict" not in usage.methods or _reads_a_file(module, loaded):
             yield from [*_not_saved(module, usage, loaded)] or _handed_out(module, usage, loaded)
+            yield from _beside_accelerate(module, usage)
     elif any(is_saved(module, each.call) for each in saved):
         if "load_state_dict" not in usage.methods:
-            yield from _not_loaded(module, usage, saved)
+            yield from [*_not_loaded(module, usage, saved)] or _of_wrapper(module, usage, saved)
         elif _reads_a_file(module, loaded):
             yield from _loaded_by_another_key(module, saved, loaded)
+
+
+def _beside_accelerate(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
+    """The states that accelerate saves and loads, which has a scaler of its own alone."""
+    known = accelerators(module)
+    calls = {name: [*module.whole.called(name)] for name in ("save_state", "load_state")}
+    owned = {name: [each for each in of if _is_method_of(known, each)] for name, of in calls.items()}
+    if not all(owned.values()):
+        return
+    line = module.line(usage.made.call)
+    for each in owned["save_state"]:
+        yield rule.finding(
+            module.span(each),
+            f"what accelerate saves has not the state of the scaler of {line}: a resumed run starts at the scale 65536 "
+            "again; give it to `register_for_checkpointing`, or let accelerate scale",
+            withheld="which of the two is yours to say",
+            confidence=Confidence.LIKELY,
+        )
+
+
+def _is_method_of(known: Accelerators, call: ir.Call) -> bool:
+    return isinstance(call.func, ir.Attribute) and known.owns(call.func.base)
+
+
+def _of_wrapper(module: Module, usage: ScalerUsage, saved: list[State]) -> Iterator[Finding]:
+    """The states of objects of a class that gives its scaler's state, and has no method to load it."""
+    classes = {_gives_state(each.call) for each in saved}
+    cls = classes.pop() if len(classes) == 1 else None
+    if cls is None or cls.bases or any(method(module, cls, each) for each in ("load_state_dict", "__getattr__")):
+        return
+    if "load_state_dict" in usage.methods or used_by_others(module, usage.scaler, "load_state_dict"):
+        return
+    loads = [ir.called_on(each, "load_state_dict") for each in module.whole.called("load_state_dict")]
+    if not any(each is not None and objects(module).is_optimizer(each) for each in loads):
+        return
+    for call in module.whole.called("state_dict"):
+        base = ir.called_on(call, "state_dict")
+        made = constructions(module, base) if base is not None else ()
+        if made and all(local_class(module, each.func) is cls for each in made) and is_saved(module, call):
+            yield rule.finding(
+                module.span(call),
+                f"this state is saved, and `{cls.name}` has no `load_state_dict` to load it by: a resumed run starts "
+                "at the scale 65536 again; write one, and call it where the optimizer's state is loaded",
+                withheld="the method and its call have to be written",
+                confidence=Confidence.LIKELY,
+            )
+
+
+def _gives_state(call: ir.Call) -> ir.Class | None:
+    """The class whose `state_dict` returns just what a call gives."""
+    function = ir.function_of(call)
+    returns = isinstance(call.parent, ir.Return) and function is not None and function.name == "state_dict"
+    return function.cls if returns and function is not None else None
 
 
 def _reads_a_file(module: Module, loaded: list[State]) -> bool:

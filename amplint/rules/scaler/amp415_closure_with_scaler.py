@@ -5,12 +5,14 @@ Finds `scaler.step(optimizer, closure)` and `scaler.step(optimizer, closure=clos
 through a scaler.
 
 It is silent where the scaler is switched off or not made in this file (some libraries have scalers that take closures),
-and where the second argument is no function of this file that runs a backward.
+and where the second argument is not a function of this file that runs a backward, made by `partial` or by another
+function or not.
 
 ## Why is this bad?
 As a keyword it raises "Closure use is not currently supported if GradScaler is enabled." As a second positional
 argument nothing is said: the optimizer runs the closure, whose backward makes gradients that are scaled and that nobody
-unscales, and steps 65,536 times too far. LBFGS without its closure raises TypeError.
+unscales, and steps 65,536 times too far; or they are not scaled, and small ones are lost in float16. LBFGS without its
+closure raises TypeError.
 
 ## Example
 ```python
@@ -47,11 +49,16 @@ from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import local_callable
 from amplint.model.flow.analysis import flows
 from amplint.model.flow.event_states import EventStates
+from amplint.model.inference.constructions import constructions
+from amplint.model.inference.values import values_of
+from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Defined
+from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.names import OLD_SCALER, SCALER
 from amplint.registry.rule import Rule
-from amplint.rules.shared.scaler_order import always_off, reached_events
+from amplint.rules.shared.scaler_order import always_off, reached_events, receiver
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -70,7 +77,7 @@ def check(module: Module) -> Iterator[Finding]:
     for flow in flows(module):
         for reached in reached_events(flow, "step"):
             # One from elsewhere, or of another class, may take closures.
-            made = objects(module).classes_of(str(reached.event.scaler))
+            made = _made_by(module, reached)
             if reached.event.call.id in reported or not made or not made <= _SCALERS or always_off(flow, reached):
                 continue
             what = _closure(module, reached)
@@ -83,23 +90,58 @@ def check(module: Module) -> Iterator[Finding]:
                 )
 
 
+def _made_by(module: Module, reached: EventStates) -> set[str]:
+    """The names of what the scaler is made by, which a parameter gets from those who call its function."""
+    made = objects(module).classes_of(str(reached.event.scaler))
+    calls = () if made else constructions(module, receiver(reached.event))
+    return made or {
+        name for call in calls if not is_false(call.keyword("enabled")) for name in module.names.of(call.func)
+    }
+
+
 def _closure(module: Module, reached: EventStates) -> str:
     """What the step does with a closure."""
     call = reached.event.call
     assert isinstance(call, ir.Call)
     if call.keyword("closure") is not None:
         return "the scaler refuses a closure"
-    if len(call.positional) > 1 and _runs_backward(module, call.positional[1]):
+    kinds = _kinds(module, call.positional[1]) if len(call.positional) > 1 else set()
+    if "scale" in kinds or "opaque" in kinds:
         return "the optimizer runs the closure behind the scaler's back, on gradients that stay scaled"
+    if "backward" in kinds:
+        return (
+            "the optimizer runs the closure behind the scaler's back, on gradients that are not scaled, so that small "
+            "ones are lost, and that nobody checks for inf"
+        )
     made = objects(module).classes_of(str(reached.event.optimizer))
     if made == {"torch.optim.LBFGS"} and len(call.args) == 1:
         return "LBFGS needs a closure, which a scaler does not support"
     return ""
 
 
-def _runs_backward(module: Module, value: ir.Value) -> bool:
-    """Whether a value is a function of this file with a backward in it, or in what it calls there."""
+def _kinds(module: Module, value: ir.Value) -> set[str]:
+    """The kinds of the events in a value that is a function of this file."""
+    functions = _functions(module, value)
+    return {event.kind for function in functions for event in events(module).below(function.body)}
+
+
+def _functions(module: Module, value: ir.Value, depth: int = 3) -> Iterator[ir.Function]:
+    """The functions of this file that a value can be: by its name, by `partial`, or as a function returns them."""
     function = local_callable(module, value)
-    if function is None:
-        return False
-    return any(event.kind in ("backward", "opaque") for event in events(module).below(function.body))
+    if function is not None:
+        yield function
+        return
+    for binding in module.names.bindings(value) if isinstance(value, ir.Name) else ():
+        if isinstance(binding, Defined) and isinstance(binding.what, ir.Function):
+            yield binding.what
+    for leaf in values_of(module, value).leaves if depth else ():
+        made = leaf.value
+        if not isinstance(made, ir.Call):
+            found = [made] if made is not value else []
+        elif module.names.of(made.func) == {"functools.partial"}:
+            found = [*made.positional[:1]]
+        else:
+            factory = local_callable(module, made.func)
+            found = [each.value for each in returned(factory) if each.value is not None] if factory is not None else []
+        for each in found:
+            yield from _functions(module, each, depth - 1)

@@ -4,6 +4,10 @@
 Follows each function (or script) that makes a scaler along its paths, and finds `unscale_`, `step` and `update` that
 run before the first `scaler.scale(...)`.
 
+It is certain where no condition decides about the misuse, or those do that hold by default. It is likely under other
+settings of the program and under one thing that changes as it trains, and a suspicion where a setting has to be
+changed from its default, or two things have to come together. The message names the condition.
+
 It is silent where the scaler comes from elsewhere (it may have scaled in an earlier call), where another function of
 the file scales, and where a plain `backward()` stands before: that is AMP403.
 
@@ -55,6 +59,7 @@ from amplint.rules.shared.scaler_order import (
     Misuse,
     asked,
     calls_of,
+    confidence_of,
     dynamic,
     one_for_each,
     side_by_side,
@@ -88,6 +93,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         module.span(each.node),
         f"{each.reached.event.kind}() comes before the first scale(), which raises; call `scale(loss).backward()` first"
         f"{where(module, each)}",
+        confidence=confidence_of(module, each),
     )
 
 

@@ -20,17 +20,27 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 
-def only_with_several(module: Module, flow: Flow, often: ir.Node, calls: Iterable[ir.Node]) -> str | None:
+class Several(NamedTuple):
     """The condition, in words, without which some calls are made as often as another one: `k > 1`.
+
+    `is_unusual`: it does not hold by default.
+    """
+
+    when: str
+    is_unusual: bool
+
+
+def only_with_several(module: Module, flow: Flow, often: ir.Node, calls: Iterable[ir.Node]) -> Several | None:
+    """The condition without which some calls are made as often as another one.
 
     None where there is none, where something else decides too, or where `k` is a number in the code.
     """
-    periods: set[str | None] = set()
+    periods: list[ir.Value | None] = []
     for call in calls:
-        found = [_period(module, *pair) for pair in side_by_side(flow, call, often)]
-        periods |= {_open(module, each) for each in found or [None]}
-    only = periods.pop() if len(periods) == 1 else None
-    return f"`{only} > 1`" if only is not None else None
+        periods += [_period(module, *pair) for pair in side_by_side(flow, call, often)] or [None]
+    texts = {_open(module, each) for each in periods}
+    only = texts.pop() if len(texts) == 1 else None
+    return Several(f"`{only} > 1`", number_by_default(module, periods[0]) == 1) if only is not None else None
 
 
 # Why there is no fix for it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Confidence
@@ -144,31 +144,62 @@ def _is_of_a_loop_over_optimizers(misuse: Misuse, backwards: list[ir.Value]) -> 
     return loop is not None and step is not None and is_inside(step) and not any(map(is_inside, backwards))
 
 
-def confidence_of(module: Module, misuse: Misuse) -> Confidence:
-    """How sure a misuse is, by the conditions under which what it meets is reached, and the call itself is not.
+def confidence_of(module: Module, misuse: Misuse, also: Iterable[tuple[ir.Value, bool]] = ()) -> Confidence:
+    """How sure a misuse is, by the conditions that it needs: those of what it meets, of its cause and of its paths.
 
-    Certain without any; likely under settings, or under one thing that changes as it trains; else a suspicion. One that
-    does not hold by default makes it a suspicion, too.
+    Certain without any that may fail by default; likely under settings, or under one thing that changes as it trains;
+    else a suspicion. One that does not hold by default makes it a suspicion, too. `also`: conditions besides these.
     """
-    flow, changing = misuse.flow, module.once(Changing)
-    decided = _decided(misuse)
-    if any(holds_by_default(module, test) is (not holds) for test, holds in decided):
+    every = [*_needed(module, misuse), *also]
+    by_default = {test: holds_by_default(module, test) for test, _ in every}
+    needed = [(test, holds) for test, holds in every if by_default[test] is not holds]
+    if misuse.flow.lost or any(by_default[test] is not None for test, _ in needed):
         return Confidence.SUSPICION
-    if sum(changing.changes(test) for test, _ in decided) > 1 or flow.lost:
+    changing = {module.on_one_line(test) for test, _ in needed if module.once(Changing).changes(test)}
+    if len(changing) > 1:
         return Confidence.SUSPICION
-    return Confidence.LIKELY if decided else Confidence.CERTAIN
+    return Confidence.LIKELY if needed else Confidence.CERTAIN
+
+
+def _needed(module: Module, misuse: Misuse) -> list[tuple[ir.Value, bool]]:
+    """The tests, and their truth, without which a misuse does not show though the calls round it come.
+
+    Those that tell its paths from others that are right, those round the call in which it shows and not round the call
+    that it stands at, and those round one of that and of its cause, and not round the other. What changes as it trains
+    is no condition round the call alone: it comes out so some time, and the cause was there before.
+    """
+    flow, node, cause = misuse.flow, misuse.node, misuse.cause
+    needed = _decided(misuse) + [each for each in _told(misuse) if _is_condition(flow, each[0])]
+    if misuse.violation.kind is ViolationKind.UPDATE_BEFORE_USE:
+        return needed
+    # A call before any scale has no cause, and one that comes first is none.
+    before = cause or next(iter(calls_of(flow, misuse.violation.scaler, "scale")), None)
+    of_cause = _only_round(flow, cause.call, node) if cause is not None else []
+    of_place = _only_round(flow, node, before.call) if before is not None else []
+    return needed + of_cause + (of_place if of_cause else settings_of(module, of_place))
+
+
+def settings_of(module: Module, tests: Iterable[tuple[ir.Value, bool]]) -> list[tuple[ir.Value, bool]]:
+    """Of some tests, and their truth, those that don't change as it trains."""
+    return [each for each in tests if not module.once(Changing).changes(each[0])]
 
 
 def _decided(misuse: Misuse) -> list[tuple[ir.Value, bool]]:
-    """The tests round the call in which a misuse shows that are not round the call that it stands at, and their truth.
+    """The tests round the call in which a misuse shows that are not round that which it stands at, and their truth."""
+    return _only_round(misuse.flow, misuse.flow.node(misuse.violation.meets), misuse.node)
 
-    Not those that switch the scaler on, which a misuse of it takes, nor boundaries, which come in any case.
+
+def _only_round(flow: Flow, node: ir.Node, without: ir.Node) -> list[tuple[ir.Value, bool]]:
+    """The tests round a call that are not round another one, and their truth."""
+    tests = asked(flow, node, without)
+    return [(test, holds) for test, holds in guards(flow, node) if test in tests and _is_condition(flow, test)]
+
+
+def _is_condition(flow: Flow, test: ir.Value) -> bool:
+    """Whether a misuse depends on a test: not on one that switches the scaler on, which it takes, nor on a boundary,
+    which comes in any case.
     """
-    flow, meets = misuse.flow, misuse.flow.node(misuse.violation.meets)
-    tests = [test for test in asked(flow, meets, misuse.node) if not flow.conditions.counts(test)]
-    return [
-        (test, holds) for test, holds in guards(flow, meets) if test in tests and not flow.conditions.names_amp(test)
-    ]
+    return not flow.conditions.counts(test) and not flow.conditions.names_amp(test)
 
 
 _NEGATED = {" is not None": " is None", " is None": " is not None", " == ": " != ", " != ": " == "}
@@ -179,19 +210,20 @@ def where(module: Module, misuse: Misuse, also: str | None = None) -> str:
 
     `also`: one that no path of the flow shows by itself, `k > 1` where something waits for each k-th iteration.
     """
-    flow, shown = misuse.flow, misuse.violation
-    found = []
-    # The user's flags first.
-    by_flags = sorted(_telling(flow, shown), key=lambda fact: (fact.condition.is_compound, str(fact.condition)))
-    for condition, holds in by_flags:
-        test, meant = flow.conditions.asked.get(condition, (None, True))
-        if test is not None:
-            found.append(in_words(module.on_one_line(test), holds is meant))
+    found = [in_words(module.on_one_line(test), holds) for test, holds in _told(misuse)]
     others = [in_words(module.on_one_line(test), holds) for test, holds in _decided(misuse)]
     found += [text for text in dict.fromkeys(others) if text not in found]
     if also is not None and also not in found and not any(" % " in text for text in found):
         found.insert(0, also)
     return f" (where {' and '.join(found[:2])})" if found else ""
+
+
+def _told(misuse: Misuse) -> list[tuple[ir.Value, bool]]:
+    """The tests by which the paths of a misuse are told from others, and their truth: the user's flags first."""
+    flow = misuse.flow
+    facts = sorted(_telling(flow, misuse.violation), key=lambda fact: (fact.condition.is_compound, str(fact.condition)))
+    asked_for = [(flow.conditions.asked.get(condition), holds) for condition, holds in facts]
+    return [(each[0], holds is each[1]) for each, holds in asked_for if each is not None]
 
 
 def _telling(flow: Flow, shown: Violation) -> set[Fact]:

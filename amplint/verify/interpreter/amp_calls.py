@@ -21,6 +21,7 @@ from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, SCALER
 from amplint.verify.interpreter.evaluate import Truth
 from amplint.verify.interpreter.functions import Functions
+from amplint.verify.interpreter.half_losses import USUAL_START, HalfLosses
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunRecord
 from amplint.verify.interpreter.standins import (
@@ -221,6 +222,8 @@ class ScalerCalls:
     _roles: Roles
     _events: AmpEvents
     _optimizers: OptimizerCalls
+    _halves: HalfLosses
+    _starts: dict[int, float | None] = field(default_factory=dict)  # by scalers' ids: the program's start scales
     _scaled: list[torch.Tensor] = field(default_factory=list)  # what scalers have scaled
 
     def method(
@@ -247,6 +250,8 @@ class ScalerCalls:
             if isinstance(given, (list, tuple))
             else self._roles.as_loss(given, site)
         )
+        losses = outputs if isinstance(outputs, list) else [outputs]
+        self._halves.scaled(scaler, self._starts.get(id(scaler), USUAL_START), losses, site)
         found = self._events.run(site, lambda: scaler.scale(outputs))
         if scaler.is_enabled():
             self._record.scalers.scaled(scaler)
@@ -293,6 +298,8 @@ class ScalerCalls:
             "torch.cpu.amp.GradScaler": torch.cpu.amp.grad_scaler.GradScaler,
         }.get(name, torch.amp.GradScaler)
         scaler = self._events.run(site, lambda: made(**found), of_amp=True)
+        start = given.get("init_scale", USUAL_START)
+        self._starts[id(scaler)] = start if isinstance(start, (int, float)) else None
         self._record.scalers.made(scaler, (site.call, _owner(site)))
         return scaler
 

@@ -89,7 +89,8 @@ class ProgramCalls:
             except Raised as raised:  # as it hangs on what is out of sight, or is for subclasses to define
                 if raised.error is not None:
                     raise
-        return self._unseen.value(site, [called.own, *args, *kwargs.values()], text_of(called.own), trains=matters)
+        inputs = [called.own, *args, *kwargs.values()]
+        return self._unseen.value(site, inputs, text_of(called.own), trains=matters, runs=called)
 
     def construct(self, cls: ClassValue, args: list[Any], kwargs: dict[str, Any], site: Site) -> Instance:
         """The instance that a call of a class of the program makes."""
@@ -396,7 +397,8 @@ class Calls:
         found = self._instances.attribute(called, "forward" if model else "__call__")
         if isinstance(found, Closure) and (not model or _trains(found)):
             return self._programs.closure(found, args, kwargs, site)
-        return self._unseen.value(site, [*args, *kwargs.values()], called.text, forward=True)
+        runs = found if isinstance(found, Closure) else None
+        return self._unseen.value(site, [*args, *kwargs.values()], called.text, forward=True, runs=runs)
 
 
 def _trains(method: Closure) -> bool:

@@ -399,6 +399,7 @@ class TableItems:
     _choices: Choices
     _evaluator: Evaluator
     _frames: LazyFrames
+    _evaluating: set[int] = field(default_factory=set)  # entries that are evaluated now, by their ids
 
     def taken(self, value: ir.Value, base: Any, index: Any, frame: Frame) -> Any:
         """The function or region that is taken from a table: a choice, where the key is out of sight; else `MISSING`.
@@ -413,7 +414,10 @@ class TableItems:
             if not isinstance(index, (int, str)):
                 held = {repr(key): item for key, item in items}
         if not held:
-            held = {each.key: self._of_entry(each) for each in frame.code.tables.entries(frame.code, value)}
+            entries = [*frame.code.tables.entries(frame.code, value)]
+            # What a table holds may be made of it: `sums[key] = sums[key] + 1`.
+            again = any(each.what.id in self._evaluating for each in entries)
+            held = {} if again else {each.key: self._of_entry(each) for each in entries}
         if not any(map(_matters, held.values())):
             return MISSING
         return held[self._choices.ask(f"{frame.code.text(value)} is", (*held,), matters=True)]
@@ -421,7 +425,11 @@ class TableItems:
     def _of_entry(self, entry: Entry[Code]) -> Any:
         frame = self._frames.variables_of(entry.code)
         if not isinstance(entry.what, ir.Function):
-            return self._evaluator.evaluate(entry.what, frame)
+            self._evaluating.add(entry.what.id)
+            try:
+                return self._evaluator.evaluate(entry.what, frame)
+            finally:
+                self._evaluating.discard(entry.what.id)
         return defined(entry.what, frame) if entry.what.outer is None else Unknown(entry.what.name)
 
 

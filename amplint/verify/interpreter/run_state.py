@@ -76,6 +76,11 @@ class RunRecord:
     unseen_effects: dict[str, str] = field(default_factory=dict)  # lines with calls that can do anything to training
     heard: list[warnings.WarningMessage] = field(default_factory=list)  # what torch warns of, as it is caught
     warned: dict[str, set[int]] = field(default_factory=dict)  # by warnings: the lines that have them
+    half_losses: dict[str, float] = field(default_factory=dict)  # lines that scale float16 losses, and the start scale
+    unsure_losses: dict[str, str] = field(
+        default_factory=dict
+    )  # lines with losses that may be float16, and their calls
+    unseen_model: bool = False  # one was run whose own regions can't be seen
     caught: list[str] = field(default_factory=list)  # exceptions of torch's that the program has caught, with lines
     ended: Raised | None = None  # by an exception
     scalers: Remade = field(default_factory=Remade)

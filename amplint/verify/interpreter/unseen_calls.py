@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +13,9 @@ import torch
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.syntax import ir
 from amplint.verify.interpreter.allowed_calls import SAME_METHODS, library
+from amplint.verify.interpreter.half_losses import HalfLosses
 from amplint.verify.interpreter.run_state import RunRecord
-from amplint.verify.interpreter.standins import Dotted, Site, Unknown, origins, tensors_in, text_of
+from amplint.verify.interpreter.standins import Closure, Dotted, Site, Unknown, origins, tensors_in, text_of
 from amplint.verify.interpreter.world import Birth, Stage
 from amplint.verify.program.program import STEPS
 from amplint.verify.program.unfollowed import HARMLESS, called, makes
@@ -100,13 +102,21 @@ class UnseenCalls:
     _stage: Stage
     _record: RunRecord
     _training: UnseenTraining
+    _halves: HalfLosses
 
     def value(
-        self, site: Site, inputs: list[Any], net: str | None, *, forward: bool = False, trains: bool = True
+        self,
+        site: Site,
+        inputs: list[Any],
+        net: str | None,
+        *,
+        forward: bool = False,
+        trains: bool = True,
+        runs: Closure | None = None,
     ) -> Unknown:
         """What a call returns; `net` is what it is a method of, `forward`: it can be a model's.
 
-        `trains`: whether it can train at all.
+        `trains`: whether it can train at all; `runs`: the function of the program that it calls, where that is known.
         """
         if trains:
             self._training.unseen(site, inputs)
@@ -116,10 +126,13 @@ class UnseenCalls:
         nets = self._stage.knowledge.nets
         if net is None or net not in nets:
             net = next((each for each in map(text_of, inputs) if each in nets), net)
-        made = self._tensor(site, inputs, net, forward=forward)
+        with self._halves.region(site, runs) if forward else nullcontext():
+            made = self._tensor(site, inputs, net, runs, forward=forward)
         return Unknown(site.text, origin=site.call, forward=forward, net=net, inputs=tuple(inputs), tensor=made)
 
-    def _tensor(self, site: Site, inputs: list[Any], net: str | None, *, forward: bool) -> torch.Tensor | None:
+    def _tensor(
+        self, site: Site, inputs: list[Any], net: str | None, runs: Closure | None, *, forward: bool
+    ) -> torch.Tensor | None:
         """The tensor behind what a call returns, where it has one."""
         tensors = [each for each in tensors_in(inputs) if each.requires_grad]
         born = self._stage.knowledge.born.get(site.call)
@@ -129,8 +142,10 @@ class UnseenCalls:
         if born is Birth.LOSS:
             made = self._stage.returned(site.call, self._stage.loss(net, tensors))
             self._record.note(site.code, site.call, "a loss of the bench")
+            self._halves.loss(site, runs, inputs, made)
         else:
             made = self._stage.output(net, tensors)
+            self._halves.output(site, runs, made)
             self._record.note(site.code, site.call, "a model of the bench")
         if net not in self._stage.knowledge.nets and not tensors:
             self._stage.computed(site.call, made)

@@ -348,7 +348,7 @@ class Stage:
 
     def exponentiated(self, tensor: torch.Tensor) -> None:
         """A tensor is exponentiated: learn of the unseen calls that it has come from as a loss."""
-        for node in _upstream(tensor, self._losses):
+        for node in upstream(tensor, self._losses):
             self.knowledge.learn_exponent(self._losses[node])
 
     def computed(self, call: ir.Call, made: torch.Tensor) -> torch.Tensor:
@@ -360,10 +360,10 @@ class Stage:
     def used(self, root: torch.Tensor) -> None:
         """The gradients of a loss are about to be made: remember which results of earlier iterations it hangs on."""
         old = {node: call for node, (call, at) in self._made_in.items() if at < self.iteration}
-        self.outliving.update(old[node] for node in (_upstream(root, old) if old else ()))
+        self.outliving.update(old[node] for node in (upstream(root, old) if old else ()))
 
 
-def _upstream(tensor: torch.Tensor, wanted: Container[Any]) -> Iterator[Any]:
+def upstream(tensor: torch.Tensor, wanted: Container[Any]) -> Iterator[Any]:
     """The wanted ones among what has made a tensor in the graph, and nothing behind these."""
     todo, seen = [tensor.grad_fn], set()
     while todo:

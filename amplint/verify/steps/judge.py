@@ -45,6 +45,7 @@ class Judged:
     warned: dict[str, list[int]] = field(default_factory=dict, compare=False)  # by warnings: the lines that have them
     # On each path what was compared ("update: optimizer 2"), how often, and which of these was wrong first; -1: none.
     parts: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict, compare=False)
+    unseen: str = field(default="", compare=False)  # what a step that is right may do wrong all the same
 
 
 @dataclass
@@ -67,6 +68,9 @@ class Path:
     of_amp: bool = False  # the exception came of making or entering a region or scaler
     effects: dict[str, str] = field(default_factory=dict)  # lines with calls out of sight that can train, and the calls
     warned: dict[str, set[int]] = field(default_factory=dict)  # by warnings: the lines that have them
+    half_losses: dict[str, float] = field(default_factory=dict)  # lines that scale float16 losses, and the start scale
+    unsure_losses: dict[str, str] = field(default_factory=dict)  # lines with losses that may be float16, and the calls
+    unseen_model: bool = False  # one was run whose own regions can't be seen
     remade: int = 0  # how often a scaler was made by the same line, less once
 
     @property
@@ -133,7 +137,19 @@ def _right(paths: list[Path]) -> Judged:
         return Judged(UNKNOWN, reason="no step could be compared with the reference")
     numbers = show("gradient", compared[0], compared[0]).text
     parts = {each.label: _parts(each, ()) for each in paths}
-    return Judged(RIGHT, numbers=numbers, paths={each.label: [] for each in paths}, parts=parts)
+    shown: dict[str, list[str]] = {each.label: [] for each in paths}
+    return Judged(RIGHT, numbers=numbers, paths=shown, parts=parts, unseen=_out_of_sight(paths))
+
+
+def _out_of_sight(paths: list[Path]) -> str:
+    """What a step may do wrong though nothing of it shows, in words."""
+    for path in paths:
+        for where, call in path.unsure_losses.items():
+            return f"{where}: whether {_short(call)} gives a float16 loss can't be seen"
+    scaled = any(each.unseen_model and any(each.observed.enabled) for each in paths)
+    if scaled and not any(each.observed.regions for each in paths):
+        return "a scaler is on, and no region is in sight: what one in the model does can't be seen"
+    return ""
 
 
 def _by_who_owns_what(paths: list[Path], guessed: set[str]) -> tuple[list[tuple[Path, Fault]], str]:
@@ -207,6 +223,11 @@ def _faults(path: Path) -> Iterator[Fault]:
     for each in observed.warnings:
         if ABOUT_AMP.match(each):
             yield Fault(WARNING, without_places(each), path.label)
+    for where, start in [*path.half_losses.items()][:1]:
+        said = (
+            f"{where}: the loss is float16, and at a scale of {start:g} its gradient is inf: the first step is left out"
+        )
+        yield Fault("dtype", said, path.label)
     if path.never:
         said = "the loss is not finite at any scale, and the scaler skips every step; in float32 it is finite"
         yield Fault("gradient", said, path.label)

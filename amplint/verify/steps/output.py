@@ -31,6 +31,7 @@ _REFERENCE = {
     "gradient": "1.00 x, off by 0%",
     "update": "off by 0%",
     "autocast-state": "no region open",
+    "dtype": "a float32 loss",
     "skips": "left out, scale backed off",
     "learning": "as without AMP",
     "scale": "one scaler",
@@ -253,5 +254,5 @@ def _object(row: StepRow) -> dict[str, Any]:
 
 def _half(judged: Judged) -> dict[str, Any]:
     found = {**dataclasses.asdict(judged), "faults": [each._asdict() for each in judged.faults]}
-    del found["answers"], found["warned"]  # which `paths` and `findings` say in words
+    del found["answers"], found["warned"], found["unseen"]  # which `paths` and `findings` say in words
     return found

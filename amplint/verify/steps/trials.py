@@ -122,6 +122,8 @@ class _Trial:
             self._path(choices)
         except CannotFollow as error:
             self._found.failed = str(error)
+        except RecursionError:
+            self._found.failed = "values that are made of each other can't be followed"
 
     def _settled(self, choices: Choices) -> _Pair:
         """The reference's run and the program's, repeated until they show nothing new of what values are used as."""
@@ -206,6 +208,9 @@ class _Trial:
         path.of_amp = run.record.ended is not None and run.record.ended.of_amp
         path.effects = run.record.unseen_effects
         path.warned = run.record.warned
+        path.half_losses = run.record.half_losses
+        path.unsure_losses = run.record.unsure_losses
+        path.unseen_model = run.record.unseen_model
         path.remade = run.record.scalers.most(again=self._again)
         # What a program does itself behind a reuse of gradients, it does without AMP as well.
         observed.reused = max(0, observed.reused - reference.observed.reused)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
 from amplint.registry import shows_of
-from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG, Judged
+from amplint.verify.steps.judge import RIGHT, UNKNOWN, WARNING, WRONG, Judged
 
 CONFIRMED, CLEAN, REFUTED, MISBEHAVES, NOT_CHECKABLE = "confirmed", "clean", "refuted", "misbehaves", "not checkable"
 NO_STEP = "no training step"  # of a function that has AMP, and trains nothing
@@ -45,11 +45,13 @@ def decide(
     if before.state == UNKNOWN:
         return Verdict(NOT_CHECKABLE, before.reason)
     if after is None:
-        return Verdict(CLEAN if before.state == RIGHT else MISBEHAVES)
+        return Verdict(CLEAN, before.unseen) if before.state == RIGHT else Verdict(MISBEHAVES)
     if after.state == UNKNOWN:
         return Verdict(NOT_CHECKABLE, f"after the fix: {after.reason}")
     if after.state == RIGHT:
-        return Verdict(CONFIRMED if before.state == WRONG else CLEAN)
+        if before.state == RIGHT:
+            return Verdict(CLEAN, after.unseen)
+        return Verdict(CONFIRMED, "; ".join(filter(None, (_only_warned(before), after.unseen))))
     explained = shown_by(left)
     if new := _new(before, after, explained):
         return Verdict(REFUTED, f"the fix brings something new: {new}; {REPORT}")
@@ -57,6 +59,14 @@ def decide(
     if (wrong := _left_wrong(after, change, fixed, explained)) is not None:
         return Verdict(REFUTED, f"the fix leaves it wrong: {wrong}; {REPORT}")
     return Verdict(MISBEHAVES, _mended(before, after, change))
+
+
+def _only_warned(before: Judged) -> str:
+    """What a fix mends that ends nothing but warnings, in words; "": it mends more."""
+    if any(each.shows != WARNING for each in before.faults):
+        return ""
+    deprecated = all("deprecated" in each.text for each in before.faults)
+    return f"only a {'deprecation ' if deprecated else ''}warning goes: what was compared was right before, too"
 
 
 class _Change(NamedTuple):

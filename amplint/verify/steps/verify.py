@@ -277,7 +277,7 @@ class Verifier:
             reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
             return Judged(UNKNOWN, reason=f"the run failed: {reason}"), {"device": file["device"]}
         faults = [Fault(*each) for each in answer["faults"]]
-        fields = ("state", "reason", "numbers", "dtypes", "paths", "answers", "warned", "parts")
+        fields = ("state", "reason", "numbers", "dtypes", "paths", "answers", "warned", "parts", "unseen")
         known = {name: answer[name] for name in fields}
         return Judged(**known, faults=faults), answer
 

@@ -217,6 +217,19 @@ def train(model, images, texts, target, logit_scale, table):
         ("model.encode_image(images)", "first", "logit_scale * first @ second.t()", True),
         ("model.encode_image(images)", "first.view(-1, 4)", "first * 2", True),
         ("model.encode_image(images) if images else model(images)", "first", "first", True),
+        # A product with a float32 matrix would raise.
+        ("model.encode_image(images)", "first", "logit_scale.exp() * first @ table.t()", True),
+        ("model.encode_image(images)", "first", "table @ first.t()", True),
+        ("model.encode_image(images)", "first", "torch.matmul(first, table)", True),
+        ("model.encode_image(images)", "first", "first.mm(table)", True),
+        ("model.encode_image(images)", "first", "torch.einsum('bd,cd->bc', first, table)", True),
+        ("model.encode_image(images)", "first", "F.linear(first, table) / logit_scale", True),
+        ("model.encode_image(images)", "first", "(images @ images.t()) @ (first @ table.t())", True),
+        ("model.encode_image(images)", "first", "first @ torch.ones(4, 4)", False),
+        ("model.encode_image(images)", "first", "first.float() @ table", False),
+        ("model.encode_image(images)", "first", "(first @ table).float()", False),
+        ("model.encode_image(images)", "first.double()", "table @ first", False),
+        ("model.encode_image(images)", "first", "table @ table.t()", False),
         ("model.encode_image(images)", "first", "table * first", False),  # float32, for all that is seen
         ("model.encode_image(images)", "first.float()", "first @ second.float().t()", False),
         ("model.encode_image(images)", "first.log_softmax(1)", "first[0]", False),
@@ -226,4 +239,5 @@ def train(model, images, texts, target, logit_scale, table):
 )
 def test_what_a_model_out_of_sight_gives_is_likely_half(first: str, after: str, logits: str, wanted: bool) -> None:
     text = OUT_OF_SIGHT.format(first=first, after=after, logits=logits)
-    assert [finding.code for finding in check(text, "train.py")] == ["AMP303"] * wanted
+    found = check(text, "train.py")
+    assert [(finding.code, finding.confidence) for finding in found] == [("AMP303", "likely")] * wanted

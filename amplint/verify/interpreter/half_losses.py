@@ -1,0 +1,145 @@
+"""Losses in half precision: which of the bench's are what the program's would be, outside of every region."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from amplint.model.calls.external_calls import local_class, local_function, method
+from amplint.model.half.analysis import returned_kind
+from amplint.model.half.layers import gives_float32
+from amplint.model.inference.constructions import constructions
+from amplint.model.inference.tensor_types import FLOAT32, FLOAT64, HALF, UNKNOWN_KIND, Kind
+from amplint.model.module import Module
+from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import given_to
+from amplint.model.torch_facts.op_spellings import CLASSES, LOSSES, spelled
+from amplint.rules.shared.soft_targets import has_soft_targets
+from amplint.verify.bench.instrument import open_regions
+from amplint.verify.interpreter.allowed_calls import library
+from amplint.verify.interpreter.run_state import RunRecord
+from amplint.verify.interpreter.standins import Closure, Dotted, Site, tensors_in
+from amplint.verify.interpreter.world import Stage, upstream
+
+FLOAT16 = frozenset(("float16",))
+USUAL_START = 65536.0  # of a scaler that is given none
+_MOST = 65519.0  # what is more is inf in float16
+_SPACE = "torch.nn."
+
+
+@dataclass(eq=False)
+class HalfLosses:
+    """Follows what models give in float16 into losses, and into scalers.
+
+    A model of the bench is a layer, as the last one of most models is: one whose code says that it gives float32 is
+    none. What a criterion makes of float16 is known of torch's own, and where the program's can be followed.
+    """
+
+    _stage: Stage
+    _record: RunRecord
+    _outputs: set[Any] = field(default_factory=set)  # what has made a model's float16 output in the graph
+    _losses: dict[Any, tuple[bool, Site]] = field(default_factory=dict)  # the same of float16 losses: whether surely
+
+    def region(self, site: Site, runs: Closure | None) -> Any:
+        """The region that a model's own `forward` computes its result in, to be entered."""
+        kind = _returned(site, runs, {})
+        if kind.names == FLOAT16 and kind.region:
+            return torch.autocast(self._stage.device, dtype=torch.float16)
+        return nullcontext()
+
+    def output(self, site: Site, runs: Closure | None, made: torch.Tensor) -> None:
+        """A model has been run."""
+        self._record.unseen_model |= _function(site, runs) is None
+        if made.dtype is not torch.float16 or made.grad_fn is None:
+            return
+        given_up = _returned(site, runs, {}).what in (FLOAT32, FLOAT64)
+        if not given_up and not gives_float32(site.code.module, site.call.func):
+            self._outputs.add(made.grad_fn)
+
+    def loss(self, site: Site, runs: Closure | None, inputs: list[Any], made: torch.Tensor) -> None:
+        """A criterion has been run."""
+        halves = [each for each in tensors_in(inputs) if self._is_output(each)]
+        if halves and made.dtype is torch.float16 and not open_regions():
+            keeps = self._keeps_half(site, runs, inputs, len(halves))
+            if keeps is not False:
+                self._losses[made.grad_fn] = keeps is True, site
+
+    def scaled(self, scaler: torch.amp.GradScaler, start: float | None, losses: list[Any], site: Site) -> None:
+        """A scaler that starts at a scale (None: it can't be seen) scales losses."""
+        for each in losses:
+            if not scaler.is_enabled() or start is None or start <= _MOST or each.dtype is not torch.float16:
+                continue
+            found = [self._losses[node] for node in upstream(each, self._losses)]
+            if any(surely for surely, _ in found):
+                self._record.half_losses.setdefault(site.where, start)
+            else:
+                self._record.unsure_losses |= {criterion.where: criterion.text for _, criterion in found}
+
+    def _is_output(self, tensor: torch.Tensor) -> bool:
+        return tensor.dtype is torch.float16 and any(True for _ in upstream(tensor, self._outputs))
+
+    def _keeps_half(self, site: Site, runs: Closure | None, inputs: list[Any], halves: int) -> bool | None:
+        """Whether a criterion gives float16 for a model's float16 outputs; None: that can't be seen."""
+        spelling = _spelling(site)
+        if spelling == "cross_entropy":
+            return not has_soft_targets(site.code.module) or None
+        if spelling is not None:
+            # Others have targets that are float32, and so is the result, unless these are outputs as well.
+            return halves == len(site.call.positional) > 1
+        kind = _returned(site, runs, self._given(site, runs, inputs))
+        return True if kind.what == HALF else False if kind.what in (FLOAT32, FLOAT64) else None
+
+    def _given(self, site: Site, runs: Closure | None, inputs: list[Any]) -> dict[str, Kind]:
+        """The arguments of the program's own criterion, by its parameters' names: half where a model gave them."""
+        found, args = _function(site, runs), site.call.args
+        if found is None or site.call.unpacks() or len(inputs) < len(args):
+            return {}
+        function = found[1]
+        kinds = [Kind(HALF, FLOAT16) if self._has_output(each) else UNKNOWN_KIND for each in inputs[-len(args) :]]
+        given = [(arg.value, kind) for arg, kind in zip(args, kinds, strict=True) if arg.keyword is None]
+        named = {arg.keyword: (arg.value, kind) for arg, kind in zip(args, kinds, strict=True) if arg.keyword}
+        params = function.params[1:] if function.cls is not None else function.params
+        return {name: kind for name, (_, kind) in given_to(params, given, named).items()}
+
+    def _has_output(self, value: Any) -> bool:
+        return any(map(self._is_output, tensors_in([value])))
+
+
+def _returned(site: Site, runs: Closure | None, given: Mapping[str, Kind]) -> Kind:
+    """What the program's function that a call runs gives, as far as its text says."""
+    found = _function(site, runs)
+    return returned_kind(*found, given) if found is not None else UNKNOWN_KIND
+
+
+def _function(site: Site, runs: Closure | None) -> tuple[Module, ir.Function] | None:
+    """The function of the program that a call runs, with its module; None where none is in sight."""
+    if runs is not None:
+        return runs.frame.code.module, runs.function
+    module, func = site.code.module, site.call.func
+    function = local_function(module, func)
+    if function is not None:
+        return module, function
+    made = constructions(module, func) if isinstance(func, (ir.Name, ir.Attribute)) else ()
+    classes = {local_class(module, each.func) for each in made}
+    cls = classes.pop() if len(classes) == 1 else None
+    function = (method(module, cls, "__call__") or method(module, cls, "forward")) if cls is not None else None
+    return (module, function) if function is not None else None
+
+
+def _spelling(site: Site) -> str | None:
+    """Which of torch's losses a call computes; None: none of them, or it can't be seen."""
+    module, func = site.code.module, site.call.func
+    known = library(site.code, func)
+    if isinstance(known, Dotted):
+        found = {spelled(known.name)}
+    elif isinstance(func, (ir.Name, ir.Attribute, ir.Call)):
+        names = {module.names.only(each.func) or "" for each in constructions(module, func)}
+        found = {CLASSES.get(each.rpartition(".")[2]) if each.startswith(_SPACE) else None for each in names}
+    else:
+        return None
+    only = found.pop() if len(found) == 1 else None
+    return only if only in LOSSES else None

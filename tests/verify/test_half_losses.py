@@ -1,0 +1,160 @@
+"""Losses that stay float16 outside of every region: what a step's run shows of them, and what it can't tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from amplint.config.settings import Settings
+from amplint.verify.steps.verify import StepRow, Verifier
+
+CODES = frozenset(("AMP102", "AMP303"))
+HEAD = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from library import build, Criterion
+
+"""
+LOOP = """
+def train(settings, loader{params}):
+    model = {model}.cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda"{scaler})
+    for x, y in loader:
+        x, y = x.cuda(), y.cuda()
+        optimizer.zero_grad()
+{body}
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+IN_A_REGION = 'with torch.autocast("cuda"):\n    out = model(x)\n'
+SMOOTH = """
+class Smooth(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.log = nn.LogSoftmax(dim=-1)
+
+    def forward(self, logits, targets):
+        return -self.log(logits{cast}).gather(-1, targets.unsqueeze(1)).mean()
+"""
+NET = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(16, 4)
+"""
+DECORATED = NET + '\n    @torch.autocast("cuda")\n    def forward(self, x):\n        return self.layer(x){cast}\n'
+INSIDE = (
+    NET
+    + '\n    def forward(self, x):\n        with torch.autocast("cuda"):\n            out = self.layer(x)\n'
+    + "        return out{cast}\n"
+)
+CROSS_ENTROPY = "loss = F.cross_entropy(out, y)"
+
+
+def program(body: str, before: str = "", model: str = "build(settings)", scaler: str = "", params: str = "") -> str:
+    lines = "".join(f"        {line}\n" for line in body.splitlines())
+    return HEAD + before + LOOP.format(body=lines, model=model, scaler=scaler, params=params)
+
+
+@pytest.fixture(scope="module")
+def verifier() -> Iterator[Verifier]:
+    with Verifier() as found:
+        yield found
+
+
+def verified(verifier: Verifier, text: str, *, unsafe: bool = False) -> StepRow:
+    (row,) = verifier.verify("train.py", text.encode(), Settings(CODES, isolated=True, unsafe_fixes=unsafe))
+    return row
+
+
+WRONG = {
+    "a function of torch's": program(IN_A_REGION + CROSS_ENTROPY),
+    "a part of it": program(IN_A_REGION + "loss = F.cross_entropy(out[0], y) / 4"),
+    "a criterion of torch's": program(
+        IN_A_REGION + "loss = criterion(out, y)", "criterion = nn.CrossEntropyLoss(label_smoothing=0.1).cuda()\n"
+    ),
+    "its own criterion": program(
+        IN_A_REGION + "loss = criterion(out, y)", SMOOTH.format(cast="") + "criterion = Smooth().cuda()\n"
+    ),
+    "a decorated forward": program("loss = F.cross_entropy(model(x), y)", DECORATED.format(cast=""), "Net()"),
+    "a region in forward": program("out = model(x)\n" + CROSS_ENTROPY, INSIDE.format(cast=""), "Net()"),
+    "two outputs": program(IN_A_REGION + "with torch.autocast('cuda'):\n    other = model(x + 1)\n"
+                           + "loss = F.mse_loss(out, other)"),
+    "the usual scale, given": program(IN_A_REGION + CROSS_ENTROPY, scaler=", init_scale=65536.0"),
+}  # fmt: skip
+RIGHT = {
+    "cast": program(IN_A_REGION + "loss = F.cross_entropy(out.float(), y)"),
+    "in the region": program(IN_A_REGION + f"    {CROSS_ENTROPY}"),
+    "a target of float32": program(IN_A_REGION + "loss = F.mse_loss(out, y)"),
+    "a criterion with such a target": program(
+        IN_A_REGION + "loss = criterion(out, y)", "criterion = nn.BCEWithLogitsLoss()\n"
+    ),
+    "its own criterion casts": program(
+        IN_A_REGION + "loss = criterion(out, y)", SMOOTH.format(cast=".float()") + "criterion = Smooth()\n"
+    ),
+    "a decorated forward casts": program(
+        "loss = F.cross_entropy(model(x), y)", DECORATED.format(cast=".float()"), "Net()"
+    ),
+    "a region in forward, and a cast behind it": program(
+        "out = model(x)\n" + CROSS_ENTROPY, INSIDE.format(cast=".float()"), "Net()"
+    ),
+    "bfloat16": program(IN_A_REGION.replace('"cuda"', '"cuda", dtype=torch.bfloat16') + CROSS_ENTROPY),
+    "a lower scale": program(IN_A_REGION + CROSS_ENTROPY, scaler=", init_scale=1024.0"),
+    "a scale that is given": program(
+        IN_A_REGION + CROSS_ENTROPY, scaler=", init_scale=settings.scale"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_float16_loss_that_a_new_scaler_scales_misbehaves(verifier: Verifier, name: str) -> None:
+    row = verified(verifier, WRONG[name])
+    assert (row.verdict, [each.shows for each in row.before.faults]) == ("misbehaves", ["dtype"]), row
+    assert "the first step is left out" in row.before.faults[0].text
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_float32_or_fits_is_clean(verifier: Verifier, name: str) -> None:
+    row = verified(verifier, RIGHT[name])
+    assert (row.verdict, row.reason, row.before.faults) == ("clean", "", []), row
+
+
+def test_the_fix_that_takes_the_criterion_into_the_region_heals_it(verifier: Verifier) -> None:
+    row = verified(verifier, WRONG["a function of torch's"], unsafe=True)
+    assert (row.verdict, row.reason) == ("confirmed", ""), row
+    assert [(each.code, each.fixed, each.shown) for each in row.findings] == [("AMP303", True, True)]
+
+
+def test_a_fix_that_ends_a_warning_alone_does_not_heal_it(verifier: Verifier) -> None:
+    text = WRONG["a function of torch's"].replace('torch.amp.GradScaler("cuda"', "torch.cuda.amp.GradScaler(")
+    row = verified(verifier, text)
+    assert (row.verdict, row.reason) == ("misbehaves", "the fix mends warning, but not dtype"), row
+
+
+def test_a_fix_that_ends_a_warning_alone_says_so(verifier: Verifier) -> None:
+    text = RIGHT["cast"].replace('torch.amp.GradScaler("cuda"', "torch.cuda.amp.GradScaler(")
+    row = verified(verifier, text)
+    assert (row.verdict, row.reason) == (
+        "confirmed", "only a deprecation warning goes: what was compared was right before, too",
+    ), row  # fmt: skip
+
+
+def test_what_a_criterion_out_of_sight_makes_of_float16_is_said_to_be_unseen(verifier: Verifier) -> None:
+    row = verified(verifier, program(IN_A_REGION + "loss = criterion(out, y)", "criterion = Criterion()\n"))
+    assert row.verdict == "clean"
+    assert row.reason == "line 17: whether criterion(out, y) gives a float16 loss can't be seen"
+
+
+def test_a_region_that_may_be_in_the_model_is_said_to_be_unseen(verifier: Verifier) -> None:
+    row = verified(verifier, program("loss = F.cross_entropy(model(x), y)"))
+    assert row.verdict == "clean"
+    assert row.reason == "a scaler is on, and no region is in sight: what one in the model does can't be seen"
+
+
+def test_a_disabled_scaler_scales_nothing(verifier: Verifier) -> None:
+    text = program(IN_A_REGION + CROSS_ENTROPY, scaler=", enabled=False")
+    assert verified(verifier, text).verdict == "clean"
