@@ -13,7 +13,7 @@ from amplint.base.paths import visible
 from amplint.cli.arguments import FAILED, Parser
 from amplint.cli.check import may_colour
 from amplint.doctor.findings import Report
-from amplint.doctor.session import Options
+from amplint.doctor.options import Options
 from amplint.doctor.start import CannotWatch, Program, Voice, run
 
 _USAGE = "amplint run [options] SCRIPT [argument ...]\n       amplint run [options] -m MODULE [argument ...]"

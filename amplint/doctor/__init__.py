@@ -46,8 +46,8 @@ def observe(*, stop: bool = False, careful: bool = False, replay: bool = True, q
     Raises:
         CannotWatch: a RuntimeError: torch is missing or too old, or the doctor watches already.
     """
+    from amplint.doctor.options import Options  # noqa: PLC0415
     from amplint.doctor.output import as_text  # noqa: PLC0415 - who only imports this needs none of it
-    from amplint.doctor.session import Options  # noqa: PLC0415
     from amplint.doctor.start import Voice, Watch, need_torch  # noqa: PLC0415
 
     need_torch()

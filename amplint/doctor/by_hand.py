@@ -110,29 +110,24 @@ class ByHand(TorchFunctionMode):
         if self._of_backward is not None:
             self.look_at(self._of_backward())
             self._add_incoming(targets, sys._getframe(2))
-        found = [each for each in targets if isinstance(each, torch.Tensor) and each.data_ptr() in self._gradients]
         frame = sys._getframe(2)
-        if (
-            not found
-            or not is_users(frame.f_code.co_filename)
-            or any(each.device.type != "cpu" or each.is_sparse for each in found)
-        ):
+        found = [each for each in targets if isinstance(each, torch.Tensor) and each.data_ptr() in self._gradients]
+        if not found or not is_users(frame.f_code.co_filename) or not all(map(_is_readable, found)):
             return
         if self._total is None:
-            self._total = math.sqrt(sum(float(g.detach().double().pow(2).sum()) for g in self._gradients.values()))
+            self._total = _norm(list(self._gradients.values()))
         others = [*args[1:], *kwargs.values()]
-        added = [each for each in others if isinstance(each, torch.Tensor)]
-        numbers = [value for each in others if (value := _number(each)) is not None]
-        number = numbers[0] if numbers else math.nan
-        if name in _CLAMPS:
-            number = max((abs(value) for value in numbers), default=math.nan)
-        elif _FACTORS.get(name) and number:
-            number = 1 / number
-        largest = max(float(each.detach().abs().max()) for each in found if each.numel())
-        norm = math.sqrt(sum(float(each.detach().double().pow(2).sum()) for each in found))
-        is_decay = any(each.data_ptr() in self._weights for each in added)
-        place = place_of(frame)
-        self.changes.append(Change(name, place, largest, norm, self._total, number, is_decay))
+        self.changes.append(
+            Change(
+                name,
+                place_of(frame),
+                max(float(each.detach().abs().max()) for each in found),
+                _norm(found),
+                self._total,
+                _bound_or_factor(name, others),
+                any(isinstance(each, torch.Tensor) and each.data_ptr() in self._weights for each in others),
+            )
+        )
 
     # --- what it comes to
 
@@ -173,6 +168,24 @@ def clipped(windows: Sequence[ByHand]) -> Change | None:
             if len(same) >= 2 and len(unlike) >= 2 and len(same) > len(products) / 2:
                 return change._replace(number=product)
     return None
+
+
+def _is_readable(tensor: torch.Tensor) -> bool:
+    """Whether reading the numbers of a tensor waits for nothing, and there are some."""
+    return tensor.device.type == "cpu" and tensor.layout is torch.strided and tensor.numel() > 0
+
+
+def _norm(tensors: Sequence[torch.Tensor]) -> float:
+    return math.sqrt(sum(float(each.detach().double().pow(2).sum()) for each in tensors))
+
+
+def _bound_or_factor(name: str, arguments: Sequence[Any]) -> float:
+    """The bound of a clamp, or the factor of a multiplication or division; nan where there is none."""
+    numbers = [value for each in arguments if (value := _number(each)) is not None]
+    if name in _CLAMPS:
+        return max((abs(value) for value in numbers), default=math.nan)
+    number = numbers[0] if numbers else math.nan
+    return 1 / number if _FACTORS.get(name) and number else number
 
 
 def _number(value: Any) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from amplint.doctor.findings import Cause, Evidence, Finding
+from amplint.doctor.findings import Cause, Finding
 
 # What explains the others comes first: use of the scaler, then numbers, then what the scale makes of both.
 _ORDER = {

@@ -76,6 +76,27 @@ class Seen(NamedTuple):
     tensors: Sequence[torch.Tensor]
     scale: float = 1.0
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether the tensors themselves are finite, and only what follows from them may not be."""
+        return self.kind in _FINITE or self.kind is Kind.GRADIENTS
+
+
+class _Look(NamedTuple):
+    """What a look at a computation has found.
+
+    Attributes:
+        births: Operations that have made values which are not finite, and which reach the result.
+        arriving: Values from outside that were not finite and reach it.
+        grid: Which runs under other conditions were finite.
+        effect: How the result differs from that in float32, where it is finite.
+    """
+
+    births: list[Birth]
+    arriving: list[Birth]
+    grid: _Grid
+    effect: str
+
 
 class _Healthy(Exception):
     """What was seen is how the scaler finds its scale."""
@@ -88,6 +109,7 @@ class Diagnosis:
         self,
         capture: Capture,
         models: Models,
+        *,
         history: History,
         replays: Replays,
         scalers: Callable[[], Sequence[ScaleLog]],
@@ -144,17 +166,16 @@ class Diagnosis:
         """
         place = place_of(frames[0]) if frames else None
         reasons: list[str] = []
-        needs_finding = seen.kind in _FINITE or seen.kind is Kind.GRADIENTS
-        if not needs_finding and (bad := self._bad_before()) is not None:
+        if not seen.is_finite and (bad := self._bad_before()) is not None:
             return self._made_bad(seen, bad.tensor, frames, place) or self._incoming(seen, bad, place)
         for computation, part in self._computations(seen, frames, reasons):
             try:
-                finding = self._looked_at(seen, computation, part, frames, place, reasons)
+                finding = self._looked_at(seen, computation, part=part, frames=frames, place=place, reasons=reasons)
             except _Healthy:
                 return None
             if finding is not None:
                 return finding
-            if needs_finding and not reasons:
+            if seen.is_finite and not reasons:
                 return None
         return self._not_shown(seen, place, reasons)
 
@@ -165,24 +186,30 @@ class Diagnosis:
     ) -> Iterator[tuple[Computation, Slice | None]]:
         """What computes the tensors again, with the statements that do, where it is not a module alone."""
         calls, refused = self._calls()
-        needs_all = seen.kind in _FINITE or seen.kind is Kind.GRADIENTS
-        lines = _first_lines(calls)
         why: list[str] = [refused] if refused else []
-        for frame in frames:
-            is_whole = frame.f_code in lines or not calls
-            if is_whole and refused or needs_all and not is_whole:
-                continue
-            first = lines.get(frame.f_code, 0 if frame.f_code.co_name != "<module>" or not calls else None)
-            try:
-                part = slice_for(frame, seen.tensors[0], first)
-            except NoSlice as error:
-                why.append(str(error))
-                continue
-            yield of_slice(part, calls if is_whole else []), part
-        if not refused and not needs_all:
+        yield from self._slices(seen, frames, calls, why)
+        if not refused and not seen.is_finite:
             bad = [call for call in calls if not is_finite(list(tensors_in(call.output)))]
             yield from ((of_call(call), None) for call in bad)
         reasons += [f"the loss can't be computed again: {text}" for text in why[:1]]
+
+    def _slices(
+        self, seen: Seen, frames: Sequence[FrameType], calls: Sequence[RootCall], why: list[str]
+    ) -> Iterator[tuple[Computation, Slice]]:
+        """Statements of the user's that compute a tensor: with the calls of modules, or of a function without them."""
+        lines, is_refused = _first_lines(calls), bool(why)
+        for frame in frames:
+            is_whole = frame.f_code in lines or not calls
+            if (is_refused and is_whole) or (seen.is_finite and not is_whole):
+                continue
+            # In a function that was given the model's output all of it is taken.
+            start = None if frame.f_code.co_name == "<module>" and calls else 0
+            try:
+                part = slice_for(frame, seen.tensors[0], lines.get(frame.f_code, start))
+            except NoSlice as error:
+                why.append(str(error))
+            else:
+                yield of_slice(part, calls if is_whole else []), part
 
     def _calls(self) -> tuple[list[RootCall], str]:
         """The calls of modules in the step, and why they can't be made again, if so."""
@@ -210,7 +237,7 @@ class Diagnosis:
         for frame in frames:
             with suppress(NoSlice):
                 part = slice_for(frame, tensor, 0)
-                finding = self._looked_at(seen, of_slice(part, []), None, (), place, [])
+                finding = self._looked_at(seen, of_slice(part, []), part=None, frames=(), place=place, reasons=[])
                 return finding if finding is not None and finding.cause is not Cause.DATA else None
         return None
 
@@ -220,27 +247,14 @@ class Diagnosis:
         self,
         seen: Seen,
         computation: Computation,
+        *,
         part: Slice | None,
         frames: Sequence[FrameType],
         place: Place | None,
         reasons: list[str],
     ) -> Finding | None:
-        models = self._models.alive()
         try:
-            computation.rewind = self._replays.rewind
-            with self._replays.quiet(models) as buffers:
-                births, arriving = self._births(seen, computation, buffers)
-                if not births and not arriving:
-                    if seen.kind not in _FINITE and seen.kind is not Kind.GRADIENTS:
-                        reasons.append("the step was finite when it was run again")
-                    return None
-                if self._is_of_scale(births, computation):
-                    raise _Healthy
-                effect = self._unlike(computation) if seen.kind is Kind.ABSORBED else ""
-                if seen.kind is Kind.ABSORBED and not effect:
-                    return None
-                has_grid = births and seen.kind in (Kind.LOSS, Kind.EVALUATION)
-                grid = self._grid(seen, computation, models) if has_grid else {}
+            look = self._look(seen, computation)
         except _Healthy:
             raise
         except (CollectiveRefused, OutsideWrite) as error:
@@ -249,17 +263,35 @@ class Diagnosis:
         except Exception as error:  # of the user's code: it can't be run twice after all
             reasons.append(f"running it again failed: {type(error).__name__}: {str(error)[:200]}")
             return None
-        if births:
-            return self._born(seen, births, place, grid, effect)
+        if look.births:
+            return self._born(seen, look.births, place, look.grid, look.effect)
+        if not look.arriving:
+            if not seen.is_finite:
+                reasons.append("the step was finite when it was run again")
+            return None
         for name in part.inputs if part is not None else ():
             value = part.names.get(name) if part is not None else None
             if isinstance(value, torch.Tensor) and value.is_floating_point() and not is_finite([value]):
                 if (finding := self._made_bad(seen, value, frames, place)) is not None:
                     return finding
-        return self._arrived(seen, arriving, place)
+        return self._arrived(seen, look.arriving, place)
+
+    def _look(self, seen: Seen, computation: Computation) -> _Look:
+        """Compute once more, and look at each operation; then a few times more, under other conditions."""
+        models = self._models.alive()
+        computation.rewind = self._replays.rewind
+        with self._replays.quiet(models) as buffers:
+            births, arriving = self._births(seen, computation, buffers)
+            if self._is_of_scale(births, computation):
+                raise _Healthy
+            effect = self._unlike(computation) if births and seen.kind is Kind.ABSORBED else ""
+            if seen.kind is Kind.ABSORBED and not effect:
+                births = []
+            has_grid = births and seen.kind in (Kind.LOSS, Kind.EVALUATION)
+            return _Look(births, arriving, self._grid(seen, computation, models) if has_grid else {}, effect)
 
     def _is_of_scale(self, births: Sequence[Birth], computation: Computation) -> bool:
-        """Whether gradients that a loss is made of are finite without the loss scale: the scaler will find its scale."""
+        """Whether gradients that a loss is made of are finite without the scale: the scaler will find its own."""
         scalers = [log.scaler() for log in self._scalers() if log.in_a_row < _SEARCHING]
         if not births or not births[0].backward or not scalers:
             return False
@@ -459,8 +491,8 @@ def _message(birth: Birth) -> str:
         value = ""
         if birth.value is not None and largest:
             value = (
-                f": its true value is {number(birth.value)}, {birth.value / largest:.4g} times the largest {birth.dtype} "
-                f"({largest:,.0f})"
+                f": its true value is {number(birth.value)}, {birth.value / largest:.4g} times the largest "
+                f"{birth.dtype} ({largest:,.0f})"
             )
             if largest > 1e6:
                 value = f": its true value is {number(birth.value)}"

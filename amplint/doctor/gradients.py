@@ -1,4 +1,4 @@
-"""Why an optimizer has no gradients when it steps: a fact for every answer, looked for in the order of how sure it is."""
+"""Why an optimizer has no gradients when it steps. The surest answer is looked for first; each is a fact."""
 
 from __future__ import annotations
 

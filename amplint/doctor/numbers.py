@@ -253,7 +253,7 @@ class Numbers(Listener):
                 Finding(
                     None,
                     Evidence.NOT_SHOWN,
-                    "the step uses gradients that are not finite: the weights are lost; the operation could not be shown",
+                    "the step uses gradients that are not finite: the weights are lost; the cause could not be shown",
                     user_place(),
                 )
             )

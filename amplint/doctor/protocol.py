@@ -222,8 +222,7 @@ class Protocol(Listener):
         if loss.dtype is torch.float16 and self._is_outside(loss):
             self._protocol(
                 "AMP303",
-                "the loss is computed in float16, outside the autocast region: it has 3 digits, and a scale of 65,536 makes "
-                "its gradient inf",
+                "the loss is computed in float16, outside autocast: a scale of 65,536 makes its gradient inf",
                 user_place(),
                 advice="compute the loss inside the autocast region, or from `outputs.float()`",
             )
@@ -326,22 +325,22 @@ class Protocol(Listener):
         if (change := window.clamped()) is not None:
             self._protocol(
                 "AMP409",
-                f"gradients are clamped to {change.number:g} while they are multiplied by the scale {scale}: the largest is "
-                f"{change.largest:.4g}, without the scale {change.largest / window.scale:.4g}",
+                f"gradients are clamped to {change.number:g} while they are multiplied by the scale {scale}: "
+                f"the largest is {change.largest:.4g}, without the scale {change.largest / window.scale:.4g}",
                 change.place,
                 advice="call `scaler.unscale_(optimizer)` first",
             )
         elif (change := window.decayed()) is not None:
             self._protocol(
                 "AMP409",
-                f"weights are added to gradients that are multiplied by the scale {scale}: the decay is {scale} times too small",
+                f"the weight decay is {scale} times too small: it is added to gradients that are scaled by that",
                 change.place,
                 advice="call `scaler.unscale_(optimizer)` first",
             )
         elif (change := clipped(self._windows)) is not None and change.number < window.scale / _MEANT_FOR_SCALED:
             self._protocol(
                 "AMP409",
-                f"gradients are scaled down to the norm {change.number:.3g} by hand while they are multiplied by the scale {scale}",
+                f"gradients are clipped by hand to the norm {change.number:.3g} while they are scaled by {scale}",
                 change.place,
                 advice="call `scaler.unscale_(optimizer)` first",
             )
@@ -352,7 +351,7 @@ class Protocol(Listener):
         if kept and scaler is not None and unit.is_unscaled:
             self._protocol(
                 "AMP411",
-                f"this backward pass adds gradients scaled by {scale:,.0f} to gradients that `unscale_()` has divided already",
+                f"gradients scaled by {scale:,.0f} are added to gradients that `unscale_()` has divided already",
                 place,
                 *_at("unscaled", unit.unscaled_at),
                 advice="call `unscale_()` once, after the last backward pass of the step",
@@ -434,7 +433,7 @@ class Protocol(Listener):
         elif unit.is_scaled and unit.scaler is not scaler:
             self._protocol(
                 "AMP421",
-                f"`{what}` of another scaler divides these gradients by {now:,.0f}; they were scaled by {unit.scale:,.0f}",
+                f"`{what}` of another scaler divides gradients by {now:,.0f} that were scaled by {unit.scale:,.0f}",
                 place,
                 advice="scale, unscale and step with the same scaler",
             )
@@ -525,7 +524,7 @@ class Protocol(Listener):
         if unit.is_unscaled and unit.unscaler is scaler and log.updates > unit.updates:
             self._protocol(
                 "AMP410",
-                "`update()` came between `unscale_()` and `step()`: the step divides the gradients by the scale a second time",
+                "`update()` between `unscale_()` and `step()`: the step divides the gradients by the scale again",
                 log.updated_at or place,
                 *_at("unscaled", unit.unscaled_at),
                 *_at("stepped", place),

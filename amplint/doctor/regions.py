@@ -101,10 +101,11 @@ class Regions(Listener):
     def region_left(self) -> None:
         if threading.get_ident() != self._thread or not self._open:
             return
-        region, place = self._open.pop()
+        _, place = self._open.pop()
         if not self._open:
             self._stepped_inside = None
-            if any(now and not before for now, before in zip(map(torch.is_autocast_enabled, DEVICES), self._before)):
+            now = map(torch.is_autocast_enabled, DEVICES)
+            if any(is_on and not was_on for is_on, was_on in zip(now, self._before, strict=True)):
                 self._add(
                     "AMP308",
                     Cause.PROTOCOL,
@@ -149,8 +150,8 @@ class Regions(Listener):
             self._add(
                 "AMP309",
                 Cause.PROTOCOL,
-                f"the region holds the step and the next forward: {stale} weights that autocast cached before the step are "
-                "used again, so the model computes with old weights",
+                f"the region holds the step and the next forward pass, which uses {stale} weights that autocast cached "
+                "before the step: the model computes with old weights",
                 self._stepped_at,
                 advice="enter a region for each forward pass, and leave it before the step",
             )
@@ -183,40 +184,18 @@ class Regions(Listener):
         self._add(
             "AMP205",
             Cause.CASTS_NOTHING,
-            f"autocast is off here: `{dtype}` is not a dtype that autocast for '{device}' supports, and the region runs in float32",
+            f"autocast for '{device}' doesn't support `{dtype}`: it is off, and the region runs in float32",
             place,
             advice="use `torch.bfloat16` or `torch.float16`",
         )
 
     def finish(self, scaler_is_on: bool) -> list[str]:
         """Add what only the whole run shows, and return notes for the report."""
-        for reference, place, device in self._made.values():
-            if place not in self._cast and not any(place == other[1] for other in self._off.values()):
-                self._add(
-                    "AMP305",
-                    Cause.CASTS_NOTHING,
-                    f"an autocast object for '{device}' was made here and never entered: nothing runs in half precision",
-                    place,
-                    advice="use it in a `with` statement around the forward pass",
-                )
-                break
+        if not self._cast:
+            self._never_entered()
         for place, times in self._empty.items():
             if place not in self._cast and times >= min(2, self._looked):
-                devices = ", ".join(sorted(self._devices))
-                device = self._region.device if self._region is not None else ""
-                is_other = device.split(":")[0] not in self._devices
-                why = (
-                    f"it is for '{device}' and the tensors are on '{devices}'"
-                    if is_other
-                    else "autocast is switched off inside, or everything runs outside"
-                )
-                self._add(
-                    "AMP203" if is_other else None,
-                    Cause.CASTS_NOTHING,
-                    f"no operation of this region runs in half precision: {why}",
-                    place,
-                    advice=f'`torch.autocast("{devices}", ...)`' if is_other else "",
-                )
+                self._casts_nothing(place)
         if self._cuda_off is None:
             return []
         if scaler_is_on or self._cast or not self.cuda_asked:
@@ -229,6 +208,35 @@ class Regions(Listener):
             )
             return []
         return ["autocast for 'cuda' was off, since this machine has no CUDA: the run was in float32"]
+
+    def _never_entered(self) -> None:
+        """Autocast objects that were created and not entered, in a run in which nothing was cast."""
+        off = [place for _, place, _ in self._off.values()]
+        for _, place, device in self._made.values():
+            if place not in off:
+                self._add(
+                    "AMP305",
+                    Cause.CASTS_NOTHING,
+                    f"autocast for '{device}' was created here and never entered: nothing runs in half precision",
+                    place,
+                    advice="use it in a `with` statement around the forward pass",
+                )
+                return
+
+    def _casts_nothing(self, place: Place | None) -> None:
+        devices = ", ".join(sorted(self._devices))
+        device = self._region.device if self._region is not None else ""
+        is_other = device.split(":")[0] not in self._devices
+        why = "autocast is switched off inside, or everything runs outside"
+        if is_other:
+            why = f"it is for '{device}' and the tensors are on '{devices}'"
+        self._add(
+            "AMP203" if is_other else None,
+            Cause.CASTS_NOTHING,
+            f"no operation of this region runs in half precision: {why}",
+            place,
+            advice=f'`torch.autocast("{devices}", ...)`' if is_other else "",
+        )
 
     def _add(self, code: str | None, cause: Cause, message: str, place: Place | None, *, advice: str = "") -> None:
         self._collector.add(Finding(cause, Evidence.SEEN, message, place, code, advice=advice))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import weakref
-from typing import Any
 
 import torch
 
@@ -145,8 +144,8 @@ class ScaleLog:
                 Finding(
                     Cause.SCALE,
                     Evidence.SEEN,
-                    f"{len(late)} of {self.steps} steps were skipped after step {self._start}, when the scale should have been "
-                    f"found" + self._why(),
+                    f"{len(late)} of {self.steps} steps were skipped after step {self._start}, too many for a scale "
+                    "that is found" + self._why(),
                     place if self._settings_at is None else self._settings_at,
                     step=late[0],
                     details=(self.summary(),),

@@ -1,9 +1,9 @@
 """The statements of the user's code that compute a value, so that they can be run once more.
 
-Between the call of the model and the loss stands code that no module holds. Of the function that runs, the statements
-that the value depends on are taken, from the one that calls the model on; what they use and don't compute is taken from
-the function's variables as they are. Nothing of the program is changed: a statement that writes to anything but names of
-its own, or calls what can't be called twice, makes the slice useless, and that is said.
+Loss code lies outside of modules. Of the function that runs, the statements that the value depends on are taken, from
+the one that calls the model; what they read and don't compute is taken from the function's variables as they are.
+Nothing of the program is changed: a statement that writes to an object, or that calls what can't be called twice, is
+not run again.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from amplint.doctor.places import is_users
 
 # Methods that do something to a program which can't be undone, or that give something else when called again.
 _ONCE = {
-    "step", "zero_grad", "backward", "unscale_", "next", "__next__", "send", "write", "log_dict", "open", "input", "save",
-    "load_state_dict", "put", "get_nowait", "add_scalar", "set_postfix", "setattr", "exec", "exit", "quit", "synchronize",
-    "all_reduce", "all_gather", "barrier", "broadcast", "manual_seed", "seed", "optimize", "unlink", "remove_hooks",
+    "step", "zero_grad", "backward", "unscale_", "next", "__next__", "send", "write", "log_dict", "open", "input",
+    "save", "load_state_dict", "put", "get_nowait", "add_scalar", "set_postfix", "setattr", "exec", "exit", "quit",
+    "synchronize", "all_reduce", "all_gather", "barrier", "broadcast", "manual_seed", "seed", "optimize", "unlink",
 }  # fmt: skip
 # Methods that change the object they are called on: allowed on what the statements themselves have made.
 _CHANGES = {
@@ -358,7 +358,7 @@ class _Renamed(ast.NodeTransformer):
     def __init__(self, attributes: set[str]) -> None:
         self._attributes = attributes
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # noqa: N802 - ast's name
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         """An attribute, or the variable that stands for it."""
         if isinstance(node.value, ast.Name) and (name := f"{node.value.id}.{node.attr}") in self._attributes:
             return ast.copy_location(ast.Name(_flat(name), node.ctx), node)

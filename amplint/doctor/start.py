@@ -29,7 +29,8 @@ from typing import ClassVar, NamedTuple
 from packaging.version import InvalidVersion, Version
 
 from amplint.doctor.findings import Finding, Report
-from amplint.doctor.session import Options, Session, Stopped
+from amplint.doctor.options import Options, Stopped
+from amplint.doctor.session import Session
 
 _OLDEST = Version("2.4")
 _HOW = "pip install 'amplint[verify]'"

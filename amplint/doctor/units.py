@@ -1,4 +1,4 @@
-"""Whose gradients: parameters that one optimizer steps, and what has happened to their gradients since the last clear."""
+"""The gradients of the parameters that one optimizer steps: what has happened to them since the last clear."""
 
 from __future__ import annotations
 

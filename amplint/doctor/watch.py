@@ -9,11 +9,11 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from amplint.doctor.capture import Capture
+from amplint.doctor.capture import Capture, RootCall
 from amplint.doctor.collector import Collector
 from amplint.doctor.diagnosis import Diagnosis
 from amplint.doctor.findings import Cause, Evidence, Finding, Place, Report
@@ -21,6 +21,7 @@ from amplint.doctor.gradients import Models, parameters_of
 from amplint.doctor.guard import Guard
 from amplint.doctor.history import History
 from amplint.doctor.numbers import Numbers
+from amplint.doctor.options import Options
 from amplint.doctor.places import is_users, user_place
 from amplint.doctor.protocol import Protocol
 from amplint.doctor.regions import Regions
@@ -28,9 +29,6 @@ from amplint.doctor.replay import Replays
 from amplint.explain.search import find
 from amplint.verify.bench.instrument import watched
 from amplint.verify.bench.patching import patch, wrap
-
-if TYPE_CHECKING:
-    from amplint.doctor.session import Options
 
 _LOUD = {"AMP407": Cause.NO_GRADIENTS, "AMP502": Cause.OVERFLOW}  # what raises, by its rule; the rest is use
 
@@ -49,11 +47,16 @@ class Watching:
         self._models = Models()
         self._collector = Collector()
         self._collector.told = told
-        self._capture = Capture(self._models, lambda call: self._returned(call))
+        self._capture = Capture(self._models, self._has_returned)
         self._replays = Replays(self._capture, is_on=options.replay)
         history = History(self._models)
         diagnosis = Diagnosis(
-            self._capture, self._models, history, self._replays, lambda: self._protocol.all_logs, self._optimized
+            self._capture,
+            self._models,
+            history=history,
+            replays=self._replays,
+            scalers=lambda: self._protocol.all_logs,
+            parameters=self._optimized,
         )
         self._regions = Regions(self._collector)
         self._protocol = Protocol(self._collector, self._models)
@@ -71,6 +74,9 @@ class Watching:
         self._watch_gradients(undo)
         self._watch_states(undo)
         self._watch_hooks(undo)
+
+    def _has_returned(self, call: RootCall) -> None:
+        self._returned(call)
 
     def _optimized(self) -> list[torch.Tensor]:
         """The parameters of all optimizers."""
@@ -174,16 +180,13 @@ def _is_of_numbers(error: Exception) -> bool:
 
 def _is_users_own(error: BaseException) -> bool:
     """Whether a `raise` or an `assert` of the user's own has raised an exception."""
-    last = None
-    for last, _ in traceback.walk_tb(error.__traceback__):
-        pass
-    if last is None or not is_users(last.f_code.co_filename):
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or not is_users(last.tb_frame.f_code.co_filename):
         return False
-    tracebacks = error.__traceback__
-    while tracebacks is not None and tracebacks.tb_next is not None:
-        tracebacks = tracebacks.tb_next
-    at = tracebacks.tb_lasti if tracebacks is not None else -1
-    return any(each.offset == at and each.opname == "RAISE_VARARGS" for each in dis.get_instructions(last.f_code))
+    instructions = dis.get_instructions(last.tb_frame.f_code)
+    return any(each.offset == last.tb_lasti and each.opname == "RAISE_VARARGS" for each in instructions)
 
 
 def _raised_at(error: BaseException) -> Place | None:

@@ -9,7 +9,7 @@ model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 scaler = torch.amp.GradScaler()
 
-for step in range(50):
+for _ in range(50):
     inputs = torch.randn(64, 32, device=device)
     optimizer.zero_grad()
     with torch.autocast(device, dtype=torch.float16):

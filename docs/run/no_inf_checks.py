@@ -16,7 +16,7 @@ for parameter in model.parameters():
 optimizer = torch.optim.SGD([flat], lr=0.1)
 scaler = torch.amp.GradScaler("cpu")
 
-for step in range(5):
+for _ in range(5):
     optimizer.zero_grad()
     with torch.autocast("cpu", dtype=torch.float16):
         outputs = model(torch.randn(16, 4))

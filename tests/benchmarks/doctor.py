@@ -1,7 +1,7 @@
-"""What the doctor costs a step: paired, interleaved with the same step without it, beside the noise of two that are alike.
+"""What the doctor costs a step: in turns with the same step without it, next to the noise of two that are alike.
 
-`python -m tests.benchmarks doctor` prints, for each model, the median of the pairs' ratios with its quartiles, and the
-milliseconds that a step takes longer. transformers' DebugUnderflowOverflow isn't installed; `detect_anomaly` is torch's.
+`python -m tests.benchmarks.doctor` prints for each model the median of the pairs' ratios with its quartiles, and the
+milliseconds that a step takes longer; `detect_anomaly` is torch's.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 
 from amplint.cli import run
 from amplint.doctor.findings import Cause, Evidence, Finding, Place, Report
-from amplint.doctor.session import Options
+from amplint.doctor.options import Options
 from amplint.doctor.start import CannotWatch, Program
 from tests.conftest import Ran
 

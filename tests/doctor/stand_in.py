@@ -10,8 +10,8 @@ from types import ModuleType
 from amplint.cli import main
 from amplint.doctor import start
 from amplint.doctor.findings import Cause, Evidence, Finding, Report
+from amplint.doctor.options import Options, Stopped
 from amplint.doctor.places import place_of
-from amplint.doctor.session import Options, Stopped
 
 DOES = os.environ["STAND_IN"]
 

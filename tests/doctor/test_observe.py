@@ -11,7 +11,8 @@ import pytest
 import amplint.doctor
 from amplint.doctor import observe, start
 from amplint.doctor.findings import Cause, Evidence, Finding, Report
-from amplint.doctor.session import Session, Stopped
+from amplint.doctor.options import Stopped
+from amplint.doctor.session import Session
 from amplint.doctor.start import CannotWatch
 from tests import ROOT
 

@@ -15,8 +15,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.doctor import observe  # noqa: E402
-from amplint.doctor.findings import Report  # noqa: E402
+from amplint.doctor import observe
+from amplint.doctor.findings import Report
 
 PROGRAMS = Path(__file__).parent / "programs"
 FAULTY, HEALTHY = (sorted((PROGRAMS / kind).glob("*.py")) for kind in ("faulty", "healthy"))

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.doctor import observe  # noqa: E402
-from amplint.doctor.findings import Report  # noqa: E402
+from amplint.doctor import observe
+from amplint.doctor.findings import Report
 
 START = """\
 import torch
