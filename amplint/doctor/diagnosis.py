@@ -26,6 +26,7 @@ from amplint.doctor.slices import NoSlice, Slice, running_statement, slice_for
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 _UNLIKE = 0.05  # relative difference of a loss from that in float32 that is one
+_OF_HALF = (Origin.OVERFLOW, Origin.CAST, Origin.UNDERFLOW)  # what float32 would not have made
 _FEW_ROWS = 4  # of a batch that are named
 _SEARCHING = 12  # skips in a row that finding the scale may take, where the loss holds scaled gradients
 _CAUSES = {
@@ -310,7 +311,11 @@ class Diagnosis:
             if seen.kind is Kind.GRADIENTS:
                 self._replays.backwards += 1
                 values = _gradients(values)
-        return detail.reaching(*values), detail.arriving(*values)
+        births, arriving = detail.reaching(*values), detail.arriving(*values)
+        if seen.kind is Kind.EVALUATION and not _has_nan(seen.tensors):
+            # Infinities alone may be meant: an impossible path, a perfect score. Those of half precision are not.
+            return [birth for birth in births if birth.origin in _OF_HALF], []
+        return births, arriving
 
     def _unlike(self, computation: Computation) -> str:
         """In words how the loss differs from that in float32; "" where it hardly does."""
