@@ -11,6 +11,7 @@ from types import CodeType, FrameType
 from typing import NamedTuple
 
 import torch
+from torch.nn.modules.batchnorm import _NormBase
 
 from amplint.doctor.births import Birth, Origin
 from amplint.doctor.capture import Capture, Group, RootCall, tensors_in
@@ -343,10 +344,9 @@ class Diagnosis:
         if group is None:
             return None
         for call in group.calls:
+            bad = [name for name, each in call.module.named_parameters() if not is_finite([each])]
             # In training mode the forward pass itself has changed buffers, and doesn't read what they hold.
-            buffers = [] if call.module.training else call.module.named_buffers()
-            weights = [*call.module.named_parameters(), *buffers]
-            bad = [name for name, each in weights if each.is_floating_point() and not is_finite([each])]
+            bad += [] if call.module.training else list(_bad_buffers(call.module))
             if bad:
                 return _Bad(f"{bad[0]}" + (f" and {len(bad) - 1} more" if len(bad) > 1 else ""), call, None)
         call = group.calls[0]
@@ -440,6 +440,15 @@ def _gradients(losses: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     total = torch.stack([loss.float().sum() for loss in losses]).sum()
     found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
     return [each for each in found if each is not None]
+
+
+def _bad_buffers(model: torch.nn.Module) -> Iterator[str]:
+    """The names of buffers that hold NaN, or infinite statistics; masks and tables may hold infinities."""
+    for prefix, module in model.named_modules():
+        for name, buffer in module.named_buffers(prefix, recurse=False):
+            if buffer.is_floating_point() and not is_finite([buffer]):
+                if isinstance(module, _NormBase) or _has_nan([buffer]):
+                    yield name
 
 
 def _grid_text(grid: _Grid) -> list[str]:
