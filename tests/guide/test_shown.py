@@ -37,8 +37,9 @@ _STOPS = re.compile(
 )
 # More of them, in what the program itself says: its options, messages, notes, tables and public docstrings.
 _STOPS_IN_MESSAGES = re.compile(
-    rf"{_STOPS.pattern}|\b(?:(?<![Tt]here )(?:is|are) no (?!longer)\w+|anew|for ever|(?:out of|in) sight|handed on|held back"
-    r"|can't be seen|goes with|switch(?:es|ed) itself|no matter of|one a (?:step|fixture|rule|processor)|hangs on)\b"
+    rf"{_STOPS.pattern}|\b(?:(?<![Tt]here )(?:is|are) no (?!longer)\w+|anew|for ever|(?:out of|in) sight|handed on"
+    r"|held back|can't be seen|goes with|switch(?:es|ed) itself|no matter of|one a (?:step|fixture|rule|processor)"
+    r"|hangs on)\b"
 )
 _PUBLIC = ("api.py", "plugin_api.py", "testing.py", "base/findings.py")
 _SAID_IN = (

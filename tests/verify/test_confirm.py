@@ -189,7 +189,7 @@ TWO = """\
             "        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n        scaler.step(optimizer)",
             "        scaler.step(optimizer)\n        nn.utils.clip_grad_value_(model.parameters(), 1.0)",
             WRONG,
-            "gradients are clipped or changed after the step that has used them",
+            "gradients are clipped or changed after the step that used them",
         ),
         # It only measures.
         (

@@ -35,6 +35,7 @@ _REFERENCE = {
     "learning": "as without AMP",
     "scale": "one scaler",
 }
+_KINDS = {Kind.NONE: "not a step: ", Kind.HIDDEN: "not checkable: "}  # the others say it themselves
 _LINE = re.compile(r"\bline (\d+)\b(?! of )")  # of the file itself
 _LEAST = 20  # characters of a column of words
 
@@ -73,8 +74,7 @@ def _looked_at(path: str, found: Checked) -> Iterator[str]:
     if looked.read and not looked.looks and not looked.follow:
         yield "  nothing with AMP in those files is called"
     for each in looked.looks:
-        not_one = "" if each.kind in (Kind.STEP, Kind.PART) else "not a step: "
-        yield f"  {each.row} {each.name}: {not_one}{each.why}"
+        yield f"  {each.row} {each.name}: {_KINDS.get(each.kind, '')}{each.why}"
     yield from (f"  leads to {shown(other)}, which is checked too" for other in looked.follow)
 
 
