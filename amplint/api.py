@@ -1,11 +1,12 @@
-"""amplint from Python: texts in, findings and new texts out, with settings that are made or read.
+"""amplint from Python: check and fix texts, with settings that you make or that amplint reads from a file.
 
-Nothing here remembers anything: the same text with the same settings, beside the same files, comes to the same, however
-often it is asked about, in whichever order, process or thread. What goes in and what comes out can be pickled, so that
-`check` goes straight into a map over a corpus, in as many processes as there are.
+These functions keep no state: the same text with the same settings, next to the same files, gives the same result, in
+any order, process or thread. Arguments and results can be pickled, so you can map `check` over a corpus in several
+processes.
 
-Threads can call everything at any time. They take turns: while one reads a program, Python's recursion limit is raised
-and its garbage collector pauses, for the whole process; both are as before when it is done. For speed use processes.
+Threads can call these functions at any time, but run one after the other: while one thread reads a program, amplint
+raises Python's recursion limit and pauses the garbage collector for the whole process, and restores both afterwards.
+For speed use processes.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ if TYPE_CHECKING:
 
 
 def check(source: str | bytes, filename: Path = "<string>", settings: Settings | None = None) -> list[Finding]:
-    r"""The findings in a program, or, by the name, in a notebook, in the order of the text.
+    r"""Return the findings in a program, or in a notebook if `filename` says so, in the order of the text.
 
-    `source` is the text, or the bytes of the file, of which Python's rules say what text they are. What it imports from
-    other files of its project is looked for from where `filename` says that it lies, if there is a file, which may hold
-    something else. Without `settings` the rules that are on by default are asked, and no configuration is read: see
-    `settings_for`.
+    `source` is the text, or the bytes of the file, decoded by Python's rules. If the file `filename` exists, imports
+    are looked up from its place in its project; the file may have other contents than `source`. Without `settings` the
+    rules that are on by default run, and no configuration is read: see `settings_for`.
 
-    It doesn't raise, whatever the text: what Python can't parse is a finding, AMP001. As in the command, a text without
-    a word of AMP is searched and not parsed. A rule or a plugin that fails is AMP000, as is a text that is too large.
+    This function raises for no text: code that Python can't parse is a finding, AMP001. As in the command, a text
+    without any word of AMP is only searched, not parsed. A rule or plugin that fails is AMP000, and so is a text that
+    is too large.
 
     >>> import amplint
     >>> text = "import torch\n\nscaler = torch.cuda.amp.GradScaler()\n"
@@ -77,9 +78,9 @@ def fix(
 def fix(
     source: str | bytes, filename: Path = "<string>", settings: Settings | None = None, *, unsafe: bool | None = None
 ) -> str | bytes:
-    r"""A program, or a notebook, with its fixes made; what can't be fixed comes back as it is.
+    r"""Return a program, or a notebook, with the fixes applied. Text that can't be fixed is returned unchanged.
 
-    Only safe fixes are made; with `unsafe`, or where the settings say `unsafe_fixes`, the unsafe ones too. The rest is
+    Only safe fixes are applied; with `unsafe`, or with `unsafe_fixes` in the settings, unsafe fixes too. The rest is
     as for `check`.
 
     >>> import amplint
@@ -115,7 +116,7 @@ def make_settings(
     docs: bool | None = None,
     suspicions: bool | None = None,
 ) -> Settings:
-    """Settings by the keys of a configuration file, with the same meaning; no file is read. None: not said.
+    """Make settings. The keywords mean the same as the keys of a configuration file; None means not set. Reads no file.
 
     >>> import amplint
     >>> settings = amplint.make_settings(select=["AMP4"], ignore=["AMP412"], target_torch="2.3")
@@ -126,7 +127,7 @@ def make_settings(
     amplint.config.selection.SettingsError: 'ignore': unknown rule 'AMP4011'; the nearest is AMP401
 
     Raises:
-        SettingsError: a value means nothing; the message is one line.
+        SettingsError: a value is invalid; the message is one line.
     """
     return Resolver(Overrides(_said(locals()), isolated=True)).settings(os.getcwd())
 
@@ -147,16 +148,16 @@ def settings_for(
     docs: bool | None = None,
     suspicions: bool | None = None,
 ) -> Settings:
-    """The settings of a file, which need not exist, from the nearest configuration file, as the command has them.
+    """Return the settings of a file from the nearest configuration file, as the command does. The file need not exist.
 
-    What the keywords say prevails, as the command's options do.
+    Keywords override the configuration file, like the command's options.
 
     >>> import amplint
     >>> "AMP301" in amplint.settings_for("train.py", select=["AMP4"]).codes
     False
 
     Raises:
-        SettingsError: the configuration file, or a value, is broken; the message is one line.
+        SettingsError: the configuration file, or a value, is invalid; the message is one line.
     """
     said = _said({key: value for key, value in locals().items() if key != "path"})
     look_again()

@@ -1,16 +1,17 @@
-"""What rules of other distributions can rely on. Anything else of amplint may change with any release.
+"""The interface for rules in other packages. Everything else in amplint may change with any release.
 
-A rule of one's own imports these names from here, and nothing else of amplint but `amplint.testing` for its tests:
+A rule in another package imports these names from here, and nothing else of amplint except `amplint.testing` for its
+tests:
 
 - `Rule`, with its `check` and `finding`; `Finding`, `Fix`, `Edit`, `Severity`, `Confidence` and `Applicability`;
 - `Module`, what a file means: `source`, `target`; `calls_of(*names)`, `references(*names)`; `whole` and `own`, with the
   `calls`, `statements`, `values` and `functions` of `near(*words)`; `names.of(value)`, the qualified names that a value
-  can stand for; `is_own(node)`; `span(node)`, `text(node)`, `on_one_line(node)`, `line(node)`, `row(node)`, and
-  `layout.inside_parens(call)`, `layout.outer(value)`; `once(make)`, for what several rules ask;
+  can have; `is_own(node)`; `span(node)`, `text(node)`, `on_one_line(node)`, `line(node)`, `row(node)`, and
+  `layout.inside_parens(call)`, `layout.outer(value)`; `once(make)`, for results that several rules need;
 - `ir`, the nodes of the intermediate representation, with `statement_of`, `function_of`, `last_name`, `walk_values` and
   `walk_statements`;
-- `events(module).of(call)`, the `Event` of a call: what it does to the scaler, the gradients or an optimizer, and to
-  which; `regions(module)`, the autocast objects that are made, a `Region` each; `number(module, value)`;
+- `events(module).of(call)`, the `Event` of a call: what the call does to a scaler, to gradients or to an optimizer, and
+  to which one; `regions(module)`, a `Region` for each autocast object that is created; `number(module, value)`;
 - the functions that make edits: `insert`, `add_first_argument`, `add_last_argument` and `remove_lines`, with
   `alone_on_lines`, which says whether a statement's lines can be removed, and `indentation`.
 """

@@ -130,7 +130,7 @@ def work(job: Job) -> Outcome:
 
 
 def _lost(job: Job) -> Outcome:
-    return Outcome(error=f"{job.path}: the process that read it died")
+    return Outcome(error=f"{job.path}: the process that read this file died")
 
 
 def write(job: Job, old: bytes, new: bytes) -> str | None:
@@ -140,9 +140,7 @@ def write(job: Job, old: bytes, new: bytes) -> str | None:
         OSError: it isn't written.
     """
     if job.outside:
-        raise OSError(
-            f"is a link to {os.path.realpath(job.path)}, outside of the paths given; name it to have it fixed"
-        )
+        raise OSError(f"is a link to {os.path.realpath(job.path)}, outside the given paths; name that file to fix it")
     from amplint.files.atomic_write import replace  # noqa: PLC0415 - what is not fixed is not written
 
     said = replace(job.path, old, new)

@@ -1,36 +1,37 @@
-"""Tests of rules by fixtures: programs that show what a rule finds, what its fix makes of it, and what it lets be.
+"""Tests of rules by fixtures: programs that show what a rule finds, what its fix changes, and what it doesn't report.
 
-A folder holds one folder a rule, named as its module: `ABC101_its_name/`. In that
+The folder of fixtures has one folder per rule, named like the rule's module: `ABC101_its_name/`. It contains:
 
-- `<variant>/bad.py` misbehaves. Its first line says how, and each line that is reported says so. Nothing else may be:
+- `<variant>/bad.py` misbehaves. Its first line says how, and a comment marks each line that the rule reports. amplint
+  must report no other line:
 
       # amplint-fixture: fix=safe shows=exception
       ...
       scaler.update()  # expect: ABC101
 
-- `<variant>/fixed.py` is what the fixer makes of it, after the first line and the `# expect:` comments were taken out.
-  `fix=safe`: by `--fix`; `unsafe`: by `--fix --unsafe-fixes`; `hand`: amplint offers no fix, and this is how a person
-  would write it. It is clean of the rule.
-- `silent/*.py` are correct programs in which nothing is found.
+- `<variant>/fixed.py` is the fixed program, without the first line and the `# expect:` comments. With `fix=safe` it is
+  the result of `--fix`, with `unsafe` the result of `--fix --unsafe-fixes`; with `hand` amplint offers no fix, and this
+  is how a person would write it. The rule finds nothing in it.
+- `silent/*.py` are correct programs in which amplint finds nothing.
 
-Where a variant takes several files, `bad/` and `fixed/` are folders, and `main.py` is what is run. A `requirements.txt`
-in a rule's folder says which releases of torch the project admits, and an `amplint.toml` there which rules to `ignore`:
-those whose findings are reported in place of the rule's own. `shows` names the observable in which `amplint
-verify --run` finds the bad half wrong and the fixed half right: exception, warning, gradient, update, learning,
-autocast-state, dtype, skips or scale; or `none`, if it is not executed, for a reason that the section "Proof" of the
-rule's documentation gives with the words `shows=none`. `device=cuda` asks for CUDA, simulated where it is missing, and
-`device=cpu` for the CPU whatever `--device` says. `confidence=likely` and `confidence=suspicion` say how sure the
-rule's findings are; without it they are certain or likely. Where they are suspicions, these are asked for.
+If a variant needs several files, `bad/` and `fixed/` are folders, and `main.py` is run. A `requirements.txt` in a
+rule's folder says which releases of torch the project admits. An `amplint.toml` there says which rules to `ignore`:
+those whose findings would replace the rule's own. `shows` names the observable in which `amplint verify --run` finds
+the bad half wrong and the fixed half right: exception, warning, gradient, update, learning, autocast-state, dtype,
+skips or scale. `shows=none` means that the fixture is not executed; the section "Proof" of the rule's documentation has
+to say why, with the words `shows=none`. `device=cuda` uses CUDA, simulated if it is missing; `device=cpu` uses the CPU
+even if `--device` names another device. `confidence=likely` and `confidence=suspicion` say how sure the rule's findings
+are; without it they are certain or likely. With `confidence=suspicion` the test enables suspicions.
 
-With pytest all of it is tested by a class:
+With pytest, one class tests all of it:
 
     from amplint.testing import FixtureTests
 
     class TestRules(FixtureTests):
         folder = Path(__file__).parent / "fixtures"
 
-The rules have to be installed, as those who use them have them: `pip install -e .`. Without pytest, `find_variants` and
-`find_silent` give what has methods `check_...`, which raise AssertionError.
+The package with the rules has to be installed: `pip install -e .`. Without pytest, `find_variants` and `find_silent`
+return objects with methods `check_...`, which raise AssertionError.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Variant(NamedTuple):
         """What the first line of the bad half says: fix, shows, maybe device."""
         first = min(self.bad.glob("*.py")) if self.bad.is_dir() else self.bad
         found = _MARKER.match(first.read_text("utf-8"))
-        _require(found is not None, f"{first}: the first line is no marker `# amplint-fixture: fix=... shows=...`")
+        _require(found is not None, f"{first}: the first line is not a marker `# amplint-fixture: fix=... shows=...`")
         assert found is not None
         return dict(each.split("=") for each in found[1].split())
 
@@ -102,14 +103,14 @@ class Variant(NamedTuple):
         return [(each, self.fixed / each.name) for each in sorted(self.bad.glob("*.py"))]
 
     def check_marker(self) -> None:
-        """The marker says what there is.
+        """Check that the marker has the known keys and values.
 
         Raises:
-            AssertionError: it doesn't.
+            AssertionError: the marker is wrong.
         """
         marker = self.marker
         unknown = marker.keys() - {"fix", "shows", "device", "confidence"}
-        _require(not unknown, f"{self.bad}: the marker's {', '.join(sorted(unknown))} is unknown")
+        _require(not unknown, f"{self.bad}: unknown key in the marker: {', '.join(sorted(unknown))}")
         for key, values in (
             ("fix", ("safe", "unsafe", "hand")),
             ("shows", SHOWS),
@@ -119,16 +120,16 @@ class Variant(NamedTuple):
             value = marker.get(key)
             if value is None and key in ("device", "confidence"):
                 continue
-            _require(value in values, f"{self.bad}: {key}={value} is none of {', '.join(sorted(values))}")
+            _require(value in values, f"{self.bad}: {key}={value} is not one of {', '.join(sorted(values))}")
         if marker["shows"] == "none":
             proof = _rule(self.code).sections()["Proof"]
-            _require("shows=none" in proof, f"{self.code}: the documentation has to say why a fixture has shows=none")
+            _require("shows=none" in proof, f"{self.code}: the documentation must say why a fixture has shows=none")
 
     def check_found(self) -> None:
-        """The bad half is reported where it says so, and nowhere else.
+        """Check that amplint reports exactly the lines of the bad half that are marked.
 
         Raises:
-            AssertionError: it isn't.
+            AssertionError: it doesn't.
         """
         expected = sum((expected_in(path) for path, _ in self.files()), _Found())
         found = sum((_found_in_bad(path, self.settings) for path, _ in self.files()), _Found())
@@ -141,13 +142,13 @@ class Variant(NamedTuple):
                 for each in _made(path, self.settings).before.findings
                 if each.code == self.code
             }
-            _require(sure == {said}, f"{self.bad}: confidence={said}, and it is {', '.join(sorted(sure))}")
+            _require(sure == {said}, f"{self.bad}: confidence={said}, but the findings are {', '.join(sorted(sure))}")
 
     def check_fixed(self) -> None:
-        """The fixed half is what the fixer makes of the bad one, is clean of the rule, and has nothing left to fix.
+        """Check that the fixer turns the bad half into the fixed half, in which the rule and the fixer find nothing.
 
         Raises:
-            AssertionError: it isn't.
+            AssertionError: it doesn't.
         """
         kind = self.marker["fix"]
         safe: list[bool] = []  # whether the safe fixes are enough, by file
@@ -162,7 +163,7 @@ class Variant(NamedTuple):
                     if each.code == self.code
                 ]
                 offered = [each for each in found if each.fix and each.fix.edits and not each.withheld]
-                _require(not offered, f"{bad}: fix=hand, and a fix is offered")
+                _require(not offered, f"{bad}: fix=hand, but amplint offers a fix")
             else:
                 _same_text(fixed_bytes(before, str(bad), settings, kind == "unsafe").data, after, fixed)
                 _same_text(again.data, after, fixed)
@@ -170,19 +171,20 @@ class Variant(NamedTuple):
                     _same_text(fixed_bytes(after, str(bad), settings, True).data, after, fixed)
                 safe.append(kind == "safe" or fixed_bytes(before, str(bad), settings, False).data == after)
             left = sorted(row for _, row, code in _counted(again.before) if code == self.code)
-            _require(not left, f"{fixed}: {self.code} is still found on line {', '.join(map(str, left))}")
+            _require(not left, f"{fixed}: amplint still reports {self.code} on line {', '.join(map(str, left))}")
             _require(
-                b"# expect" not in after and b"amplint-fixture" not in after, f"{fixed}: it has comments of bad.py"
+                b"# expect" not in after and b"amplint-fixture" not in after,
+                f"{fixed}: contains comments that only bad.py may have",
             )
-        _require(kind != "unsafe" or not all(safe), f"{self.bad}: fix=unsafe, and the safe fixes are enough")
+        _require(kind != "unsafe" or not all(safe), f"{self.bad}: fix=unsafe, but the safe fixes are enough")
 
     def check_run(self) -> None:
-        """The bad half misbehaves as its marker says, and the fixed half doesn't, under the real torch.amp.
+        """Check that the bad half misbehaves as its marker says, and the fixed half doesn't, under the real torch.amp.
 
-        The first one that is asked about starts a process that runs them all, one by one, and ends with this one.
+        The first call starts a process that runs all fixtures, one by one, and ends with the current process.
 
         Raises:
-            AssertionError: it isn't so.
+            AssertionError: they don't.
             amplint.verify.fixtures.run.CannotRun: torch is missing.
         """
         row = self.run()
@@ -191,7 +193,7 @@ class Variant(NamedTuple):
         _require(row.verdict == expected, f"{self.bad}: {said}")
 
     def run(self) -> Row:
-        """What `amplint verify --run` says of it; it is executed once, however often this is asked.
+        """The result of `amplint verify --run`. The variant is executed only once, even if you call this again.
 
         Raises:
             amplint.verify.fixtures.run.CannotRun: torch is missing.
@@ -209,10 +211,10 @@ class Silent(NamedTuple):
     path: Path
 
     def check_silent(self) -> None:
-        """Nothing is found in it.
+        """Check that amplint finds nothing in the program.
 
         Raises:
-            AssertionError: something is.
+            AssertionError: amplint finds something.
         """
         _same(_found(self.path, self.code), _Found())
 
@@ -221,7 +223,7 @@ class Silent(NamedTuple):
 
 
 class FixtureTests:
-    """Tests of all fixtures of a `folder`, for pytest."""
+    """Tests, for pytest, of all fixtures in a `folder`."""
 
     folder: ClassVar[str | os.PathLike[str]]
 
@@ -237,14 +239,15 @@ class FixtureTests:
             metafunc.parametrize("rule", rules, ids=[each.code for each in rules])
 
     def test_each_rule_has_a_folder(self) -> None:
-        """Each rule that finds something has one, with variants and silent programs."""
+        """Each rule that finds something has a folder, with variants and silent programs."""
         folders = {each.name[:6]: each.name for each in _folders(self.folder)}
         rules = {rule.code: f"{rule.code}_{rule.name.replace('-', '_')}" for rule in _rules(self.folder) if rule.run}
-        _require(folders == rules, f"the folders are {sorted(folders.values())}, the rules {sorted(rules.values())}")
+        wrong = f"the folders are {sorted(folders.values())}, but the rules are {sorted(rules.values())}"
+        _require(folders == rules, wrong)
         with_variants = {each.code for each in find_variants(self.folder)}
         with_silent = {each.code for each in find_silent(self.folder)}
-        _require(with_variants == set(rules), f"without a variant: {sorted(set(rules) - with_variants)}")
-        _require(with_silent == set(rules), f"without a silent program: {sorted(set(rules) - with_silent)}")
+        _require(with_variants == set(rules), f"rules without a variant: {sorted(set(rules) - with_variants)}")
+        _require(with_silent == set(rules), f"rules without a silent program: {sorted(set(rules) - with_silent)}")
 
     def test_marker(self, variant: Variant) -> None:
         """See `Variant.check_marker`."""
@@ -279,9 +282,9 @@ class FixtureTests:
 
 
 def find_variants(folder: str | os.PathLike[str]) -> list[Variant]:
-    """All variants below a folder of rules' folders.
+    """All variants in a folder of rules' folders.
 
-    What the checks see of other files on the disk holds until this is called again: a project may have thousands.
+    The checks remember what they read of other files on the disk until you call this again.
     """
     look_again()
     found = []
@@ -294,7 +297,7 @@ def find_variants(folder: str | os.PathLike[str]) -> list[Variant]:
 
 
 def find_silent(folder: str | os.PathLike[str]) -> list[Silent]:
-    """All silent programs below a folder of rules' folders."""
+    """All silent programs in a folder of rules' folders."""
     return [Silent(rule.name[:6], each) for rule in _folders(folder) for each in sorted(rule.glob("silent/*.py"))]
 
 
@@ -359,8 +362,8 @@ def kept_runner() -> Runner:
 def _folders(folder: str | os.PathLike[str]) -> list[Path]:
     found = sorted(each for each in Path(folder).iterdir() if each.is_dir() and not each.name.startswith((".", "_")))
     strange = [each.name for each in found if not _CODE.match(each.name)]
-    _require(not strange, f"{folder}: not named for a rule, as ABC101_its_name: {', '.join(strange)}")
-    _require(bool(found), f"{folder}: no rule has fixtures there")
+    _require(not strange, f"{folder}: not named after a rule, such as ABC101_its_name: {', '.join(strange)}")
+    _require(bool(found), f"{folder}: contains no fixtures of a rule")
     return found
 
 
@@ -377,7 +380,7 @@ def _rule(code: str) -> Rule:
 
 
 def expected_in(path: Path) -> _Found:
-    """What a fixture says is found in it: the file's name, line and code."""
+    """What a fixture expects amplint to report in it: the file's name, line and code."""
     text = path.read_text("utf-8")
     return Counter(
         (path.name, text.count("\n", 0, found.end()) + 1, code)
@@ -410,8 +413,8 @@ def _counted(result: Result) -> _Found:
 def _same(found: _Found, expected: _Found) -> None:
     __tracebackhide__ = True
     extra, missing = sorted((found - expected).elements()), sorted((expected - found).elements())
-    lines = [f"found, and not expected: {name}:{row} {code}" for name, row, code in extra]
-    lines += [f"expected, and not found: {name}:{row} {code}" for name, row, code in missing]
+    lines = [f"reported, but not expected: {name}:{row} {code}" for name, row, code in extra]
+    lines += [f"expected, but not reported: {name}:{row} {code}" for name, row, code in missing]
     _require(not lines, "\n".join(lines))
 
 
@@ -420,7 +423,7 @@ def _same_text(found: bytes, expected: bytes, path: Path) -> None:
     if found != expected:
         before, after = expected.decode().splitlines(), found.decode().splitlines()
         lines = difflib.unified_diff(before, after, str(path), "what the fixer makes", lineterm="")
-        raise AssertionError("\n".join(lines) or f"{path}: the fixer makes other line ends")
+        raise AssertionError("\n".join(lines) or f"{path}: the fixer writes other line endings")
 
 
 def _require(holds: bool, message: str) -> None:

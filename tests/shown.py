@@ -23,7 +23,7 @@ DOCS = ROOT / "docs"
 CONSOLE = re.compile(r"^```console\n\$ (amplint[^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"^```\w+ title=\"([^\"]+)\"\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 # The last digits of what was measured depend on the machine.
-_MEASURED = re.compile(r"\d+\.\d+|[\d,]+ a second")
+_MEASURED = re.compile(r"\d+\.\d+|[\d,]+ per second")
 
 
 def documents() -> list[Path]:

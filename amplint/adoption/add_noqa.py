@@ -38,10 +38,10 @@ class Silenced(NamedTuple):
 def refused(reason: str) -> str | None:
     """Why a text can't stand as the reason in a comment."""
     if not reason.isprintable() or _ENCODING.search(reason):
-        return "it has to be one line, and not to look like an encoding's name"
+        return "it must be one line, and must not look like an encoding declaration"
     source = Source("", f"x  {_comment(['AMP401'], reason)}")
     said = [(len(each.codes or ()), each.end) for each in directives(source, layout(source.text))]
-    return None if said == [(1, len(source.text))] else "another comment would begin in it"
+    return None if said == [(1, len(source.text))] else "it would start another comment"
 
 
 def silence(data: bytes, filename: str, settings: Settings, reason: str) -> Silenced:
@@ -151,7 +151,7 @@ def _written(source: Source, data: bytes, added: list[Edit]) -> bytes:
     except SourceError as error:
         raise SettingsError(f"{source.filename}: {error}") from None
     if not same:
-        raise SettingsError(f"{source.filename}: {source.encoding} text can't be written back as it was")
+        raise SettingsError(f"{source.filename}: the file's {source.encoding} text can't be written back unchanged")
     if not with_room(lambda: _program(source) == _program(source.like(text))):
         raise ValueError("the comments would change the program")
     return written

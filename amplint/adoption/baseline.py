@@ -53,7 +53,7 @@ class Known(NamedTuple):
         new = [each for each, entry in pairs if entry not in self.entries or each.code in UNSUPPRESSIBLE]
         held = [each for each, entry in pairs if entry in self.entries and each.code not in UNSUPPRESSIBLE]
         edits = {each.fix.edits for each in held if each.fix and each.fix.edits}
-        return withhold(new, dict.fromkeys(edits, "it would fix what the baseline holds, too"))
+        return withhold(new, dict.fromkeys(edits, "the fix would also fix a finding of the baseline"))
 
 
 class Compared(NamedTuple):
@@ -85,15 +85,15 @@ class Baseline:
         except FileNotFoundError:
             if may_be_missing:
                 return []
-            raise SettingsError(f"{self.path}: no such file; --write-baseline makes it") from None
+            raise SettingsError(f"{self.path}: no such file; --write-baseline creates it") from None
         except OSError as error:
             raise SettingsError(f"{self.path}: {error.strerror or error}") from None
         try:
             made = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise SettingsError(f"{self.path}: no baseline of amplint: {error}") from None
+            raise SettingsError(f"{self.path}: not a baseline of amplint: {error}") from None
         if not isinstance(made, dict) or _FORMAT not in made:
-            raise SettingsError(f"{self.path}: no baseline of amplint")
+            raise SettingsError(f"{self.path}: not a baseline of amplint")
         if made[_FORMAT] != _VERSION:
             raise SettingsError(f"{self.path}: a baseline of another version of amplint")
         listed = made.get("findings")

@@ -1,4 +1,4 @@
-"""What amplint says about a file: findings, the fixes they carry, and the edits those are made of.
+"""What amplint says about a file: findings, their fixes, and the edits that a fix consists of.
 
 Offsets count characters of the file's decoded text, without a byte order mark (see `amplint.sources.source`).
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Severity(str, Enum):
-    """What happens to the user: see the rules' documentation."""
+    """How bad the consequences of a misuse are: see the rules' documentation."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -21,8 +21,9 @@ class Severity(str, Enum):
 class Confidence(str, Enum):
     """How sure a finding is.
 
-    `CERTAIN`: a run shows it on each path that gets there. `LIKELY`: it holds in the evident case, and something out of
-    sight could excuse it. `SUSPICION`: a pattern, for who has a model that doesn't learn; shown only where asked for.
+    `CERTAIN`: a run shows the misuse on each path that gets there. `LIKELY`: it is a misuse in the evident case, but
+    code that amplint can't see could make it right. `SUSPICION`: a pattern to check when a model doesn't learn; shown
+    only if suspicions are enabled.
     """
 
     CERTAIN = "certain"
@@ -31,7 +32,7 @@ class Confidence(str, Enum):
 
 
 class Applicability(str, Enum):
-    """How far a fix can be trusted: applied by `--fix`, by `--unsafe-fixes` too, or only shown."""
+    """How far a fix can be trusted: `--fix` applies it, only `--fix --unsafe-fixes` applies it, or it is only shown."""
 
     SAFE = "safe"
     UNSAFE = "unsafe"
@@ -47,7 +48,7 @@ class Edit(NamedTuple):
 
 
 class Fix(NamedTuple):
-    """Edits that belong together. `message` says what they do, or, where `edits` is empty, what to do by hand."""
+    """Edits that belong together. `message` says what they do or, if `edits` is empty, what to do by hand."""
 
     applicability: Applicability
     message: str
@@ -55,7 +56,7 @@ class Fix(NamedTuple):
 
 
 class Location(NamedTuple):
-    """A place as people count: row and column from 1, the column in characters; in a notebook's `cell`, from 1 too."""
+    """A place as people count: row and column from 1, the column in characters; in a notebook's `cell`, also from 1."""
 
     row: int
     column: int
@@ -71,11 +72,12 @@ _NOWHERE = Location(0, 0)
 
 
 class Finding(NamedTuple):
-    """One misuse at one place. `withheld` says why a fix that the rule knows is not offered here.
+    """One misuse at one place. `withheld` says why amplint doesn't offer a fix that the rule knows.
 
-    `location` and `end_location`, which is exclusive, are those of `start` and `end`; what a rule makes has none yet.
-    Of the findings with the same `cause` only one is reported (`amplint.engine.causes`), where it isn't empty.
-    Of a notebook `start`, `end` and the edits count characters of its cells' code, one cell behind the other.
+    `location` and `end_location`, which is exclusive, are the places of `start` and `end`; amplint adds them to what a
+    rule makes. Of several findings with the same `cause`, unless it is empty, amplint reports only one
+    (`amplint.engine.causes`). In a notebook `start`, `end` and the edits count characters of the cells' code, one cell
+    after the other.
     """
 
     start: int
@@ -93,16 +95,16 @@ class Finding(NamedTuple):
 
     @property
     def is_suspicion(self) -> bool:
-        """Whether it is shown only to who asks for suspicions, and never counts for the exit code."""
+        """Whether the finding is shown only if suspicions are enabled, and never affects the exit code."""
         return self.confidence is Confidence.SUSPICION
 
     @property
     def said(self) -> str:
-        """The message, with how sure it is in front where that is less than certain."""
+        """The message; if the finding is less than certain, its confidence comes first."""
         return self.message if self.confidence is Confidence.CERTAIN else f"{self.confidence.value}: {self.message}"
 
     def is_fixable(self, *, unsafe: bool) -> bool:
-        """Whether `--fix` makes the fix, or with `unsafe` `--unsafe-fixes` would."""
+        """Whether `--fix` makes the fix; with `unsafe`, whether `--fix --unsafe-fixes` makes it."""
         if self.fix is None or not self.fix.edits:
             return False
         return self.fix.applicability is Applicability.SAFE or (

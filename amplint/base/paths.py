@@ -98,7 +98,9 @@ def contents(path: str, most: int = LARGEST) -> bytes:
             raise OSError("is a pipe or a device, not a file")
         if known.st_size > most:
             if most == LARGEST:
-                raise TooLargeError(f"not linted: too large, {known.st_size >> 20:,} MiB; the limit is {most >> 20}")
+                raise TooLargeError(
+                    f"not linted: too large, {known.st_size >> 20:,} MiB; the limit is {most >> 20} MiB"
+                )
             raise TooLargeError(f"has more than {most >> 20} MiB" if most >> 20 else f"has more than {most >> 10} KiB")
         return file.read()
 

@@ -51,14 +51,14 @@ class Project(NamedTuple):
     def why(self) -> str:
         """The reason in words."""
         if self.mark is not None:
-            return f"it has {self.mark}"
+            return f"contains {self.mark}"
         return f"{_WORDS[self.reason]}; no {', '.join((*MARKS, SETUP))} at or above the file"
 
 
 _WORDS = {
     Reason.GIVEN: "the folder given",
     Reason.WORKING: "the working directory",
-    Reason.OWN: "the file's own folder, or the package that it is in",
+    Reason.OWN: "the file's own folder, or the top folder of its package",
 }
 
 

@@ -18,11 +18,11 @@ FAILED = 2
 
 
 class Parser(argparse.ArgumentParser):
-    """As argparse has it, with errors of one line."""
+    """As argparse has it, with errors of one line, and descriptions with the line breaks that they have here."""
 
     def __init__(self, prog: str, description: str, **more: Any) -> None:
         # To ask for the terminal's width, as argparse would for each option, takes the import of shutil.
-        lines = partial(argparse.HelpFormatter, width=88)
+        lines = partial(argparse.RawDescriptionHelpFormatter, width=88)
         super().__init__(prog, description=description, formatter_class=lines, allow_abbrev=False, **more)
 
     def error(self, message: str) -> NoReturn:
@@ -39,42 +39,46 @@ def check_parser() -> argparse.ArgumentParser:
         "       amplint explain (TEXT | - | --list | --guide) [options]\n"
         "       amplint config [options] [FILE]\n       amplint server",
         description="Find misuse of PyTorch automatic mixed precision (AMP), and fix it.",
-        epilog="Exit codes: 0 nothing found, or all fixed; 1 findings; 2 amplint could not do its work.",
+        epilog="Exit codes: 0 no findings, or all fixed; 1 findings; 2 an error.",
     )
     add = parser.add_argument
     add("paths", nargs="*", metavar="path", help="files and directories, or - for standard input [default: .]")
     fixing = parser.add_argument_group("fixing")
     fixing.add_argument("--fix", action="store_true", help="apply safe fixes")
-    fixing.add_argument("--verify", action="store_true", help="with --fix: only fixes that `amplint verify` confirms")
-    fixing.add_argument("--diff", action="store_true", help="print what --fix would change, and change nothing")
-    old = parser.add_argument_group("old code, of which only what is new is to be reported")
+    fixing.add_argument(
+        "--verify", action="store_true", help="with --fix: make only fixes that `amplint verify` confirms"
+    )
+    fixing.add_argument("--diff", action="store_true", help="print what --fix would change, without changing files")
+    old = parser.add_argument_group("existing code (report only new findings)")
     old.add_argument(
         "--add-noqa",
         nargs="?",
         metavar="=REASON",
-        help="silence what is found by comments in the code; also with --diff",
+        help="add a `# noqa` comment to each line with findings; also with --diff",
     )
-    old.add_argument("--baseline", metavar="FILE", help="neither report nor fix what FILE holds")
-    old.add_argument("--write-baseline", action="store_true", help="with --baseline: put what is found into FILE")
+    old.add_argument("--baseline", metavar="FILE", help="don't report or fix the findings listed in FILE")
+    old.add_argument("--write-baseline", action="store_true", help="with --baseline: write the findings to FILE")
     settings = add_settings(parser)
     settings.add_argument(
         "--docs",
         action=argparse.BooleanOptionalAction,
-        help="lint code in Markdown, reStructuredText and docstrings too",
+        help="also lint code in Markdown, reStructuredText and docstrings",
     )
-    settings.add_argument("--stdin-filename", metavar="PATH", help="read standard input, under this name")
+    settings.add_argument("--stdin-filename", metavar="PATH", help="read standard input, and take it for this file")
     settings.add_argument(
-        "-j", "--jobs", type=_positive, metavar="N", help="processes to use for many files [default: one a processor]"
+        "-j", "--jobs", type=_positive, metavar="N", help="number of processes for many files [default: one per CPU]"
     )
     output = parser.add_argument_group("output")
     output.add_argument("--output-format", choices=FORMATS, help="[default: full]")
-    output.add_argument("-o", "--output-file", metavar="FILE", help="write them to a file, and the summary to stdout")
-    output.add_argument("-w", "--watch", action="store_true", help="lint again what changes, until Ctrl-C")
+    output.add_argument("-o", "--output-file", metavar="FILE", help="write findings to FILE, and the summary to stdout")
+    output.add_argument("-w", "--watch", action="store_true", help="lint again when files change, until Ctrl-C")
     output.add_argument("--statistics", action="store_true", help="print counts by rule instead of findings")
-    output.add_argument("--exit-non-zero-on-fix", action="store_true", help="exit with 1 if something was fixed, too")
-    output.add_argument("--exit-zero", action="store_true", help="exit with 0 whatever is found")
-    output.add_argument("-v", "--verbose", action="store_true", help="say on stderr what was not analysed, or assumed")
-    output.add_argument("-q", "--quiet", action="store_true", help="print findings and nothing else")
+    output.add_argument("--exit-non-zero-on-fix", action="store_true", help="also exit with 1 if a fix was made")
+    output.add_argument("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
+    output.add_argument(
+        "-v", "--verbose", action="store_true", help="print on stderr what was not analysed or was assumed"
+    )
+    output.add_argument("-q", "--quiet", action="store_true", help="print only findings")
     add("-V", "--version", action="version", version=f"amplint {__version__}")
     return parser
 
@@ -83,38 +87,46 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
     """Add the options that decide what holds for a file, which `overrides` reads; the group for more is returned."""
     rules = parser.add_argument_group("rules (codes such as AMP401, prefixes such as AMP4, or ALL; comma-separated)")
     for name, what in (
-        ("select", "these rules only"),
-        ("ignore", "not these rules"),
-        ("extend-select", "these rules as well"),
-        ("fixable", "fix findings of these rules only"),
-        ("unfixable", "fix no findings of these rules"),
+        ("select", "run only these rules"),
+        ("ignore", "don't run these rules"),
+        ("extend-select", "run these rules in addition"),
+        ("fixable", "fix only findings of these rules"),
+        ("unfixable", "don't fix findings of these rules"),
     ):
         rules.add_argument(f"--{name}", action="append", metavar="RULES", help=what)
     rules.add_argument(
-        "--per-file-ignores", action="append", metavar="FILES:RULES", help="not these rules in files like 'tests/*'"
+        "--per-file-ignores",
+        action="append",
+        metavar="FILES:RULES",
+        help="don't run RULES in files that match, such as 'tests/*:AMP4'",
     )
-    settings = parser.add_argument_group("settings (over those of pyproject.toml or amplint.toml)")
-    settings.add_argument("--config", metavar="FILE", help="the configuration file for all that is linted")
-    settings.add_argument("--isolated", action="store_true", help="read no configuration, nor which torch is required")
+    settings = parser.add_argument_group("settings (they override pyproject.toml and amplint.toml)")
+    settings.add_argument("--config", metavar="FILE", help="use this configuration file for all files")
     settings.add_argument(
-        "--unsafe-fixes", action=argparse.BooleanOptionalAction, help="take in fixes that may change behaviour"
+        "--isolated", action="store_true", help="ignore configuration files and the project's torch requirement"
+    )
+    settings.add_argument(
+        "--unsafe-fixes", action=argparse.BooleanOptionalAction, help="include fixes that may change behaviour"
     )
     settings.add_argument(
         "--suspicions",
         action=argparse.BooleanOptionalAction,
-        help="show what is only a pattern, too",
+        help="also show suspicions: patterns to check when a model doesn't learn",
     )
     settings.add_argument(
-        "--target-torch", metavar="VERSION", help="lowest release of torch to support: 2.4, or '>=2.0,<2.4'"
+        "--target-torch", metavar="VERSION", help="lowest torch release to support (2.4), or a range ('>=2.0,<2.4')"
     )
     if device:
-        settings.add_argument("--device", choices=DEVICES, help="the device of code that shows none")
-    for name, what in (("exclude", "leave these out of directories"), ("extend-exclude", "leave these out as well")):
+        settings.add_argument("--device", choices=DEVICES, help="the device to assume for code that names none")
+    for name, what in (
+        ("exclude", "skip files and directories that match"),
+        ("extend-exclude", "skip these in addition"),
+    ):
         settings.add_argument(f"--{name}", action="append", metavar="PATTERNS", help=what)
     settings.add_argument(
         "--force-exclude",
         action=argparse.BooleanOptionalAction,
-        help="leave out what is excluded even where it is named",
+        help="skip excluded files even if they are named on the command line",
     )
     return settings
 
@@ -127,9 +139,9 @@ def overrides(options: argparse.Namespace, **more: Any) -> Overrides:
     """
     said: dict[str, Any] = {key.replace("_", "-"): value for key, value in more.items() if value is not None}
     if options.config is not None and options.isolated:
-        raise SettingsError("--config doesn't go with --isolated")
+        raise SettingsError("--config can't be combined with --isolated")
     if options.config == "":
-        raise SettingsError("--config: no file is named")
+        raise SettingsError("--config needs the name of a file")
     said |= _lists(options)
     if options.per_file_ignores is not None:
         said["per-file-ignores"] = _ignored(_listed(options.per_file_ignores))
@@ -155,7 +167,7 @@ def _lists(options: argparse.Namespace) -> dict[str, list[str]]:
     for key, what in (("select", "rule"), ("fixable", "rule"), ("exclude", "pattern")):
         if said.get(key) == []:
             # An empty variable in a script, most likely: to pass every check would be the wrong answer.
-            raise SettingsError(f"--{key}: no {what} is named")
+            raise SettingsError(f"--{key} needs at least one {what}")
     return said
 
 

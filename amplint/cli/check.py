@@ -55,7 +55,7 @@ def check(arguments: list[str]) -> int:
 def _watched(options: argparse.Namespace, given: Overrides, errors: list[str], baseline: Baseline | None) -> int:
     """Lint again whatever changes, until the user ends it."""
     if options.output_format not in FOR_PEOPLE:
-        raise SettingsError(f"--watch goes with --output-format {', '.join(FOR_PEOPLE[:-1])} or {FOR_PEOPLE[-1]}")
+        raise SettingsError(f"--watch needs --output-format {', '.join(FOR_PEOPLE[:-1])} or {FOR_PEOPLE[-1]}")
     from amplint.cli.watch import Hands, Watch  # noqa: PLC0415 - a run of its own kind
 
     def lint(files: Sequence[str], outside: Collection[str], resolver: Resolver) -> list[Outcome]:
@@ -81,7 +81,7 @@ def _watched(options: argparse.Namespace, given: Overrides, errors: list[str], b
 def _options(arguments: list[str]) -> argparse.Namespace:
     """The options, those that follow from others among them."""
     parser = check_parser()
-    # What stands behind it is a path, and no reason.
+    # What comes after it is a path, and not a reason.
     options = parser.parse_intermixed_args([f"{each}=" if each == "--add-noqa" else each for each in arguments])
     _check_paths(parser, options)
     if options.watch:
@@ -93,9 +93,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     if options.add_noqa is not None:
         _check_reason(parser, options)
     if options.baseline == "":
-        parser.error("--baseline: no file is named")
+        parser.error("--baseline needs the name of a file")
     if options.write_baseline and (options.baseline is None or options.diff or options.stdin):
-        parser.error("--write-baseline goes with --baseline FILE, on files, and not with --diff")
+        parser.error("--write-baseline needs --baseline FILE, and works only on files and without --diff")
     writes = options.fix or options.add_noqa is not None
     options.mode = Mode.DIFF if options.diff else Mode.FIX if writes else Mode.CHECK
     return options
@@ -105,7 +105,7 @@ def _check_paths(parser: argparse.ArgumentParser, options: argparse.Namespace) -
     """See that what is read is files or standard input."""
     if options.stdin_filename is not None:
         if options.paths not in ([], ["-"]):
-            parser.error("--stdin-filename doesn't go with paths: it names what is read from standard input")
+            parser.error("--stdin-filename can't be combined with paths: it names the file on standard input")
         options.paths = ["-"]
     if "-" in options.paths and len(options.paths) > 1:
         parser.error("- (standard input) can't be combined with other paths")
@@ -114,9 +114,9 @@ def _check_paths(parser: argparse.ArgumentParser, options: argparse.Namespace) -
 
 def _check_verify(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     if not options.fix or options.diff or options.stdin:
-        parser.error("--verify goes with --fix, on files")
+        parser.error("--verify needs --fix, and works only on files and without --diff")
     if options.docs:
-        parser.error("--verify doesn't go with --docs: no snippet can be run")
+        parser.error("--verify can't be combined with --docs: snippets can't be run")
     options.docs = False
 
 
@@ -124,25 +124,26 @@ def _check_watch(parser: argparse.ArgumentParser, options: argparse.Namespace) -
     others = (options.diff, options.verify, options.statistics, options.write_baseline)
     if any(others) or options.add_noqa is not None or options.output_file is not None:
         parser.error(
-            "--watch doesn't go with --diff, --verify, --statistics, --output-file, --add-noqa or --write-baseline"
+            "--watch can't be combined with --diff, --verify, --statistics, --output-file, --add-noqa or "
+            "--write-baseline"
         )
     if options.stdin:
-        parser.error("--watch goes with files")
+        parser.error("--watch works only on files, not on standard input")
 
 
 def _check_output_file(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     if options.diff:
-        parser.error("--output-file doesn't go with --diff")
+        parser.error("--output-file can't be combined with --diff")
     folder = os.path.dirname(options.output_file)
     if not options.output_file or os.path.isdir(options.output_file) or not os.path.isdir(folder or "."):
-        parser.error(f"--output-file: {options.output_file!r} can't be a file")
+        parser.error(f"--output-file: {options.output_file!r} is not a file in an existing directory")
 
 
 def _check_reason(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     if options.fix:
-        parser.error("--add-noqa doesn't go with --fix: fix first, and silence what is left then")
+        parser.error("--add-noqa can't be combined with --fix: fix first, then silence the remaining findings")
     if options.baseline is not None:
-        parser.error("--add-noqa doesn't go with --baseline: it would silence what that holds, too")
+        parser.error("--add-noqa can't be combined with --baseline: it would also silence the baseline's findings")
     from amplint.adoption.add_noqa import refused  # noqa: PLC0415 - once in a project's life
 
     options.add_noqa = options.add_noqa.strip()
@@ -159,7 +160,7 @@ def _formatted(options: argparse.Namespace, resolver: Resolver) -> list[str]:
         options.output_format = options.output_format or "full"
         errors = [str(error)]
     if options.statistics and options.output_format not in STATISTICS:
-        raise SettingsError(f"--statistics goes with --output-format {', '.join(STATISTICS[:-1])} or {STATISTICS[-1]}")
+        raise SettingsError(f"--statistics needs --output-format {', '.join(STATISTICS[:-1])} or {STATISTICS[-1]}")
     return errors
 
 
@@ -182,7 +183,7 @@ def _held_back(linted: Linted, baseline: Baseline, resolver: Resolver, options: 
         compared = _compared(linted, baseline, resolver)
     path = visible(baseline.path)
     for each in compared.stale if options.verbose else ():
-        print(f"amplint: {visible(each.path)}: {each.code} of {path} no longer occurs", file=sys.stderr)
+        print(f"amplint: {visible(each.path)}: {each.code}, listed in {path}, no longer occurs", file=sys.stderr)
     held = HeldBack(baseline.path, compared.held, len(compared.stale), written)
     return linted._replace(outcomes=compared.outcomes, held=held)
 
@@ -219,7 +220,7 @@ def _from_files(options: argparse.Namespace, resolver: Resolver, baseline: Basel
 
 def _refused(paths: Iterable[str], options: argparse.Namespace) -> None:
     for path in paths if options.verbose else ():
-        print(f"amplint: {visible(path)}: not linted: it is excluded, and `force-exclude` holds", file=sys.stderr)
+        print(f"amplint: {visible(path)}: not linted: it is excluded, and `force-exclude` is set", file=sys.stderr)
 
 
 def _assumed(names: Sequence[str], resolver: Resolver) -> None:

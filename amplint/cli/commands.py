@@ -55,13 +55,15 @@ def _named(arguments: list[str]) -> list[str]:
 
 
 def _rule(arguments: list[str]) -> int:
-    parser = Parser(prog="amplint rule", description="Print the documentation of rules, or of all.")
-    parser.add_argument("rules", nargs="*", metavar="RULE", help="AMP401, clip-without-unscale, or AMP4 for many")
-    parser.add_argument("--all", action="store_true", help="all rules")
+    parser = Parser(prog="amplint rule", description="Print the documentation of rules.")
+    parser.add_argument(
+        "rules", nargs="*", metavar="RULE", help="a code (AMP401), a name (clip-without-unscale) or a prefix (AMP4)"
+    )
+    parser.add_argument("--all", action="store_true", help="print all rules")
     parser.add_argument("--output-format", choices=("text", "json"), default="text", help="[default: text]")
     options = parser.parse_args(arguments)
     if bool(options.rules) == options.all:
-        parser.error("give the code of a rule, or --all")
+        parser.error("name a rule, or use --all")
     from amplint.guide.rule_pages import as_json, as_text  # noqa: PLC0415 - no other command needs it
     from amplint.registry import all_rules, known  # noqa: PLC0415
 
@@ -98,8 +100,10 @@ def _verify(arguments: list[str]) -> int:
 
 
 def _server(arguments: list[str]) -> int:
-    parser = Parser(prog="amplint server", description="Talk to an editor: the language server, over stdin and stdout.")
-    parser.add_argument("--stdio", action="store_true", help="as it does anyway; some editors say so")
+    parser = Parser(prog="amplint server", description="Start the language server, for an editor, on stdin and stdout.")
+    parser.add_argument(
+        "--stdio", action="store_true", help="use stdin and stdout: the default, which some editors pass"
+    )
     parser.parse_args(arguments)
     try:
         from amplint.integrations.lsp_server import make  # noqa: PLC0415 - of an extra of its own

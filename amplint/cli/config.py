@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from amplint.config.file import Config
 
 _DESCRIPTION = """\
-Print the settings that hold for a file, and where each comes from: a flag, a line of the configuration file, what
-the project requires, or amplint's default; and its project, the folder in which imports are followed. Of values for
-one key the last prevails; lists of rules and `extend-exclude` add up. JSON has: schema_version, file, configuration,
-project, project-origin, excluded, rules, unfixable, and settings, a list of objects with key, item (of a table),
-value, origin, holds (false: what a pattern says is not for this file)."""
+Print the settings of a file and where each value comes from: a flag, a line of the
+configuration file, the project's requirements, or amplint's default. Also print the
+file's project, the folder in which imports are followed. If a key has several values,
+the last one wins; lists of rules and `extend-exclude` add up.
+
+JSON has schema_version, file, configuration, project, project-origin, excluded, rules,
+unfixable, and settings: a list of objects with key, item (of a table), value, origin
+and holds (false: the value is not for this file)."""
 # A key begins these anew, with what it says itself.
 _BEGINS = {"select": ("select", "extend-select", "ignore"), "fixable": ("fixable", "unfixable")}
 _ADDS = ("extend-select", "ignore", "unfixable", "extend-exclude")
@@ -59,7 +62,7 @@ class _About(NamedTuple):
 def run_config(arguments: list[str]) -> int:
     """Print what `arguments` ask for and return the exit code."""
     parser = Parser(prog="amplint config", description=_DESCRIPTION)
-    parser.add_argument("path", nargs="?", default=".", metavar="FILE", help="or a directory [default: .]")
+    parser.add_argument("path", nargs="?", default=".", metavar="FILE", help="a file or directory [default: .]")
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of configuration files instead")
     parser.add_argument("--output-format", choices=("text", "json"), default="text", help="[default: text]")
     add_settings(parser)
@@ -154,9 +157,9 @@ def _as_text(rows: list[Row], about: _About) -> str:
     if wrong := broken(Path(about.project.folder)):
         lines.append(visible(f"{wrong}."))
     if about.refused:
-        lines.append("It is left out, even where it is named (`force-exclude`).")
+        lines.append("It is excluded, even if it is named on the command line (`force-exclude`).")
     elif about.excluded:
-        lines.append("It is left out where a directory is walked.")
+        lines.append("It is excluded, unless it is named on the command line.")
     cells = [
         (
             visible(row.key if row.item is None else f"{row.key}.{json.dumps(row.item, ensure_ascii=False)}"),

@@ -13,11 +13,16 @@ from amplint.config.selection import SettingsError
 from amplint.registry import all_rules
 
 _DESCRIPTION = """\
-From an error message, a warning, a log or a symptom to what it means, the rules that find its cause, and what to do:
-amplint explain "No inf checks were recorded for this optimizer."; python train.py 2>&1 | amplint explain;
-amplint explain log.txt; amplint explain "loss is nan after some epochs". The files that a traceback names are linted
-where they are here, never run."""
-_EPILOG = "Exit codes: 0 a known message was found, 1 none was, 2 amplint could not do its work."
+Explain an error message, a warning, a log or a symptom: what it means, which rules find
+its cause, and what to do.
+
+  amplint explain "No inf checks were recorded for this optimizer."
+  amplint explain "loss is nan after some epochs"
+  amplint explain log.txt
+  python train.py 2>&1 | amplint explain
+
+If a traceback names files that exist here, amplint lints them. It never runs them."""
+_EPILOG = "Exit codes: 0 a known message was found; 1 no known message; 2 an error."
 _WIDEST = 100
 # What the names of logs and programs end with.
 _SUFFIXES = (".txt", ".log", ".out", ".err", ".py")
@@ -28,12 +33,12 @@ def run_explain(arguments: list[str]) -> int:
     parser = Parser(prog="amplint explain", description=_DESCRIPTION, epilog=_EPILOG)
     add = parser.add_argument
     add("text", nargs="*", metavar="TEXT", help="the message, a file, or - for standard input [default: -]")
-    add("--list", action="store_true", help="print all messages that are known")
+    add("--list", action="store_true", help="print all messages that amplint knows")
     add("--guide", action="store_true", help='print the guide "My loss is NaN under AMP"')
     add("--output-format", choices=("text", "json"), default="text", help="[default: text]")
     options = parser.parse_intermixed_args(arguments)
     if bool(options.text) + options.list + options.guide > 1:
-        parser.error("give a text, --list or --guide")
+        parser.error("give only one of: a text, --list, --guide")
     from amplint.explain import output as show  # noqa: PLC0415 - nothing of this is needed to say what is wrong with arguments
     from amplint.explain.messages import known  # noqa: PLC0415
 
@@ -97,5 +102,5 @@ def _read(file: BinaryIO) -> str:
 
     data = file.read(LARGEST + 1)
     if len(data) > LARGEST:
-        raise SettingsError(f"the text has more than {LARGEST >> 20} MiB: its end is enough (`tail -c 1M`)")
+        raise SettingsError(f"the text has more than {LARGEST >> 20} MiB; its end is enough: `tail -c 1M`")
     return decode(data)

@@ -18,14 +18,18 @@ from amplint.doctor.start import CannotWatch, Program, Voice, run
 
 _USAGE = "amplint run [options] SCRIPT [argument ...]\n       amplint run [options] -m MODULE [argument ...]"
 _DESCRIPTION = """\
-Run a program that trains, and say what went wrong in it: amplint run executes your program, unchanged, as
-`python SCRIPT` would, and watches its scaler, its optimizers and its numbers. Where numbers are no longer finite, the
-failing step is run again, on a copy of its state, to find the operation that was first. It needs torch 2.4 or later."""
+Run a training program and report what goes wrong in it. amplint executes your program
+unchanged, as `python SCRIPT` would, and watches its scaler, its optimizers and its
+numbers. When numbers are no longer finite, amplint runs the failing step again, on a
+copy of its state, to find the first operation at fault. Needs torch 2.4 or later."""
 _EPILOG = """\
-All that stands after SCRIPT or MODULE belongs to the program, whatever it looks like. So do stdout and the exit code
-(with --stop it is 3 after a diagnosis); the report goes to stderr, at the end, and with --output-file to a file as
-well. Under torchrun (torchrun --nproc-per-node 2 -m amplint run train.py) each rank has its own report, and its own
-file: report.rank1.json. Processes that the program itself starts are not watched."""
+All arguments after SCRIPT or MODULE belong to the program. The program also keeps its
+stdout and its exit code; only with --stop the exit code is 3 after a diagnosis. The
+report is printed on stderr when the program ends; --output-file also writes it to a file.
+
+Under torchrun (torchrun --nproc-per-node 2 -m amplint run train.py) each rank has its
+own report and its own file, such as report.rank1.json. Processes that the program itself
+starts are not watched."""
 _WITH_VALUE = ("--output-format", "--output-file", "-o", "--report")
 _WIDEST = 120
 
@@ -69,7 +73,7 @@ def run_program(arguments: list[str]) -> int:
         for each in files:
             _write(each, report, folder, voice)
 
-    hello = f"amplint run executes your program, {visible(program.name)}, and watches it; the report comes at its end"
+    hello = f"amplint run executes your program, {visible(program.name)}, and watches it; the report follows at the end"
     try:
         watched = Options(options.stop, options.careful, not options.no_replay)
         return run(program, watched, voice, tell, "" if rank else hello)
@@ -83,12 +87,12 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("-m", metavar="MODULE", help="run a module, as `python -m` does")
     add("--stop", action="store_true", help="end the program after the first diagnosis, with exit code 3")
-    add("--careful", action="store_true", help="look for causes in loss code as well while it runs, which costs more")
+    add("--careful", action="store_true", help="also look for causes in loss code while the program runs (slower)")
     add("--no-replay", action="store_true", help="never run a failing step again")
     formats = ("text", "json", "sarif")
-    add("--output-format", choices=formats, default="text", help="of the file that --output-file names [default: text]")
-    add("-o", "--output-file", metavar="FILE", help="write the report to a file, too")
-    add("--report", metavar="FILE", help="write the report to a file as JSON, too")
+    add("--output-format", choices=formats, default="text", help="format of the --output-file [default: text]")
+    add("-o", "--output-file", metavar="FILE", help="also write the report to FILE")
+    add("--report", metavar="FILE", help="also write the report to FILE, as JSON")
     return parser
 
 
@@ -112,13 +116,13 @@ def _split(parser: Parser, arguments: list[str]) -> tuple[list[str], Program]:
 def _files(parser: Parser, options: argparse.Namespace) -> list[_File]:
     """The files to write, by absolute paths: the program may go elsewhere."""
     if options.output_file is None and options.output_format != "text":
-        parser.error(f"--output-format {options.output_format} goes with --output-file: stdout belongs to the program")
+        parser.error(f"--output-format {options.output_format} needs --output-file: stdout belongs to the program")
     wanted = [("--output-file", options.output_file, options.output_format), ("--report", options.report, "json")]
     files = []
     for option, path, output_format in wanted:
         if path is not None:
             if not path or os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or os.curdir):
-                parser.error(f"{option}: {path!r} can't be a file")
+                parser.error(f"{option}: {path!r} is not a file in an existing directory")
             files.append(_File(os.path.abspath(path), output_format))
     return files
 

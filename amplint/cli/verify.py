@@ -32,19 +32,34 @@ from amplint.verify.steps.verdict import MISBEHAVES, NOT_CHECKABLE
 from amplint.verify.steps.verify import Checked, Limits, StepRow, Verifier
 
 _DESCRIPTION = """\
-Check the AMP training steps of a program on real tensors, as they are and with amplint's fixes. Nothing of the program
-is executed: its steps are interpreted on a small model, over the values of the conditions that matter. Folders of
-fixtures, programs whose first line says what they show, are run with --run only."""
+Check the AMP training steps of a program on real tensors, before and after amplint's
+fixes. The program itself is not executed: amplint interprets its steps, on a small
+model, for all values of the conditions that matter. Steps in other files of the project
+are checked too, if a named file runs them or is used by them."""
 _EPILOG = """\
-Verdicts: confirmed (misbehaves before, all right after the fix), clean (right as it is), misbehaves (no fix changes
-it, or not all of it), refuted (the fix leaves it wrong, or makes it so), not checkable (and why); of a function that
-has AMP and trains nothing, as evaluation does: no training step. Steps of other files of the project that a named
-file leads to, or is used by, are checked too. Errors are relative to the same step with AMP switched off: regions
-and scalers made with enabled=False. JSON is a list of objects, one a step: schema_version, path, step, line,
-verdict, reason, device, simulated, before, after, findings, only_run, functions, runs, seconds, notes, cells; or one
-a fixture: schema_version, rule, variant, path, shows, device, simulated, verdict, reason, before, after, seconds,
-bad, fixed. Exit codes: 0 all that has AMP was checked, or trains nothing, and nothing is refuted or still misbehaves
-after the fixes; 1 something is or does; 2 not all could be checked, whatever the rest shows."""
+Each step is compared with the same step without AMP (autocast and GradScaler made with
+enabled=False). Verdicts:
+
+  confirmed         wrong before the fixes, right after them
+  clean             right as it is
+  misbehaves        wrong, and no fix changes that, or not all of it
+  refuted           the fixes leave it wrong, or make it wrong
+  not checkable     could not be checked; the reason is printed
+  no training step  a function that has AMP and trains nothing, such as evaluation
+
+Exit codes:
+
+  0  all code with AMP was checked or trains nothing, and after the fixes all is right
+  1  a step (or a fixture) is refuted, or a step still misbehaves after the fixes
+  2  something could not be checked, whatever the other verdicts are
+
+JSON is a list with one object per step: schema_version, path, step, line, verdict,
+reason, device, simulated, before, after, findings, only_run, functions, runs, seconds,
+notes, cells; or per fixture: schema_version, rule, variant, path, shows, device,
+simulated, verdict, reason, before, after, seconds, bad, fixed.
+
+Fixtures, the tests of amplint's rules, are programs whose first line says what they
+show. They are executed only with --run."""
 
 
 def run_verify(arguments: list[str]) -> int:
@@ -101,12 +116,13 @@ def _parser() -> Parser:
     add = command.add_argument
     add("paths", nargs="+", metavar="PATH", help="file or folder of training code, or of fixtures")
     of_runs = ("cpu", *DEVICES)  # for all steps, where the setting is for those that name none
-    add("--device", dest="run_on", choices=of_runs, help="simulated where it is missing [default: the one named]")
-    add("-v", "--verbose", action="store_true", help="say on stderr what was looked at, and why it is a step or not")
-    add("--explain", action="store_true", help="print what was run, line by line, and what stood in for what")
-    add("--run", action="store_true", help="run fixtures, which executes their code, where they are interpreted else")
-    add("--timeout", type=_seconds, default=TIMEOUT, metavar="SECONDS", help="for each half [default: 60]")
-    add("--memory", type=_size, default=MEMORY, metavar="MIB", help="for each half, beyond torch's [default: 2048]")
+    add("--device", dest="run_on", choices=of_runs, help="device, simulated if missing [default: the code's own]")
+    add("-v", "--verbose", action="store_true", help="print on stderr what was looked at, and why it is a step or not")
+    add("--explain", action="store_true", help="print what was run, line by line, with the stand-ins that were used")
+    add("--run", action="store_true", help="execute the code of fixtures instead of interpreting it")
+    each = "for a step, before the fixes and after them"
+    add("--timeout", type=_seconds, default=TIMEOUT, metavar="SECONDS", help=f"time limit {each} [default: 60]")
+    add("--memory", type=_size, default=MEMORY, metavar="MIB", help=f"memory {each}, without torch's [default: 2048]")
     add("--output-format", choices=("text", "json"), default="text", help="[default: text]")
     add_settings(command, device=False)
     return command
@@ -228,7 +244,7 @@ def _joined(before: Outcome | None, outcome: Outcome) -> Outcome:
 def _seconds(text: str) -> float:
     value = float(text)
     if not (value > 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return value
 
 

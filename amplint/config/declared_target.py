@@ -32,7 +32,7 @@ def from_option(value: str, origin: str, package: str = "torch") -> Target:
     except ValueError:
         raise ValueError(f"{value!r} is neither a release such as 2.4 nor a specifier such as '>=2.0,<2.4'") from None
     if found is None:
-        raise ValueError(f"{value!r} admits no release of {package}")
+        raise ValueError(f"{value!r} matches no release of {package}")
     return Target(*found, f"{origin} {value}")
 
 

@@ -68,5 +68,5 @@ def _valid(config: Config) -> Config:
         return config
     place, message = found
     if place == ("tool",):
-        message = "the keys of an amplint.toml stand at its top, not in a table"
+        message = "in an amplint.toml the keys go at the top level, not into a table"
     raise SettingsError(f"{config.place(*place)}: {message}")

@@ -63,7 +63,7 @@ def _list_of_strings(name: str, value: object) -> Iterator[Problem]:
         if not isinstance(each, str):
             yield (at,), wrong
         elif not each:
-            yield (at,), f"{name!r} has an empty string"
+            yield (at,), f"{name!r} contains an empty string"
 
 
 def _list_of_rules(name: str, value: object) -> Iterator[Problem]:
@@ -89,7 +89,7 @@ def _table_of_rules(name: str, value: object) -> Iterator[Problem]:
         return
     for pattern, rules in value.items():
         if not pattern.lstrip("!"):
-            yield (pattern,), f"{name!r} has an empty pattern"
+            yield (pattern,), f"{name!r} contains an empty pattern"
         for place, message in _list_of_rules(f"{name}.{pattern}", rules):
             yield (pattern, *place), message
 
@@ -162,49 +162,54 @@ _BOOLEAN = Kind("`true` or `false`", {"type": "boolean"}, _flag)
 KEYS = {
     key.name: key
     for key in (
-        Key("select", _RULES, "These rules only.", None, "those that are on by default"),
-        Key("extend-select", _RULES, "These rules as well.", []),
-        Key("ignore", _RULES, "Not these rules. Of two that name a rule the longer selector prevails.", []),
+        Key("select", _RULES, "Run only these rules.", None, "rules that are on by default"),
+        Key("extend-select", _RULES, "Run these rules in addition.", []),
+        Key("ignore", _RULES, "Don't run these rules. If two selectors match a rule, the longer one wins.", []),
         Key(
             "per-file-ignores",
             _IGNORES,
-            "Not these rules in files that a pattern names, whatever is selected; with `!` in front, in all others.",
+            "Don't run these rules in files that match a pattern, selected or not; with `!` in front, in all others.",
             {},
         ),
-        Key("fixable", _RULES, "Only findings of these rules are fixed.", ["ALL"]),
-        Key("unfixable", _RULES, "Findings of these rules are reported, and not fixed.", []),
-        Key("unsafe-fixes", _BOOLEAN, "Whether fixes are made that may change what a program does.", False),
-        Key("suspicions", _BOOLEAN, "Whether suspicions are shown too. They never count for the exit code.", False),
-        Key("docs", _BOOLEAN, "Whether code in documents and docstrings is linted too.", False),
-        Key("exclude", _PATTERNS, "What is left out where a directory is walked.", list(DEFAULT_EXCLUDE)),
-        Key("extend-exclude", _PATTERNS, "What is left out as well.", []),
+        Key("fixable", _RULES, "Fix only findings of these rules.", ["ALL"]),
+        Key("unfixable", _RULES, "Report findings of these rules, but don't fix them.", []),
+        Key("unsafe-fixes", _BOOLEAN, "Whether to make fixes that may change what a program does.", False),
+        Key("suspicions", _BOOLEAN, "Whether to show suspicions too. They never affect the exit code.", False),
+        Key("docs", _BOOLEAN, "Whether to lint code in documents and docstrings too.", False),
+        Key(
+            "exclude",
+            _PATTERNS,
+            "Files and directories to skip inside directories that are linted.",
+            list(DEFAULT_EXCLUDE),
+        ),
+        Key("extend-exclude", _PATTERNS, "Files and directories to skip in addition.", []),
         Key(
             "force-exclude",
             _BOOLEAN,
-            "Whether it is left out even where it is named on the command line.",
+            "Whether to skip excluded files even if they are named on the command line.",
             False,
         ),
         Key(
             "target-torch",
             _release_of("torch"),
-            "The lowest release of torch to support, or which ones.",
+            "The lowest torch release to support, or a range of releases.",
             None,
             "what the project requires",
         ),
-        Key("targets", _RELEASES, "The same of frameworks.", None, "what the project requires"),
+        Key("targets", _RELEASES, "The same for frameworks.", None, "what the project requires"),
         Key(
             "device",
             _one_of(DEVICES),
-            "The device of code that shows none: what a fix writes there, and where `amplint verify` runs it.",
+            "The device to assume for code that names none: fixes write it, and `amplint verify` runs the code on it.",
             None,
-            "not known",
+            "unknown",
         ),
         Key(
             "src",
             _FOLDERS,
-            "Where imports are looked for, after the folders from the importing file's up to the project's.",
+            "Where to look for imports, after the folders from the importing file's up to the project's.",
             list(DEFAULT_SRC),
         ),
-        Key("output-format", _one_of(FORMATS), "How findings are printed.", "full"),
+        Key("output-format", _one_of(FORMATS), "How to print findings.", "full"),
     )
 }

@@ -76,7 +76,7 @@ def broken(directory: Path) -> str | None:
     except OSError:
         return None
     except ValueError as error:
-        return f"{shown(str(path))} is not valid TOML ({error}): what it requires is not known"
+        return f"{shown(str(path))} is not valid TOML ({error}): its requirements are unknown"
     return None
 
 

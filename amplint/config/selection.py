@@ -50,8 +50,8 @@ def _suggestion(selector: str) -> str:
     near = nearest(selector, [*rules, "ALL", *names])
     if re.fullmatch(r"[A-Z]{3}\d{0,3}", selector) and selector[:3] not in known().prefixes:
         meant = f"did you mean {near}, or is" if near else "is"
-        return f"; {meant} the plugin that has {selector[:3]} not installed?"
-    return f"; did you mean {names.get(near, near)}?" if near else f"; they are {_range()}"
+        return f"; {meant} the plugin with the {selector[:3]} rules not installed?"
+    return f"; did you mean {names.get(near, near)}?" if near else f"; the rules are {_range()}"
 
 
 def _range() -> str:

@@ -338,5 +338,5 @@ def _read(path: str, *, named: bool = False) -> Config | None:
 
         config = parse(path, data)
     if config is None and named:
-        raise SettingsError(f"{shown(path)}: has no [tool.amplint]")
+        raise SettingsError(f"{shown(path)}: has no table [tool.amplint]")
     return config

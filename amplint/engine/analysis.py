@@ -65,7 +65,7 @@ def _ask(rule: Rule, module: Module) -> tuple[list[Finding], BaseException | Non
         for each in found:
             if each is not None and not _in_mark(module.source, each):
                 if rule.plugin and each.code != rule.code:
-                    raise ValueError(f"it made a finding of {each.code}")
+                    raise ValueError(f"the rule made a finding of {each.code}")
                 validate(each, module.own_length)
                 findings.append(_keeping_comments(module, each))
     except CannotRead as error:
@@ -84,10 +84,10 @@ def _keeping_comments(module: Module, finding: Finding) -> Finding:
     if finding.fix is None:
         return finding
     if any(_meets_mark(module.source, edit) for edit in finding.fix.edits):
-        return finding._replace(fix=None, withheld="it would change a line of IPython's, or more than one cell")
+        return finding._replace(fix=None, withheld="the fix would change a line of IPython's, or more than one cell")
     edits = keeping_comments(module.source, finding.fix.edits)
     if edits is None:
-        return finding._replace(fix=None, withheld="a comment stands in what it would replace")
+        return finding._replace(fix=None, withheld="the fix would replace a comment")
     return finding._replace(fix=finding.fix._replace(edits=edits))
 
 

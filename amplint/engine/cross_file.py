@@ -33,7 +33,7 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
         reached = [edit.start for edit in finding.fix.edits if edit.end > module.own_length] if finding.fix else []
         if not reached:
             return finding
-        return finding._replace(fix=None, withheld=f"the fix would change {_where(module, reached[0])} too")
+        return finding._replace(fix=None, withheld=f"the fix would also change {_where(module, reached[0])}")
     path, row = module.place(finding.start)
     assert path is not None
     call = _call(module, finding.start)

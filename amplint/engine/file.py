@@ -116,7 +116,7 @@ def fix_bytes(
     if before.source is None or not _offered(before, unsafe):
         return FixResult(data, Counter(), before, before)
     if before.source.encode(before.source.text) != data:
-        withheld = f"{before.source.encoding} text can't be written back as it was"
+        withheld = f"the file's {before.source.encoding} text can't be written back unchanged"
         findings = tuple(each._replace(fix=None, withheld=withheld) if each.fix else each for each in before.findings)
         return FixResult(data, Counter(), before._replace(findings=findings), before)
     fixed, applied, result = _fix(before.source, before, settings, unsafe, wanted)
@@ -167,7 +167,7 @@ def _placed(source: Source, finding: Finding) -> Finding:
 
 def _left(findings: list[Finding], unfixable: frozenset[str]) -> list[Finding]:
     """The findings without the fixes that would fix one of a rule that is to be left as it is."""
-    why = "is not to be fixed here (`fixable`, `unfixable`)"
+    why = "is excluded from fixes by `fixable` or `unfixable`"
     left = [each for each in findings if each.code in unfixable]
     return withhold(findings, {each.fix.edits: f"{each.code} {why}" for each in left if each.fix and each.fix.edits})
 

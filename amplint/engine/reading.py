@@ -127,7 +127,7 @@ def _failed(source: Source, error: Exception, fold: bool) -> Exception:
         return UnreadableError(internal_error(source, "the model", error))
     if fold:
         return UnfoldableError()
-    return UnreadableError(invalid_syntax(source, error.row, f"amplint can't read it yet: {error}"))
+    return UnreadableError(invalid_syntax(source, error.row, f"amplint can't read this code yet: {error}"))
 
 
 def check_syntax(source: Source) -> ast.Module:

@@ -118,7 +118,7 @@ class _Trial:
     def _settled(self, group: list[Fix]) -> bool:
         """Try a group; False where it has to be divided, because not all of its fixes do their work."""
         if self.left == 0:
-            why = f"not tried out: too many fixes of this file fail ({TRIALS} trials are the limit)"
+            why = f"not tried: too many fixes in this file fail (the limit is {TRIALS} trials)"
             self.reasons.update((fix.edits, why) for fix in group)
             return True
         self.left -= 1

@@ -27,7 +27,10 @@ _SHOWN_BY_A_RUN = frozenset(
     for number in (201, 203, 206, 207, 210, 213, 301, 302, 307, 308, 309, *range(401, 412), 415, 418, 419, 421, 424)
     + (501, 504, 507, 510)
 )
-_MORE = "`amplint explain --list` has all, `--guide` begins with symptoms; `amplint check` finds what prints nothing."
+_MORE = (
+    "`amplint explain --list` prints all known messages, `--guide` starts from symptoms; `amplint check` also finds "
+    "misuse that prints nothing."
+)
 
 
 def as_text(found: Found, files: Sequence[Linted], width: int) -> str:
@@ -161,7 +164,7 @@ def _linting(found: Found, files: Sequence[Linted]) -> list[str]:
     if wrong:
         return _next_in(wrong)
     if able:
-        return ["amplint check .  (the cause may stand in another file)"]
+        return ["amplint check .  (the cause may be in another file)"]
     places = [place_of(list(hit.stack)) for hit in found.hits if hit.message.codes]
     theirs = dict.fromkeys(shlex.quote(place.path) for place in places if place and not place.is_theirs)
     return [f"amplint check {' '.join(theirs) or 'FILE'}"]
@@ -181,9 +184,9 @@ def _next_in(wrong: Sequence[Linted]) -> list[str]:
 
 
 def _nothing(found: Found, width: int) -> list[str]:
-    lines = ["No message that amplint knows is in this text."]
+    lines = ["amplint knows no message in this text."]
     if found.nearest:
-        lines += ["", "The nearest that it knows, which may be something else:"]
+        lines += ["", "The nearest known messages, which may mean something else:"]
         lines += [f"  {each.title} ({each.id})" for each in found.nearest]
     return [*lines, "", *_wrapped(_MORE, "", width)]
 

@@ -36,7 +36,7 @@ def replace(path: str | os.PathLike[str], old: bytes, new: bytes) -> str | None:
     try:
         handle, temporary = _claimed(os.path.dirname(target))
     except OSError as error:
-        why = f"{error.strerror} in its directory, which has to take a new file for the old one to be replaced whole"
+        why = f"{error.strerror} in its directory, where amplint creates a new file to replace the old one"
         raise OSError(error.errno, why) from error
     try:
         with open(handle, "wb") as file:
@@ -166,7 +166,7 @@ def _dress(temporary: str, target: str, known: os.stat_result) -> None:
 def _swap(temporary: str, target: str, old: bytes, new: bytes) -> None:
     """Put a new file in the place of an old one that nobody has changed."""
     if not stat.S_ISREG(os.stat(target).st_mode):
-        raise OSError("is no regular file any more")
+        raise OSError("is no longer a regular file")
     with open(target, "rb") as file:
         now = file.read()
     if now == new:  # another amplint was faster
@@ -174,4 +174,4 @@ def _swap(temporary: str, target: str, old: bytes, new: bytes) -> None:
     elif now == old:
         os.replace(temporary, target)
     else:
-        raise OSError("was changed by another program meanwhile; nothing is written")
+        raise OSError("was changed by another program in the meantime; nothing is written")

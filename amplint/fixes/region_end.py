@@ -46,13 +46,15 @@ def end_region(
     body = region.body.statements
     runs = _runs(module, body, offending)
     if runs is None:
-        return Refused("what stands with it in one statement belongs to the region")
+        return Refused("other code in the same statement belongs to the region")
     margins = _margins(module, region)
     if margins is None:
         return Refused("the region shares a line with other code")
     outer, unit = margins
     if not _go_on_with_forwards(module, body, runs):
-        return Refused("what follows it in the region is not seen to run a forward: move there what needs no region")
+        return Refused(
+            "amplint sees no forward in the rest of the region: move out by hand the code that needs no region"
+        )
     if len(region.items) > 1:
         if len(runs) > 1 or runs[0][1] < len(body):
             return Refused("leaving the `with` would leave its other contexts too")
@@ -67,7 +69,7 @@ def end_region(
         edits += shift(module, stretch, outer + unit, unit, outward=True)
         if stop < len(body):
             edits.append(insert(_tail_start(module, region, stop), f"{outer}{header}{module.source.newline}"))
-    title = "End the region before it" + (", and open another one behind it" if reopened else "")
+    title = "End the region before this statement" + (", and open it again afterwards" if reopened else "")
     return Fix(_applicability(safe), title, tuple(sorted(edits)))
 
 
@@ -90,7 +92,7 @@ def _why_header_stays(module: Module, region: ir.With, item: ir.Item, *, reopene
     if _header(module, region) is None and (reopened or goes):
         return "a comment or a line break in the `with` line would be lost or doubled"
     if reopened and not _is_repeatable(module, region):
-        return "the `with` line says something else where the region would be opened again"
+        return "the `with` line would mean something else where the region is opened again"
     if item.target is not None and goes:
         return "the name that the `with` binds would be missing"
     return None
@@ -100,16 +102,16 @@ def extend_region(module: Module, region: ir.With, last: ir.Statement) -> Fix | 
     """Take the statements behind `region`, up to `last` in the same suite, into it."""
     suite = region.block.statements
     if last.block is not region.block or suite.index(last) <= suite.index(region):
-        return Refused("it stands in another block than the region")
+        return Refused("the statement is in another block than the region")
     taken = suite[suite.index(region) + 1 : suite.index(last) + 1]
     outer, inner = indentation(module, region), indentation(module, region.body.statements[0])
     if outer is None or inner is None or any(indentation(module, each) != outer for each in taken):
         return Refused("the region shares a line with other code")
     if len(region.items) > 1:
-        return Refused("the `with` has other contexts, which would hold it too")
+        return Refused("the `with` has other contexts, which would contain the statement too")
     stretch = _end(module, region), _end(module, last)
     edits = shift(module, stretch, outer, inner.removeprefix(outer), outward=False)
-    return Fix(Applicability.UNSAFE, "Take it into the region", tuple(sorted(edits)))
+    return Fix(Applicability.UNSAFE, "Move this statement into the region", tuple(sorted(edits)))
 
 
 def begin_region_at(module: Module, region: ir.With, first: ir.Statement) -> Fix | Refused:
@@ -128,12 +130,12 @@ def begin_region_at(module: Module, region: ir.With, first: ir.Statement) -> Fix
         or not _is_repeatable(module, region)
         or objects(module).names_in(region.items[0].context) & bound
     ):
-        return Refused("the `with` line says something else further up")
+        return Refused("the `with` line would mean something else further up")
     start = line_start(module, module.span(first)[0])
     own = _without_header(module, region)
     moved = insert(start, f"{outer}{header}{module.source.newline}")
     edits = shift(module, (start, own.start), outer, inner.removeprefix(outer), outward=False)
-    return Fix(Applicability.UNSAFE, "Begin the region before it", (moved, *edits, own))
+    return Fix(Applicability.UNSAFE, "Begin the region before this statement", (moved, *edits, own))
 
 
 def _applicability(safe: bool) -> Applicability:
@@ -210,7 +212,11 @@ def _split_items(module: Module, region: ir.With, item: ir.Item, index: int, uni
     ]
     stretch = _tail_start(module, region, 0), _end(module, body[index - 1])
     edits += shift(module, stretch, inner, unit, outward=False)
-    return Fix(_applicability(safe), "Nest the region alone, and end it before it", tuple(sorted(edits)))
+    return Fix(
+        _applicability(safe),
+        "Nest the region in a `with` of its own, and end it before this statement",
+        tuple(sorted(edits)),
+    )
 
 
 def _header(module: Module, region: ir.With) -> str | None:

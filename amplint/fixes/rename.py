@@ -105,7 +105,7 @@ class Renames:
                 yield self._use(value, legacy, modern)
         for binding in imports:
             if id(binding.alias) not in read and not guarded(module.names, binding.statement, modern):
-                refusal = "it is imported and not used here, so it may be another file's import"
+                refusal = "the name is imported but not used here, so another file may import it from here"
                 yield Use(legacy, None, "name", binding, binding.statement, Rewrite(refusal), binding.statement.id)
 
     def _is_old(self, value: ir.Value, legacy: Legacy, modern: list[ir.Node]) -> bool:
@@ -119,7 +119,7 @@ class Renames:
         names = self.module.names.of(value)
         rewrite = self._refusal(legacy, names, value) or rewrite_use(self.module, legacy, value)
         if is_class_test(self.module, value) and modern:
-            rewrite = Rewrite("the file tells old and new apart here")
+            rewrite = Rewrite("the file distinguishes the old name from the new one here")
         reported = not only_named(value, legacy, modern)
         return Use(legacy, value, *self._origin(value), rewrite, value.id, reported)
 
@@ -169,15 +169,15 @@ class Renames:
             new = f"{legacy.module}.{legacy.name}"
             return Rewrite(f"{new} needs torch {since}, and the project admits older releases ({target.origin})")
         if legacy.old.rpartition(".")[2] in self._patched:
-            return Rewrite("a string names it, as in mock.patch, and would have to change with it")
+            return Rewrite("a string contains the name, as for `mock.patch`, and would have to change too")
         if any(name[0] == LOCAL for name in names):
-            return Rewrite("the file also defines a replacement of its own, with the old signature")
+            return Rewrite("the file also defines its own replacement, with the old signature")
         if names - {legacy.old, NOTHING}:
-            return Rewrite("the name also stands for something else here")
+            return Rewrite("the name also means something else here")
         if self._imported_twice(value):
-            return Rewrite("it is imported more than once here, and one fix would rewrite one of the imports")
+            return Rewrite("the name is imported more than once here, and a fix would rewrite only one of the imports")
         if in_fstring(value):
-            return Rewrite("it stands in an f-string, where a quoted device can end the string")
+            return Rewrite("the name is in an f-string, which a quoted device can end")
         renamed = isinstance(value, ir.Name) and legacy.name != value.name == legacy.old.rpartition(".")[2]
         if renamed and any(legacy.name in scope.bindings for scope in _scopes(self.module, legacy.name)):
             return Rewrite(f"the file already uses the name `{legacy.name}`")
@@ -221,10 +221,10 @@ class Renames:
                 line = self.module.line(each.value) if each.value is not None else "line 0"
                 return f"another use of the name can't be rewritten ({line}: {each.rewrite.refusal})"
             if each.group == use.group and each.value is not None and not self._selected(each):
-                return f"its import serves {self.module.line(each.value)} too, and {each.code} is not selected"
+                return f"{self.module.line(each.value)} also uses its import, and {each.code} is not selected"
         for value in self._tests.get(use.legacy.old, ()):
             if value is not use.value:  # an instance of the new class is none of the old one
-                return f"{self.module.line(value)} goes on testing for the old class"
+                return f"{self.module.line(value)} still tests for the old class"
         return None
 
     def _selected(self, use: Use) -> bool:
@@ -237,17 +237,17 @@ class Renames:
 
     def _exported(self, use: Use) -> str | None:
         if self.module.source.filename.endswith("__init__.py"):
-            return "an __init__.py exports what it imports, so other files may use the name"
+            return "an `__init__.py` exports what it imports, so other files may use the name"
         bound = use.binding.alias.bound if use.binding is not None else use.legacy.old.rpartition(".")[2]
         for statement in ir.walk_statements(self.module.program.body, into=False):
             values = [each for value in statement.values() for each in ir.walk_values(value)]
             exports = any(isinstance(each, ir.Name) and each.name == "__all__" for each in values)
             if exports and any(isinstance(each, ir.Constant) and each.value == bound for each in values):
-                return "__all__ exports the name, so other files may use it"
+                return "`__all__` exports the name, so other files may use it"
         if use.statement is not None and ir.function_of(use.statement) is None:
             importer = importer_of(self.module.source.filename, bound)
             if importer is not None:
-                return f"another file imports it from here ({os.path.basename(importer)})"
+                return f"another file imports the name from here ({os.path.basename(importer)})"
         return None
 
     # --- fixing -----------------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ class Renames:
             if withheld is None:
                 fix = self._fix(use)
                 if fix is None:
-                    withheld = "the import can't be rewritten without losing what else stands on its lines"
+                    withheld = "the import can't be rewritten without losing other code on its lines"
             yield rule.finding(where, message(use.legacy, self._path(use.legacy)), fix=fix, withheld=withheld)
 
     def _fix(self, use: Use) -> Fix | None:

@@ -36,7 +36,7 @@ def rewrite_use(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
     if isinstance(parent, (ir.Function, ir.Class)) and value in parent.decorators:
         return _bare_decorator(module, legacy, value)
     if legacy.module == "torch":
-        return Rewrite("it is handed on, and the new function takes other arguments")
+        return Rewrite("the function is passed on, and the new one takes other arguments")
     if _in_annotation(value) or _in_type(module, value) or _only_tested(module, value):
         return Rewrite()
     return _of_class(module, legacy, value)
@@ -52,10 +52,14 @@ def _of_class(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
     if isinstance(parent, ir.Call) and _is_partial(module, parent, value):
         return _partial(module, legacy, parent)
     if isinstance(parent, ir.Assign) and _only_names_it(parent):
-        return Rewrite() if _alias_is_read(module, parent) else Rewrite("it is bound to a name that is not used here")
+        return (
+            Rewrite()
+            if _alias_is_read(module, parent)
+            else Rewrite("the class is assigned to a name that is not used here")
+        )
     if isinstance(parent, ir.With):
-        return Rewrite("`with` takes an object of it, and raises TypeError for the class: call it")
-    return Rewrite("it is handed on to where amplint can't see the call")
+        return Rewrite("`with` needs an object and raises TypeError for the class: call the class")
+    return Rewrite("the class is passed on, and amplint can't see the call")
 
 
 def _is_partial(module: Module, call: ir.Call, of: ir.Value) -> bool:
@@ -113,7 +117,7 @@ def is_class_test(module: Module, value: ir.Value) -> bool:
 def _call(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
     if legacy.style == "device_type":
         if call.keyword("device_type") is not None:
-            return Rewrite("the call already gives device_type, which the old function refuses")
+            return Rewrite("the call already passes `device_type`, which the old function refuses")
         return Rewrite(edits=(add_last_argument(module, call, f'device_type="{legacy.device}"'),))
     named = _names_device(call)
     if legacy.style == "front":
@@ -121,20 +125,20 @@ def _call(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
             return (
                 Rewrite()
                 if named == "device" and not call.positional
-                else Rewrite("its arguments are not those of the old class")
+                else Rewrite("the call's arguments are not those of the old class")
             )
         if _scripted(module, call) and legacy.module == "torch":
-            return Rewrite("TorchScript has no form of it with a device")
+            return Rewrite("TorchScript has no form of this call with a device")
         return Rewrite(edits=(add_first_argument(module, call, f'"{legacy.device}"'),))
     if call.unpacks("*"):
-        return Rewrite("its arguments are unpacked with *, and their places change")
+        return Rewrite("the arguments are unpacked with `*`, and their positions change")
     if len(call.positional) > len(legacy.parameters):
-        return Rewrite("it has more arguments than the old class takes")
+        return Rewrite("the call has more arguments than the old class takes")
     if named:
         return (
             Rewrite()
             if named == "device_type" and not call.positional
-            else Rewrite("its arguments are not those of the old class")
+            else Rewrite("the call's arguments are not those of the old class")
         )
     edits = list(_as_keywords(module, legacy, call.positional))
     pin = pins(module, legacy, call)
@@ -245,10 +249,10 @@ def _only_tested(module: Module, value: ir.Value) -> bool:
 def _base(module: Module, legacy: Legacy, cls: ir.Class) -> Rewrite:
     """A subclass: its own constructor must hand on keywords only, to which the device is added."""
     if len([base for base in cls.bases if base.keyword is None]) > 1:
-        return Rewrite("it is one of several base classes, so super() may lead elsewhere")
+        return Rewrite("there are several base classes, so `super()` may call another one")
     init = next((s for s in cls.body.statements if isinstance(s, ir.Function) and s.name == "__init__"), None)
     if init is None:
-        return Rewrite("a subclass without a constructor of its own takes its arguments from callers elsewhere")
+        return Rewrite("the subclass has no `__init__`, so its arguments come from callers elsewhere")
     edits = []
     for call in module.own.within(init).calls:
         func = call.func
@@ -256,7 +260,7 @@ def _base(module: Module, legacy: Legacy, cls: ir.Class) -> Rewrite:
             if not isinstance(func.base, ir.Call):
                 continue  # Base.__init__(self, ...) is a use of its own
             if call.positional or call.unpacks():
-                return Rewrite("the subclass passes positional arguments to super().__init__")
+                return Rewrite("the subclass passes positional arguments to `super().__init__`")
             edits.append(add_first_argument(module, call, f'"{legacy.device}"'))
     return Rewrite(edits=tuple(edits))
 
@@ -279,12 +283,12 @@ def _partial(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
     if legacy.style == "front":
         return Rewrite(edits=(device,))
     if call.unpacks("*"):
-        return Rewrite("its arguments are unpacked with *, and their places change")
+        return Rewrite("the arguments are unpacked with `*`, and their positions change")
     positional = call.positional[1:]
     if len(positional) > len(legacy.parameters):
-        return Rewrite("it has more arguments than the old class takes")
+        return Rewrite("the call has more arguments than the old class takes")
     if not positional and call.keyword("enabled") is None and not _called_without_positional(module, call):
-        return Rewrite("what calls the partial may pass `enabled` by position, which would become the dtype")
+        return Rewrite("callers of the partial may pass `enabled` by position, which would become the dtype")
     pin = pins(module, legacy, call, skip=1)
     added = "".join(f", {each}" for each in pin.arguments)
     if len(call.args) == 1:

@@ -115,7 +115,7 @@ def _in_a_run(rule: Rule) -> str:
     seen = ", ".join(shows.observables)
     said = {
         "yes": f"In a run of your own step, `amplint verify` shows it: yes, by {seen}.",
-        "simulated": f"In a run of your own step, `amplint verify` shows it: yes, by {seen}, simulated where need be.",
+        "simulated": f"In a run of your own step, `amplint verify` shows it: yes, by {seen}, simulated if necessary.",
         "no": f"In a run of your own step, `amplint verify` shows it: no, {shows.why}.",
     }
     return f"\n{said[shows.how]}\n"

@@ -53,14 +53,14 @@ class Plugin:
             metavar="FILE",
             parse_from_config=True,
             normalize_paths=True,
-            help="the configuration file of amplint, in the place of the nearest one of each file",
+            help="amplint's configuration file for all files, instead of the nearest one for each file",
         )
         manager.add_option(
             "--amplint-suspicions",
             action="store_true",
             default=False,
             parse_from_config=True,
-            help="show what is only a pattern, too",
+            help="also show suspicions: patterns to check when a model doesn't learn",
         )
 
     @classmethod

@@ -30,7 +30,7 @@ class Actions:
         """The actions; that which fixes all has its edit only once it is resolved."""
         listed = [*self._fixes(), *self._silencing()] if self._wanted(QUICK_FIX) else []
         if self._wanted(FIX_ALL) and any(map(_is_safe, self._document.findings)):
-            listed.append(types.CodeAction("Fix all that amplint can fix safely", FIX_ALL, data={"uri": self._uri}))
+            listed.append(types.CodeAction("Apply all safe fixes of amplint", FIX_ALL, data={"uri": self._uri}))
         return listed
 
     def _wanted(self, kind: str) -> bool:
@@ -47,7 +47,7 @@ class Actions:
     def _silencing(self) -> Iterator[types.CodeAction]:
         for finding in self._document.touching(self._params.range):
             if comments := comments_for(self._document.source, [finding]):
-                yield self._quick_fix(f"{finding.code}: Silence it on this line", finding, comments, preferred=False)
+                yield self._quick_fix(f"{finding.code}: Silence on this line", finding, comments, preferred=False)
 
     def _quick_fix(self, title: str, finding: Finding, edits: Iterable[Edit], *, preferred: bool) -> types.CodeAction:
         return types.CodeAction(

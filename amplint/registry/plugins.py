@@ -111,7 +111,7 @@ def _rules(point: _Point) -> dict[str, Rule]:
         found[rule.code] = rule
     if not found:
         example = f"{point.prefix.lower()}101_its_name.py"
-        raise PluginError(f"plugin {point.distribution}: no rule, such as {example}, is found in {point.value}")
+        raise PluginError(f"plugin {point.distribution}: {point.value} contains no rule, such as {example}")
     return found
 
 

@@ -148,7 +148,7 @@ class Rule:
             defined = import_module(self.module_name).rule
             if (defined.code, defined.triggers, defined.default) == (self.code, self.triggers, self.default):
                 return defined  # type: ignore[no-any-return]
-            why = "its header is not what its text says"
+            why = "its header differs from its source text"
         except (Exception, SystemExit) as error:
             raise PluginError(f"plugin {self.plugin}: {self.code} can't be loaded: {reason(error)}") from error
         raise PluginError(f"plugin {self.plugin}: {self.code} can't be loaded: {why}")

@@ -81,11 +81,11 @@ def held_back(report: Report) -> str:
     path = visible(path)
     if written:
         entries, files, new, gone = written
-        return f"{path} holds {_count(entries, 'error')} in {_count(files, 'file')} ({new} new, {gone} gone).\n"
-    text = f"{_count(held, 'error')} held back by {path}.\n" if held else ""
+        return f"{path} lists {_count(entries, 'error')} in {_count(files, 'file')} ({new} new, {gone} gone).\n"
+    text = f"{_count(held, 'error')} not reported: listed in {path}.\n" if held else ""
     if stale:
         what = "1 entry that no longer occurs" if stale == 1 else f"{stale} entries that no longer occur"
-        text += f"{path} has {what}; run with --write-baseline to shrink it.\n"
+        text += f"{path} lists {what}; run with --write-baseline to remove {'it' if stale == 1 else 'them'}.\n"
     return text
 
 

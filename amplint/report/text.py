@@ -35,7 +35,7 @@ def advice(place: Place) -> Iterator[tuple[str, str]]:
         elif finding.fix.applicability is Applicability.DISPLAY and finding.fix.edits:
             yield "note", "this fix is only shown, never applied"
     if finding.withheld:
-        yield "help", f"no fix offered: {finding.withheld}"
+        yield "help", f"no fix: {finding.withheld}"
 
 
 def paint(text: str, code: str, colour: bool) -> str:

@@ -170,7 +170,7 @@ def findings(
 def broken(before: Source, after: Source) -> str | None:
     """Why a document that was fixed can't be written: a block is no program any more."""
     programs, left = ([each for each in blocks(source) if each.tree is not None] for source in (before, after))
-    return "a block would be no program any more" if len(left) < len(programs) else None
+    return "a block would no longer be a valid program" if len(left) < len(programs) else None
 
 
 def _outside(finding: Finding, block: Block) -> Finding:
@@ -179,14 +179,14 @@ def _outside(finding: Finding, block: Block) -> Finding:
     if finding.fix is None or not finding.fix.edits:
         return found
     if min(finding.fix.edits).start < block.own:
-        return found._replace(fix=None, withheld="the import that would have to change stands in another block")
+        return found._replace(fix=None, withheld="the import that would have to change is in another block")
     edits = _edits(finding.fix, block)
     after = _made(finding.fix, edits, block) if edits is not None else None
     if edits is None or after is None:
-        return found._replace(fix=None, withheld="the layout of the block in its document is in the way")
+        return found._replace(fix=None, withheld="the layout of the block in its document prevents the fix")
     tree = python_tree(Source("", after.code))
     if isinstance(tree, ast.Module) and _changes(block, tree):
-        return found._replace(fix=None, withheld="another block goes on with a name whose meaning would change")
+        return found._replace(fix=None, withheld="another block uses a name whose meaning would change")
     return found._replace(fix=finding.fix._replace(edits=edits))
 
 

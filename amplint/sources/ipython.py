@@ -111,7 +111,9 @@ def as_program(written: str) -> Code:
     """What a cell's code is to the analysis."""
     if MARK in written:
         at = written.index(MARK)
-        return _opaque(written, Refusal(f"amplint can't read it yet: the control character {MARK!a}", at, at + 1))
+        return _opaque(
+            written, Refusal(f"amplint can't read this code yet: the control character {MARK!a}", at, at + 1)
+        )
     refusal = _refusal(written)
     if refusal is None:
         return Code(written)

@@ -86,7 +86,7 @@ class Notebook(Source):
         whole = restored(text, self._masks)
         codes = list(_cut(whole)) if whole is not None else []
         if len(codes) != len(self._cells) and self._cells:
-            raise SourceError("the notebook's cells can't be told apart any more")
+            raise SourceError("the cells of the notebook can no longer be distinguished")
         pairs = zip(self._cells, codes, strict=False)
         found = [(cell.strings, code) for cell, code in pairs if code != cell.strings.text]
         return sorted(found, key=lambda each: each[0].start)
@@ -211,9 +211,9 @@ def _read(document: str) -> list[tuple[int, Strings]]:
         what = error.msg if isinstance(error, JSONDecodeError) else str(error)
         row = document.count("\n", 0, at) + 1
         column = at - document.rfind("\n", 0, at)
-        raise SourceError(f"not a notebook, which is JSON: {what}", row, column) from None
+        raise SourceError(f"not a notebook: not valid JSON: {what}", row, column) from None
     if not reader.has_cells:
-        raise SourceError("not a notebook: it has no list of cells")
+        raise SourceError("not a notebook: there is no list of cells")
     return reader.cells if _is_python(reader.metadata) else []
 
 

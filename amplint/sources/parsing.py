@@ -131,7 +131,12 @@ def too_deep(tree: ast.Module, source: Source) -> Refusal | None:
             if depth > DEPTH:
                 line = data[starts[node.lineno - 1] :][: node.col_offset]
                 column = len(line.decode()) + 1
-                return _at(source, node.lineno, column, f"amplint can't read it yet: nested over {DEPTH} deep")
+                return _at(
+                    source,
+                    node.lineno,
+                    column,
+                    f"amplint can't read this code yet: nested more than {DEPTH} levels deep",
+                )
         # Before Python 3.12 the parts of an f-string have places that mean nothing.
         entire = entire or isinstance(node, ast.JoinedStr)
         todo += [

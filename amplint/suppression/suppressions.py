@@ -49,14 +49,14 @@ class Suppressions:
         for finding in findings:
             reached = self._reached(finding.code, finding.fix) if finding.fix else []
             if finding.fix and reached:
-                reaching[finding.fix.edits] = "it would change lines on which amplint is off"
+                reaching[finding.fix.edits] = "the fix would change lines where amplint is off"
             if not self._silenced(finding):
                 self._used.update(part.code for part in reached if part.covers(finding.code))
                 left.append(finding)
             elif finding.fix and finding.fix.edits:
                 # It belongs to others too, as the fix of an import does to all that is imported.
                 at = f"{self._source.named(finding.start)}, where a comment silences {finding.code}"
-                reaching.setdefault(finding.fix.edits, f"it would also change {at}")
+                reaching.setdefault(finding.fix.edits, f"the fix would also change {at}")
         for finding in left if self.directives else ():
             if finding.fix and finding.code != UNUSED:
                 self._protect(finding, finding.fix, reaching)
@@ -67,7 +67,7 @@ class Suppressions:
         for start, codes in self._protected(finding, fix):
             self._used.update(codes)
             named = " and ".join(dict.fromkeys(code.text for code in codes)) or finding.code
-            why = f"it would change {self._source.named(start)}, where a comment silences {named}"
+            why = f"the fix would change {self._source.named(start)}, where a comment silences {named}"
             reaching.setdefault(fix.edits, why)
 
     def _protected(self, finding: Finding, fix: Fix) -> Iterator[tuple[int, list[Code]]]:
@@ -138,9 +138,9 @@ class Suppressions:
             if directive.kind == "ignore-file" or codes is None or any(code.text == UNUSED for code in codes):
                 continue
             if directive.kind in _SWITCHES and not directive.alone:
-                yield self._finding(directive, f"`{directive.kind}` has to stand on a line of its own", ())
+                yield self._finding(directive, f"`{directive.kind}` must be on its own line", ())
             elif not codes:
-                yield self._finding(directive, "it names no rule", (self._removal(directive, []),))
+                yield self._finding(directive, "the comment names no rule", (self._removal(directive, []),))
             elif directive.kind == "on":
                 yield from self._ends_nothing(directive, codes)
             elif idle := [code for code in codes if self._idle(directive, code, decided)]:
@@ -167,7 +167,7 @@ class Suppressions:
         )
 
     def _finding(self, directive: Directive, message: str, edits: tuple[Edit, ...]) -> Finding:
-        fix = Fix(Applicability.SAFE, "Remove what silences nothing", tuple(sorted(edits))) if edits else None
+        fix = Fix(Applicability.SAFE, "Remove the unused suppression", tuple(sorted(edits))) if edits else None
         span = directive.start, directive.end
         return all_rules()[UNUSED].finding(span, f"Unused suppression: {message}", fix=fix)
 

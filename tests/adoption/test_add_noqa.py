@@ -225,10 +225,13 @@ def test_programs_read_what_is_left_and_people_the_rest(project: Write, amplint:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--add-noqa", "--fix"], "--add-noqa doesn't go with --fix: fix first, and silence what is left then"),
+        (
+            ["--add-noqa", "--fix"],
+            "--add-noqa can't be combined with --fix: fix first, then silence the remaining findings",
+        ),
         (
             ["--add-noqa=a # noqa"],
-            "--add-noqa: 'a # noqa' can't be the reason in a comment: another comment would begin in it",
+            "--add-noqa: 'a # noqa' can't be the reason in a comment: it would start another comment",
         ),
     ],
 )

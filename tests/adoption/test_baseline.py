@@ -32,14 +32,14 @@ def entries(root: Path) -> list[list[str]]:
 
 def test_only_what_is_new_is_reported(project: Write, amplint: Run) -> None:
     root = project({"old.py": LEGACY, "a/b.py": LEGACY, "new.py": MODERN})
-    assert amplint(FILE, "--write-baseline") == (0, "amp.json holds 2 errors in 2 files (2 new, 0 gone).\n", "")
-    assert amplint(FILE) == (0, "All checks passed!\n2 errors held back by amp.json.\n", "")
+    assert amplint(FILE, "--write-baseline") == (0, "amp.json lists 2 errors in 2 files (2 new, 0 gone).\n", "")
+    assert amplint(FILE) == (0, "All checks passed!\n2 errors not reported: listed in amp.json.\n", "")
     assert amplint(FILE, "new.py") == (0, "All checks passed!\n", "")
     (root / "new.py").write_text(LEGACY)
     ran = amplint(FILE, CONCISE)
     assert ran.code == 1
     assert ran.out.startswith("new.py:5:10: AMP101")
-    assert ran.out.endswith("[*] 1 fixable with `--fix`.\n2 errors held back by amp.json.\n")
+    assert ran.out.endswith("[*] 1 fixable with `--fix`.\n2 errors not reported: listed in amp.json.\n")
     assert "Found 1 error.\n" in ran.out
 
 
@@ -48,12 +48,12 @@ def test_lines_may_move_and_be_indented(project: Write, amplint: Run) -> None:
     amplint(FILE, "--write-baseline")
     moved = LEGACY.replace("\n\n\ndef", "\n\nx = 1\n\n\ndef").replace("    ", "\t").replace("\n", "\r\n")
     (root / "old.py").write_text(f"import os\r\n{moved}", newline="")
-    assert amplint(FILE).out.endswith("1 error held back by amp.json.\n")
+    assert amplint(FILE).out.endswith("1 error not reported: listed in amp.json.\n")
     # A line that was changed is looked at again.
     (root / "old.py").write_text(LEGACY.replace("autocast()", "autocast(True)"))
     ran = amplint(FILE, CONCISE)
     assert ran.code == 1
-    assert ran.out.endswith("amp.json has 1 entry that no longer occurs; run with --write-baseline to shrink it.\n")
+    assert ran.out.endswith("amp.json lists 1 entry that no longer occurs; run with --write-baseline to remove it.\n")
 
 
 def test_of_findings_that_look_alike_as_many_are_held_back_as_there_were(project: Write, amplint: Run) -> None:
@@ -64,7 +64,7 @@ def test_of_findings_that_look_alike_as_many_are_held_back_as_there_were(project
     (root / "old.py").write_text(LEGACY + again + again)
     assert amplint(FILE, CONCISE).out.startswith("old.py:15:10: AMP101")
     (root / "old.py").write_text(LEGACY)
-    assert "amp.json has 1 entry that no longer occurs" in amplint(FILE).out
+    assert "amp.json lists 1 entry that no longer occurs" in amplint(FILE).out
 
 
 def test_from_any_directory(project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,9 @@ def test_from_any_directory(project: Write, amplint: Run, monkeypatch: pytest.Mo
         (".", root / "ci/amp.json", root / "src"),
     ):
         monkeypatch.chdir(root / place)
-        assert amplint("--baseline", baseline, path).out.startswith("All checks passed!\n1 error held back by ")
+        assert amplint("--baseline", baseline, path).out.startswith(
+            "All checks passed!\n1 error not reported: listed in "
+        )
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need rights there")
@@ -87,9 +89,9 @@ def test_through_links(project: Write, amplint: Run, monkeypatch: pytest.MonkeyP
     (root / "link").symlink_to("real")
     amplint("--baseline=real/amp.json", "--write-baseline", "real")
     monkeypatch.chdir(root / "link")
-    assert amplint(FILE, root / "link" / "old.py").out.startswith("All checks passed!\n1 error held back")
+    assert amplint(FILE, root / "link" / "old.py").out.startswith("All checks passed!\n1 error not reported")
     monkeypatch.chdir(root)
-    assert amplint("--baseline=link/amp.json", "real").out.startswith("All checks passed!\n1 error held back")
+    assert amplint("--baseline=link/amp.json", "real").out.startswith("All checks passed!\n1 error not reported")
 
 
 def test_the_file_is_sorted_stable_and_readable(project: Write, amplint: Run) -> None:
@@ -106,7 +108,7 @@ def test_the_file_is_sorted_stable_and_readable(project: Write, amplint: Run) ->
     assert (root / "amp.json").read_text() == text
     # One more is one line more.
     (root / "b.py").write_text(LEGACY)
-    assert amplint(FILE, "--write-baseline").out == "amp.json holds 5 errors in 4 files (1 new, 0 gone).\n"
+    assert amplint(FILE, "--write-baseline").out == "amp.json lists 5 errors in 4 files (1 new, 0 gone).\n"
     assert [line for line in (root / "amp.json").read_text().splitlines() if line not in lines] == [
         line for line in (root / "amp.json").read_text().splitlines() if '"b.py"' in line
     ]
@@ -114,7 +116,7 @@ def test_the_file_is_sorted_stable_and_readable(project: Write, amplint: Run) ->
 
 def test_nothing_found_is_a_baseline_too(project: Write, amplint: Run) -> None:
     root = project({"new.py": MODERN})
-    assert amplint(FILE, "--write-baseline").out == "amp.json holds 0 errors in 0 files (0 new, 0 gone).\n"
+    assert amplint(FILE, "--write-baseline").out == "amp.json lists 0 errors in 0 files (0 new, 0 gone).\n"
     assert (root / "amp.json").read_text() == '{\n  "amplint-baseline": 1,\n  "findings": []\n}\n'
     assert amplint(FILE) == (0, "All checks passed!\n", "")
 
@@ -123,12 +125,12 @@ def test_what_was_not_linted_is_no_stale_entry_and_stays(project: Write, amplint
     root = project({"a.py": LEGACY, "b.py": LEGACY, "c.py": LEGACY})
     amplint(FILE, "--write-baseline")
     (root / "a.py").write_text(MODERN)
-    assert amplint(FILE, "b.py").out == "All checks passed!\n1 error held back by amp.json.\n"
+    assert amplint(FILE, "b.py").out == "All checks passed!\n1 error not reported: listed in amp.json.\n"
     assert "1 entry that no longer occurs" in amplint(FILE, "a.py").out
     (root / "c.py").unlink()
     assert "1 entry that no longer occurs" in amplint(FILE).out
     # One that is gone can't be linted any more.
-    assert amplint(FILE, "--write-baseline", "a.py").out == "amp.json holds 1 error in 1 file (0 new, 2 gone).\n"
+    assert amplint(FILE, "--write-baseline", "a.py").out == "amp.json lists 1 error in 1 file (0 new, 2 gone).\n"
     assert entries(root) == [["b.py", "AMP101"]]
 
 
@@ -147,7 +149,7 @@ def test_a_file_that_was_not_checked_is_never_held_back(project: Write, amplint:
     ran = amplint(FILE, "--write-baseline", CONCISE)
     assert ran.code == 1
     assert "AMP001" in ran.out
-    assert ran.out.endswith("Found 1 error.\namp.json holds 1 error in 1 file (0 new, 0 gone).\n")
+    assert ran.out.endswith("Found 1 error.\namp.json lists 1 error in 1 file (0 new, 0 gone).\n")
     assert entries(root) == [["a.py", "AMP101"]]
     ran = amplint(FILE, CONCISE)
     assert ran.code == 1
@@ -175,18 +177,23 @@ def test_verbose_names_the_stale_entries(project: Write, amplint: Run) -> None:
     root = project({"a.py": LEGACY, "setup.cfg": ""})
     amplint(FILE, "--write-baseline")
     (root / "a.py").write_text(MODERN)
-    assert amplint(FILE, "--verbose").err == "amplint: a.py: AMP101 of amp.json no longer occurs\n"
+    assert amplint(FILE, "--verbose").err == "amplint: a.py: AMP101, listed in amp.json, no longer occurs\n"
 
 
 def test_fix_leaves_alone_what_is_held_back(project: Write, amplint: Run) -> None:
     root = project({"a.py": LEGACY, "b.py": UNSAFE})
     amplint(FILE, "--write-baseline")
-    assert amplint(FILE, "--fix", "--unsafe-fixes").out == "All checks passed!\n2 errors held back by amp.json.\n"
+    assert (
+        amplint(FILE, "--fix", "--unsafe-fixes").out
+        == "All checks passed!\n2 errors not reported: listed in amp.json.\n"
+    )
     assert amplint(FILE, "--diff", "--unsafe-fixes") == (0, "", "")
     (root / "a.py").write_text(LEGACY + SECOND)
     ran = amplint(FILE, "--diff")
     assert (ran.code, ran.err) == (1, "Would fix 1 error.\n")
-    assert amplint(FILE, "--fix").out == ("Found 1 error (1 fixed, 0 remaining).\n2 errors held back by amp.json.\n")
+    assert amplint(FILE, "--fix").out == (
+        "Found 1 error (1 fixed, 0 remaining).\n2 errors not reported: listed in amp.json.\n"
+    )
     assert (root / "a.py").read_text() == LEGACY + SECOND.replace("cuda.amp.autocast()", 'amp.autocast("cuda")')
     assert (root / "b.py").read_text() == UNSAFE
 
@@ -199,8 +206,8 @@ def test_a_fix_that_would_fix_what_is_held_back_as_well(project: Write, amplint:
     new = f"{old}\n\ndef again(model, x):\n    with autocast():\n        return model(x)\n\n\nscaler = GradScaler()\n"
     (root / "a.py").write_text(new)
     ran = amplint(FILE)
-    assert ran.out.count("help: no fix offered: it would fix what the baseline holds, too") == 2
-    assert "Found 2 errors.\n1 error held back by amp.json.\n" in ran.out
+    assert ran.out.count("help: no fix: the fix would also fix a finding of the baseline") == 2
+    assert "Found 2 errors.\n1 error not reported: listed in amp.json.\n" in ran.out
     assert amplint(FILE, "--diff").out == ""
     assert amplint(FILE, "--fix", "--unsafe-fixes") == ran
     assert (root / "a.py").read_text() == new
@@ -211,7 +218,7 @@ def test_a_fix_that_would_fix_what_is_held_back_as_well(project: Write, amplint:
 def test_what_is_fixed_is_not_written_down(project: Write, amplint: Run) -> None:
     root = project({"a.py": LEGACY, "b.py": UNSAFE})
     ran = amplint(FILE, "--fix", "--write-baseline")
-    assert ran.out == ("Found 1 error (1 fixed, 0 remaining).\namp.json holds 1 error in 1 file (1 new, 0 gone).\n")
+    assert ran.out == ("Found 1 error (1 fixed, 0 remaining).\namp.json lists 1 error in 1 file (1 new, 0 gone).\n")
     assert (root / "a.py").read_text() == MODERN
     assert entries(root) == [["b.py", "AMP201"]]
 
@@ -231,7 +238,7 @@ def test_verified_fixes_leave_it_alone_too(project: Write, amplint: Run, monkeyp
     (root / "a.py").write_text(LEGACY + SECOND)
     monkeypatch.setattr("amplint.cli.verify.Confirmation", Confirmed)
     assert amplint(FILE, "--fix", "--verify").out == (
-        "Found 1 error (1 fixed, 0 remaining).\n1 error held back by amp.json.\n"
+        "Found 1 error (1 fixed, 0 remaining).\n1 error not reported: listed in amp.json.\n"
     )
     assert (root / "a.py").read_text() == LEGACY + SECOND.replace("cuda.amp.autocast()", 'amp.autocast("cuda")')
 
@@ -241,7 +248,7 @@ def test_programs_read_only_what_is_new(project: Write, amplint: Run, output_for
     root = project({"a.py": LEGACY})
     amplint(FILE, "--write-baseline")
     ran = amplint(FILE, f"--output-format={output_format}")
-    assert (ran.code, ran.err) == (0, "1 error held back by amp.json.\n")
+    assert (ran.code, ran.err) == (0, "1 error not reported: listed in amp.json.\n")
     assert "AMP101" not in ran.out
     assert amplint(FILE, f"--output-format={output_format}", "--quiet").err == ""
     (root / "a.py").write_text(LEGACY + SECOND)
@@ -251,7 +258,7 @@ def test_programs_read_only_what_is_new(project: Write, amplint: Run, output_for
 
 def test_many_files_in_processes(project: Write, amplint: Run) -> None:
     root = project({f"{number:02}.py": LEGACY for number in range(40)})
-    assert amplint(FILE, "--write-baseline", "-j2").out.startswith("amp.json holds 40 errors in 40 files")
+    assert amplint(FILE, "--write-baseline", "-j2").out.startswith("amp.json lists 40 errors in 40 files")
     (root / "07.py").write_text(LEGACY + SECOND)
     for jobs in ("-j1", "-j2"):
         ran = amplint(FILE, jobs, CONCISE)
@@ -275,24 +282,24 @@ def test_standard_input(
         return Ran(code, out.decode(), err.decode())
 
     name = "--stdin-filename=a/old.py"
-    assert given(LEGACY, name) == (0, "All checks passed!\n1 error held back by amp.json.\n", "")
+    assert given(LEGACY, name) == (0, "All checks passed!\n1 error not reported: listed in amp.json.\n", "")
     assert given(LEGACY).code == 1
     assert given(LEGACY + SECOND, name, CONCISE).out.startswith("a/old.py:10:10: AMP101")
     fixed = given(LEGACY + SECOND, name, "--fix")
     assert fixed.out == LEGACY + SECOND.replace("cuda.amp.autocast()", 'amp.autocast("cuda")')
-    assert fixed.err == "Found 1 error (1 fixed, 0 remaining).\n1 error held back by amp.json.\n"
+    assert fixed.err == "Found 1 error (1 fixed, 0 remaining).\n1 error not reported: listed in amp.json.\n"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no baseline of amplint: Expecting value: line 1 column 1 (char 0)"),
-        ("<<<<<<< HEAD\n{}", "no baseline of amplint: Expecting value: line 1 column 1 (char 0)"),
-        ("[" * 100_000, "no baseline of amplint: maximum recursion depth exceeded"),
-        (b"\xff\xfe\xfd", "no baseline of amplint: "),
-        ("[]", "no baseline of amplint"),
-        ("{}", "no baseline of amplint"),
-        ('{"suppressions": {}}', "no baseline of amplint"),
+        ("", "not a baseline of amplint: Expecting value: line 1 column 1 (char 0)"),
+        ("<<<<<<< HEAD\n{}", "not a baseline of amplint: Expecting value: line 1 column 1 (char 0)"),
+        ("[" * 100_000, "not a baseline of amplint: maximum recursion depth exceeded"),
+        (b"\xff\xfe\xfd", "not a baseline of amplint: "),
+        ("[]", "not a baseline of amplint"),
+        ("{}", "not a baseline of amplint"),
+        ('{"suppressions": {}}', "not a baseline of amplint"),
         ('{"amplint-baseline": 2, "findings": []}', "a baseline of another version of amplint"),
         ('{"amplint-baseline": 1}', "entry 1 of the baseline is broken"),
         ('{"amplint-baseline": 1, "findings": [{"path": "a", "code": 1}]}', "entry 1 of the baseline is broken"),
@@ -317,7 +324,7 @@ def test_what_is_no_baseline_is_one_line_and_not_overwritten(
 
 def test_where_there_is_none(project: Write, amplint: Run) -> None:
     project({"a.py": LEGACY, "folder/b.py": LEGACY})
-    assert amplint(FILE) == (2, "", "amplint: error: amp.json: no such file; --write-baseline makes it\n")
+    assert amplint(FILE) == (2, "", "amplint: error: amp.json: no such file; --write-baseline creates it\n")
     assert amplint("--baseline=folder").err == "amplint: error: folder: Is a directory\n"
     ran = amplint("--baseline=no/amp.json", "--write-baseline")
     assert (ran.code, ran.out, ran.err) == (2, "", "amplint: error: no/amp.json: No such file or directory\n")
@@ -326,11 +333,20 @@ def test_where_there_is_none(project: Write, amplint: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--write-baseline"], "--write-baseline goes with --baseline FILE, on files, and not with --diff"),
-        (["--baseline="], "--baseline: no file is named"),
-        ([FILE, "--write-baseline", "--diff"], "--write-baseline goes with --baseline FILE, on files, and not with"),
-        ([FILE, "--write-baseline", "-"], "--write-baseline goes with --baseline FILE, on files, and not with"),
-        ([FILE, "--add-noqa"], "--add-noqa doesn't go with --baseline: it would silence what that holds, too"),
+        (["--write-baseline"], "--write-baseline needs --baseline FILE, and works only on files and without --diff"),
+        (["--baseline="], "--baseline needs the name of a file"),
+        (
+            [FILE, "--write-baseline", "--diff"],
+            "--write-baseline needs --baseline FILE, and works only on files and without",
+        ),
+        (
+            [FILE, "--write-baseline", "-"],
+            "--write-baseline needs --baseline FILE, and works only on files and without",
+        ),
+        (
+            [FILE, "--add-noqa"],
+            "--add-noqa can't be combined with --baseline: it would also silence the baseline's findings",
+        ),
     ],
 )
 def test_what_does_not_go(project: Write, amplint: Run, arguments: list[str], message: str) -> None:
@@ -353,4 +369,4 @@ def test_not_while_watching(project: Write, amplint: Run) -> None:
     project({"a.py": LEGACY})
     ran = amplint(FILE, "--write-baseline", "--watch")
     assert (ran.code, ran.out) == (2, "")
-    assert "--watch doesn't go with" in ran.err
+    assert "--watch can't be combined with" in ran.err

@@ -327,7 +327,7 @@ class TestSettings:
 
     def test_a_rule_that_is_not_installed_where_they_are_used(self) -> None:
         settings = amplint.make_settings()._replace(codes=frozenset({"HSE101"}))
-        with pytest.raises(amplint.SettingsError, match="unknown rule 'HSE101': the plugin that has it"):
+        with pytest.raises(amplint.SettingsError, match="unknown rule 'HSE101': the plugin with this rule"):
             amplint.check(LEGACY, settings=settings)
 
 
@@ -360,7 +360,7 @@ class TestVerify:
         pytest.importorskip("torch")
         (row,) = amplint.verify(text)
         assert (row.name, row.verdict) == ("<module>", "not checkable")
-        assert row.reason.startswith("it can't be parsed: ")
+        assert row.reason.startswith("the file can't be parsed: ")
 
     def test_it_is_called_whatever_was_imported(self) -> None:
         code = (

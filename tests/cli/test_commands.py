@@ -185,7 +185,7 @@ class TestStandardInput:
         for more in (["old.py"], ["."], ["-", "old.py"]):
             ran = amplint("--stdin-filename", "x.py", *more)
             assert (ran.code, ran.out) == (2, "")
-            assert ran.err.startswith("amplint: error: --stdin-filename doesn't go with paths: ")
+            assert ran.err.startswith("amplint: error: --stdin-filename can't be combined with paths: ")
         for flag in (["--watch"], ["--fix", "--verify"]):
             assert amplint("--stdin-filename", "x.py", *flag).code == 2
 
@@ -275,14 +275,14 @@ class TestFailuresAreOneLineAndLeaveTheRestAlone:
             (["--output-format", "xml"], "argument --output-format: invalid choice: 'xml'"),
             (
                 ["--statistics", "--output-format", "github"],
-                "--statistics goes with --output-format full, concise, grouped, json or json-lines",
+                "--statistics needs --output-format full, concise, grouped, json or json-lines",
             ),
-            (["rule"], "give the code of a rule, or --all"),
-            (["rule", "AMP101", "--all"], "give the code of a rule, or --all"),
+            (["rule"], "name a rule, or use --all"),
+            (["rule", "AMP101", "--all"], "name a rule, or use --all"),
             (["rule", "AMP4O1"], "unknown rule 'AMP4O1'; the nearest is AMP401"),
             ([""], "an empty path"),
-            (["--select", ""], "--select: no rule is named"),
-            (["--select", ","], "--select: no rule is named"),
+            (["--select", ""], "--select needs at least one rule"),
+            (["--select", ","], "--select needs at least one rule"),
             (["--jobs", "none"], "argument -j/--jobs: 'none' is not a number of processes"),
         ],
     )

@@ -78,11 +78,14 @@ def test_arguments(
         (["--sotp", "train.py"], "unrecognized arguments: --sotp"),
         (["--sotp"], "unrecognized arguments: --sotp"),
         (["--report"], "argument --report: expected one argument"),
-        (["--report", "", "train.py"], "--report: '' can't be a file"),
-        (["--report", "folder", "train.py"], "--report: 'folder' can't be a file"),
-        (["-o", "no/such/r.json", "train.py"], "--output-file: 'no/such/r.json' can't be a file"),
+        (["--report", "", "train.py"], "--report: '' is not a file in an existing directory"),
+        (["--report", "folder", "train.py"], "--report: 'folder' is not a file in an existing directory"),
+        (
+            ["-o", "no/such/r.json", "train.py"],
+            "--output-file: 'no/such/r.json' is not a file in an existing directory",
+        ),
         (["--output-format", "xml", "train.py"], "argument --output-format: invalid choice: 'xml'"),
-        (["--output-format=json", "train.py"], "--output-format json goes with --output-file: stdout belongs to the"),
+        (["--output-format=json", "train.py"], "--output-format json needs --output-file: stdout belongs to the"),
     ],
 )
 def test_mistakes(project: Write, amplint: Run, started: Started, arguments: list[str], message: str) -> None:
@@ -99,7 +102,7 @@ def test_help(project: Write, amplint: Run) -> None:
     ran = amplint("run", "--stop", "--help", "train.py")
     assert (ran.code, ran.err) == (0, "")
     words = " ".join(ran.out.split())
-    for each in ("amplint run executes your program", "exit code 3", "stdout", "-m MODULE", "torchrun", "torch 2.4"):
+    for each in ("amplint executes your program", "exit code 3", "stdout", "-m MODULE", "torchrun", "torch 2.4"):
         assert each in words
     assert "amplint run [options] (SCRIPT | -m MODULE) [argument ...]" in amplint("--help").out
 

@@ -179,7 +179,7 @@ class TestWhatIsTooMuch:
         ran = amplint(CONCISE, "-q")
         assert (ran.code, ran.err) == (
             2,
-            "amplint: error: big.py: not linted: too large, 1,048,576 MiB; the limit is 64\n",
+            "amplint: error: big.py: not linted: too large, 1,048,576 MiB; the limit is 64 MiB\n",
         )
         assert ran.out.startswith(f"old.py:5:10: {FOUND}")
 

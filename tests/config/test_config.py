@@ -56,7 +56,7 @@ VALUES: dict[str, tuple[str, str, str]] = {
     "fixable": ('["AMP1"]', '["deprecated-autocast"]', "unknown rule 'deprecated-autocast'; did you mean AMP101?"),
     "unfixable": ('["AMP1"]', "true", "'unfixable' must be a list of strings"),
     "unsafe-fixes": ("true", '"yes"', "'unsafe-fixes' must be true or false"),
-    "exclude": ('["a", "b/c"]', '[""]', "'exclude' has an empty string"),
+    "exclude": ('["a", "b/c"]', '[""]', "'exclude' contains an empty string"),
     "suspicions": ("true", "1", "'suspicions' must be true or false"),
     "docs": ("true", "[]", "'docs' must be true or false"),
     "extend-exclude": ('["*.pyi"]', "{}", "'extend-exclude' must be a list of strings"),
@@ -103,14 +103,14 @@ class TestMistakes:
                 "amplint.toml:1: unknown key 'Per_File_Ignores'; did you mean 'per-file-ignores'?",
             ),
             ('ignore = [\n  "AMP1",\n  "AMP4O1"]\n', "amplint.toml:3: unknown rule 'AMP4O1'; the nearest is AMP401"),
-            ('src = [\n  "a",\n\n  ""]\n', "amplint.toml:4: 'src' has an empty string"),
+            ('src = [\n  "a",\n\n  ""]\n', "amplint.toml:4: 'src' contains an empty string"),
             (
                 '[per-file-ignores]\n"a" = ["AMP1"]\n"b" = [\n "AMP1", "E501"\n]\n',
                 "amplint.toml:4: unknown rule 'E501'; did you mean AMP501?",
             ),
             ('[per-file-ignores]\n"a" = "AMP1"\n', "amplint.toml:2: 'per-file-ignores.a' must be a list of strings"),
             ("per-file-ignores = []\n", "amplint.toml:1: 'per-file-ignores' must be a table of patterns, each with"),
-            ('[per-file-ignores]\n"!" = []\n', "amplint.toml:2: 'per-file-ignores' has an empty pattern"),
+            ('[per-file-ignores]\n"!" = []\n', "amplint.toml:2: 'per-file-ignores' contains an empty pattern"),
             (
                 '[targets]\nlightning = "2.1"\ntransformer = "4"\n',
                 "amplint.toml:3: unknown key 'targets.transformer'; did you mean 'transformers'?",
@@ -119,7 +119,7 @@ class TestMistakes:
             ('device = "cuda:0"\n', "amplint.toml:1: 'device' must be one of 'cpu', 'cuda', "),
             ('device = "Cuda"\n', "amplint.toml:1: 'device' must be one of 'cpu', 'cuda', "),
             ("device = 0\n", "amplint.toml:1: 'device' must be one of 'cpu', 'cuda', "),
-            ('[tool.amplint]\nselect = ["AMP1"]\n', "amplint.toml:1: the keys of an amplint.toml stand at its top"),
+            ('[tool.amplint]\nselect = ["AMP1"]\n', "amplint.toml:1: in an amplint.toml the keys go at the top level"),
             ("target-torch = ''\n", "amplint.toml:1: 'target-torch': '' is neither a release"),
         ],
     )
@@ -177,14 +177,14 @@ class TestWhichFileHolds:
         assert amplint("a", "conf", "--config=conf/any.toml", "--select=AMP101", *CONCISE).out.count("\n") == 1
         assert amplint("a", "--config=conf/here/pyproject.toml").code == 1
         for name, message in (
-            ("conf/pyproject.toml", "conf/pyproject.toml: has no [tool.amplint]"),
+            ("conf/pyproject.toml", "conf/pyproject.toml: has no table [tool.amplint]"),
             ("gone.toml", "gone.toml: No such file or directory"),
             ("conf", "conf: Is a directory"),
-            ("", "--config: no file is named"),
+            ("", "--config needs the name of a file"),
         ):
             assert amplint("a", "--config", name) == (2, "", f"amplint: error: {message}\n")
         ran = amplint("a", "--config=conf/any.toml", "--isolated")
-        assert ran.err == "amplint: error: --config doesn't go with --isolated\n"
+        assert ran.err == "amplint: error: --config can't be combined with --isolated\n"
 
     def test_a_file_deep_below(self, project: Write) -> None:
         root = project({"pyproject.toml": "[tool.amplint]\nignore = ['AMP1']\n"})
@@ -298,7 +298,7 @@ class TestFixes:
         root = project({"old.py": LEGACY, "unsafe.py": UNSAFE, "amplint.toml": "unfixable = ['AMP101']\n"})
         ran = amplint("old.py")
         assert (ran.code, "[*]" in ran.out) == (1, False)
-        assert "help: no fix offered: AMP101 is not to be fixed here (`fixable`, `unfixable`)" in ran.out
+        assert "help: no fix: AMP101 is excluded from fixes by `fixable` or `unfixable`" in ran.out
         assert amplint("--fix", "--unsafe-fixes").code == 1
         assert (root / "old.py").read_text() == LEGACY
         assert "GradScaler(device.type)" in (root / "unsafe.py").read_text()
@@ -317,7 +317,7 @@ class TestFixes:
         settings = Settings(enabled_codes([]), isolated=True, unfixable=frozenset({"AMP102"}))
         found = check(text, settings=settings)
         assert [(each.code, each.fix, each.withheld) for each in found] == [
-            (code, None, "AMP102 is not to be fixed here (`fixable`, `unfixable`)") for code in ("AMP102", "AMP101")
+            (code, None, "AMP102 is excluded from fixes by `fixable` or `unfixable`") for code in ("AMP102", "AMP101")
         ]
         assert fix(text, settings=settings) == text
 
@@ -372,7 +372,7 @@ class TestExcludes:
         assert self.left(amplint, "--exclude=b") == {"a/x.py", "build/z.py", "venv/v.py"}
         assert self.left(amplint, "--extend-exclude=b") == {"build/z.py", "venv/v.py"}
         assert self.left(amplint, "a/x.py", "--exclude=a") == {"a/x.py"}
-        assert amplint("--exclude", "").err == "amplint: error: --exclude: no pattern is named\n"
+        assert amplint("--exclude", "").err == "amplint: error: --exclude needs at least one pattern\n"
 
     def test_a_flags_paths_start_where_one_is(self, project: Write, amplint: Run) -> None:
         root = project(dict.fromkeys(self.FILES, LEGACY) | {"amplint.toml": "extend-exclude = ['b/x.py']\n"})
@@ -475,7 +475,7 @@ class TestOutputFormat:
         project({"amplint.toml": "output-format = 'github'\n"})
         ran = amplint("--statistics")
         assert (ran.code, ran.out) == (2, "")
-        assert ran.err.startswith("amplint: error: --statistics goes with --output-format full, concise")
+        assert ran.err.startswith("amplint: error: --statistics needs --output-format full, concise")
 
     def test_where_the_configuration_is_broken(self, project: Write, amplint: Run) -> None:
         root = project({"amplint.toml": "x = 1\n", "old.py": LEGACY})
@@ -541,7 +541,7 @@ class TestCommand:
         told = json.loads(ran.out)
         assert (told["file"], told["configuration"]) == (f"{root}/src/x.py", f"{root}/pyproject.toml")
         settings = resolve(root / "src/x.py", {"ignore": ["AMP3"]})
-        assert (told["project"], told["project-origin"]) == (str(root), "it has pyproject.toml")
+        assert (told["project"], told["project-origin"]) == (str(root), "contains pyproject.toml")
         assert told["rules"] == sorted(settings.codes)
         assert (told["unfixable"], told["excluded"]) == ([], False)
         rows = [(each["key"], each["item"], each["value"], each["origin"], each["holds"]) for each in told["settings"]]
@@ -595,9 +595,9 @@ class TestCommand:
 
     def test_directories_and_what_is_left_out(self, project: Write, amplint: Run) -> None:
         project({"a/amplint.toml": "exclude = ['x.py']\n", "a/x.py": "", "venv/y.py": ""})
-        marked = "Its project: a (it has amplint.toml).\n"
+        marked = "Its project: a (contains amplint.toml).\n"
         assert amplint("config", "a").out.startswith(f"a: a/amplint.toml\n{marked}select ")
-        left_out = "It is left out where a directory is walked.\n"
+        left_out = "It is excluded, unless it is named on the command line.\n"
         assert amplint("config", "a/x.py").out.startswith(f"a/x.py: a/amplint.toml\n{marked}{left_out}")
         none = amplint("config", "venv/y.py").out.splitlines()
         assert none[0] == "venv/y.py: no configuration file"

@@ -80,8 +80,8 @@ def test_selection(layers: list[Selection], expected: str) -> None:
         ("clip-without-unscale", "did you mean AMP401?"),
         ("deprecated-autocasts", "did you mean AMP101?"),
         ("AL", "did you mean ALL?"),
-        ("", "they are AMP000 to AMP412"),
-        ("E", "they are AMP000 to AMP412"),
+        ("", "the rules are AMP000 to AMP412"),
+        ("E", "the rules are AMP000 to AMP412"),
     ],
 )
 def test_unknown_selector_names_the_nearest(selector: str, hint: str) -> None:
@@ -187,14 +187,14 @@ def test_a_project_without_configuration_does_not_need_toml(project: Write, monk
         ('[tool.amplint]\nignore = [\n  "AMP9"]\n', r"pyproject.toml:3: unknown rule 'AMP9'; the nearest is AMP\d+"),
         ("[tool.amplint]\ntarget-torch = 2.4\n", r"pyproject.toml:2: 'target-torch' must be a string"),
         ('[tool.amplint]\ntarget-torch = "new"\n', r"pyproject.toml:2: 'target-torch': 'new' is neither a release"),
-        ('[tool.amplint]\ntarget-torch = ">3,<2"\n', r"'target-torch': '>3,<2' admits no release of torch"),
+        ('[tool.amplint]\ntarget-torch = ">3,<2"\n', r"'target-torch': '>3,<2' matches no release of torch"),
         ("[tool.amplint]\n\ntargets = 2\n", r"pyproject.toml:3: 'targets' must be a table with some of lightning, "),
         (
             "[tool.amplint.targets]\nlighting = '2.4'\n",
             r"pyproject.toml:2: unknown key 'targets.lighting'; did you mean",
         ),
         ("[tool.amplint.targets]\nlightning = 2.1\n", r"'targets.lightning' must be a string such as \"2.0\""),
-        ("[tool.amplint]\ntargets.lightning = '>3,<2'\n", r"'targets.lightning': .* admits no release of lightning"),
+        ("[tool.amplint]\ntargets.lightning = '>3,<2'\n", r"'targets.lightning': .* matches no release of lightning"),
         ('[tool]\namplint = ["AMP1"]\n', r"pyproject.toml:2: tool.amplint must be a table"),
         ('[tool]\namplint.selct = ["AMP1"]\n', r"pyproject.toml:2: unknown key 'selct'"),
         (b"[tool.amplint]\n# \xff\n", r"pyproject.toml: not valid TOML: .*utf-8"),

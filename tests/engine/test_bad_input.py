@@ -93,7 +93,7 @@ def test_syntax_that_only_python_knows_is_said_to_be_our_lack(monkeypatch: pytes
     monkeypatch.setattr("amplint.engine.reading.parse", lambda source: ast.parse(source.text.replace("newer ", "")))
     ((code, _, _, message),) = found(b"x = 1\nnewer import torch\n" + LEGACY)
     assert code == "AMP001"
-    assert message.startswith("amplint can't read it yet: ")
+    assert message.startswith("amplint can't read this code yet: ")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_fix_that_would_take_a_comment_away_is_not_offered(value: str) -> None
     text = REGION.format(value)
     (finding,) = check(text, settings=EVERYTHING)
     assert (finding.code, finding.fix) == ("AMP212", None)
-    assert finding.withheld == "a comment stands in what it would replace"
+    assert finding.withheld == "the fix would replace a comment"
     assert fix(text, settings=EVERYTHING, unsafe=True) == text
 
 

@@ -243,7 +243,7 @@ def test_what_only_libcst_refuses_is_said_to_be_our_lack(
     monkeypatch.setattr("amplint.model.build", build)
     result = check_bytes(b"mark\nhere\n", "file.py", fakes(word("mark")))
     (finding,) = result.findings
-    assert (finding.code, finding.message) == ("AMP001", "amplint can't read it yet: unknown syntax")
+    assert (finding.code, finding.message) == ("AMP001", "amplint can't read this code yet: unknown syntax")
     assert result.source is not None
     assert result.source.text[finding.start : finding.end] == "here"
 

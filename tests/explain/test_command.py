@@ -169,7 +169,7 @@ def train(model, optimizer, scaler, batches):
         stdin(self.traceback(f"{root}/train.py"))
         out = amplint("explain").out
         assert "None of AMP404, AMP405, AMP411, AMP421, AMP601, AMP602 finds anything in train.py." in out
-        elsewhere = "Next: amplint check .  (the cause may stand in another file)\n"
+        elsewhere = "Next: amplint check .  (the cause may be in another file)\n"
         assert out.endswith(f"{elsewhere}Next: amplint run train.py{RUN}\n")
 
     def test_an_unsafe_fix_is_shown_as_one(
@@ -264,7 +264,7 @@ def train(model, optimizer, scaler, batches):
         project({})
         ran = amplint("explain", "no inf check was recorded for my optimizer")
         assert ran.code == 1
-        assert ran.out.startswith("No message that amplint knows is in this text.\n\nThe nearest that it knows, which")
+        assert ran.out.startswith("amplint knows no message in this text.\n\nThe nearest known messages, which")
         assert "  No inf checks were recorded for this optimizer. (no-inf-checks-for-optimizer)\n" in ran.out
         far = amplint("explain", "Segmentation fault (core dumped)")
         assert "nearest" not in far.out

@@ -152,7 +152,7 @@ def test_on_a_full_disk(project: Write, amplint: Run) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed, whom only the superuser becomes")
 @pytest.mark.parametrize("kept", ["a.py", "."])
 def test_what_may_not_be_written_is_not(kept: str) -> None:
-    needed = " in its directory, which has to take a new file for the old one to be replaced whole"
+    needed = " in its directory, where amplint creates a new file to replace the old one"
     with tempfile.TemporaryDirectory() as name:  # pytest's folders are closed to others
         before, root = Path(name, "before"), Path(name, "project")
         for path in (before, root):
@@ -194,7 +194,7 @@ def test_after_a_write_the_disk_is_looked_at_again(file: Path) -> None:
 
 
 def test_a_file_that_another_has_changed_is_left_to_him(file: Path) -> None:
-    with pytest.raises(OSError, match="was changed by another program meanwhile; nothing is written"):
+    with pytest.raises(OSError, match="was changed by another program in the meantime; nothing is written"):
         replace(file, b"older", b"new")
     assert file.read_bytes() == b"old"
     assert list(file.parent.iterdir()) == [file]
@@ -217,7 +217,7 @@ def test_a_file_that_is_gone_does_not_come_back(file: Path) -> None:
 def test_a_pipe_in_its_place_is_not_waited_for(file: Path) -> None:
     file.unlink()
     os.mkfifo(file)
-    with pytest.raises(OSError, match="is no regular file any more"):
+    with pytest.raises(OSError, match="is no longer a regular file"):
         replace(file, b"old", b"new")
 
 
@@ -233,7 +233,7 @@ def test_the_command_says_who_changed_what(project: Write, amplint: Run, monkeyp
     monkeypatch.setattr("amplint.files.atomic_write.replace", slowly)
     ran = amplint("--fix", "-q", "--output-format=concise")
     assert ran.code == 2
-    assert ran.err == "amplint: error: a.py: was changed by another program meanwhile; nothing is written\n"
+    assert ran.err == "amplint: error: a.py: was changed by another program in the meantime; nothing is written\n"
     assert ((root / "a.py").read_text(), (root / "b.py").read_text()) == (edited, MODERN)
 
 
@@ -247,7 +247,7 @@ class TestLinksOutOfWhatWasNamed:
     def test_are_reported_and_not_written(self, inside: Path, amplint: Run) -> None:
         ran = amplint("--fix", "inside", "-q", "--output-format=concise")
         assert ran.code == 2
-        where = f"{inside}/outside/a.py, outside of the paths given; name it to have it fixed"
+        where = f"{inside}/outside/a.py, outside the given paths; name that file to fix it"
         assert ran.err == f"amplint: error: inside/link.py: is a link to {where}\n"
         assert ran.out.startswith("inside/link.py:5:10: AMP101")
         assert (inside / "outside/a.py").read_text() == LEGACY

@@ -136,7 +136,7 @@ class TestForceExclude:
         assert amplint("third_party/x.py").code == 1
         assert amplint("third_party/x.py", "venv", "--force-exclude") == (0, "All checks passed!\n", "")
         ran = amplint("third_party/x.py", "--force-exclude", "-v")
-        assert ran.err == "amplint: third_party/x.py: not linted: it is excluded, and `force-exclude` holds\n"
+        assert ran.err == "amplint: third_party/x.py: not linted: it is excluded, and `force-exclude` is set\n"
         assert amplint("a.py", "third_party/x.py", "--force-exclude", "--fix").code == 0
         assert (root / "third_party/x.py").read_text() == LEGACY
         assert (root / "a.py").read_text() == MODERN
@@ -178,7 +178,7 @@ class TestForceExclude:
         out = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         assert [line.partition(":")[0] for line in out.splitlines()] == ["a.py", "sub/b.py"]
         shown = amplint("config", "third_party/x.py").out
-        assert "\nIt is left out, even where it is named (`force-exclude`).\n" in shown
+        assert "\nIt is excluded, even if it is named on the command line (`force-exclude`).\n" in shown
         assert "left out" not in amplint("config", "a.py").out
         assert amplint("verify", "third_party/x.py").out == "nothing to check: no Python files\n"
 

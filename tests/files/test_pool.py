@@ -95,7 +95,7 @@ def test_a_file_at_which_the_process_dies_is_named(
     monkeypatch.setattr("amplint.engine.file.check_bytes", check)
     project(FILES)
     ran = amplint("-j2", "-q", "--output-format=concise")
-    assert (ran.code, ran.err) == (2, "amplint: error: f05.py: the process that read it died\n")
+    assert (ran.code, ran.err) == (2, "amplint: error: f05.py: the process that read this file died\n")
     assert ran.out.count("AMP101") == len(FILES) // 2 - 1
 
 

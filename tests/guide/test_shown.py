@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,17 @@ _INSTALL = re.compile(r"\"(amplint[^\"]* @ git[^\"]*)\"")
 _STOPS = re.compile(
     r"\b(?:behind|beside|stands|told|tells|left out|leav(?:e|es|ing) out|(?:is|are) no (?:half|\w+ type)|so that this"
     r"|yours to say|round (?:an?|the|each|code|it|its|them)|mend(?:s|ed|ing)?|likewise|thereof)\b"
+)
+# More of them, in what the program itself says: its options, messages, notes, tables and public docstrings.
+_STOPS_IN_MESSAGES = re.compile(
+    rf"{_STOPS.pattern}|\b(?:(?<![Tt]here )(?:is|are) no (?!longer)\w+|anew|for ever|(?:out of|in) sight|handed on"
+    r"|held back|can't be seen|goes with|switch(?:es|ed) itself|no matter of|one a (?:step|fixture|rule|processor)"
+    r"|hangs on)\b"
+)
+_PUBLIC = ("api.py", "plugin_api.py", "testing.py", "base/findings.py")
+_SAID_IN = (
+    *("adoption", "base", "cli", "config", "engine", "explain", "files", "fixes", "guide", "integrations", "registry"),
+    *("report", "sources", "suppression", "verify", "api.py", "plugin_api.py", "runner.py", "testing.py"),
 )
 
 
@@ -141,6 +153,43 @@ def test_sentences_use_plain_words(path: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"`[^`]+`", "", text)
     found = [f"{match.group()}: {line.strip()}" for line in text.splitlines() for match in _STOPS.finditer(line)]
+    assert found == []
+
+
+def _strings(path: Path) -> Iterator[tuple[int, str]]:
+    """The strings of a module that users may read, with their lines; docstrings only where they are public."""
+    tree = ast.parse(path.read_text("utf-8"))
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    private = set()
+    for node in ast.walk(tree):
+        if isinstance(node, owners) and isinstance(node.body[0], ast.Expr):
+            is_public = not getattr(node, "name", "").startswith("_") and str(path).endswith(_PUBLIC)
+            private |= set() if is_public else {id(node.body[0].value)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in private:
+            yield node.lineno, node.value
+
+
+def _said(path: Path) -> Iterator[tuple[int, str]]:
+    if path.suffix == ".py":
+        yield from _strings(path)
+    elif path.suffix in {".toml", ".json"} or path.name == "nan.md":
+        for row, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            if not line.startswith(("#", "beside = ", "  {text = ", "asked = ")):
+                yield row, line
+
+
+@pytest.mark.parametrize("name", _SAID_IN)
+def test_what_the_program_says_uses_plain_words(name: str) -> None:
+    package = ROOT / "amplint" / name
+    paths = sorted(each for each in package.rglob("*") if each.is_file()) if package.is_dir() else [package]
+    found = [
+        f"{path.relative_to(ROOT)}:{row}: {match.group()}: {text.strip()[:80]}"
+        for path in paths
+        for row, text in _said(path)
+        if " " in text.strip()
+        for match in _STOPS_IN_MESSAGES.finditer(text)
+    ]
     assert found == []
 
 

@@ -122,9 +122,9 @@ class TestTheExample:
             (rule / path).write_text(text.replace(old, new))
         ran = run(example, "-q", "-p", "no:cacheprovider", "--tb=line", cwd=root, before=("-m", "pytest"))
         for line in (
-            "found, and not expected: bad.py:17 HSE101",
+            "reported, but not expected: bad.py:17 HSE101",
             "-    scaler.update(1.0)",
-            "found, and not expected: starts_over.py:16 HSE101",
+            "reported, but not expected: starts_over.py:16 HSE101",
             "refuted: the bad half does not misbehave",
         ):
             assert line in ran.out, ran.out
@@ -240,9 +240,9 @@ BROKEN = {
     "ours": ("AMP = rules", f"{HOUSE}: the prefix 'AMP' is amplint's own"),
     "missing": (
         "HSE = nowhere.at.all",
-        f"{HOUSE}: no rule, such as hse101_its_name.py, is found in nowhere.at.all",
+        f"{HOUSE}: nowhere.at.all contains no rule, such as hse101_its_name.py",
     ),
-    "empty": ("HSE = rules.empty", f"{HOUSE}: no rule, such as hse101_its_name.py, is found in rules.empty"),
+    "empty": ("HSE = rules.empty", f"{HOUSE}: rules.empty contains no rule, such as hse101_its_name.py"),
     "an attribute": ("HSE = rules:check", f"{HOUSE}: 'rules:check' is not the name of a module"),
     "no rule": ("ABC = rules", f"{HOUSE}: rules.abc101_x has no `rule = Rule(__name__, __doc__, ...)`"),
     "no words": ("NOW = rules", f"{HOUSE}: NOW101 has no trigger words, so it would never run"),
@@ -284,7 +284,7 @@ class TestBrokenPlugins:
         configured = "[tool.amplint]\nselect = ['AMP', 'HSE101']\n"
         root = project({"old.py": LEGACY + comments, "pyproject.toml": configured})
         ran = run(site, *CONCISE, cwd=root)
-        assert ran.err.startswith(f"amplint: error: {HOUSE}: no rule, such as")
+        assert ran.err.startswith(f"amplint: error: {HOUSE}: nowhere contains no rule, such as")
         assert ran.err.count("\n") == 1
         assert [line.split(" ")[:2] for line in ran.out.splitlines()] == [["old.py:5:10:", "AMP101"]]
 
@@ -336,7 +336,7 @@ class TestBrokenPlugins:
             ),
             (
                 f'"""Like this:\n{HEADER.format(more="")}"""\n{module(more=", default=False")}',
-                f"{HOUSE}: HSE101 can't be loaded: its header is not what its text says",
+                f"{HOUSE}: HSE101 can't be loaded: its header differs from its source text",
             ),
         ],
     )
@@ -362,7 +362,7 @@ class TestBrokenPlugins:
         root = project({"a.py": "pinned\n"})
         ran = run(site, "--select", "HSE101", cwd=root)
         assert (ran.code, ran.out) == (2, "")
-        assert "is the plugin that has HSE not installed?" in ran.err
+        assert "is the plugin with the HSE rules not installed?" in ran.err
 
 
 class TestHeaders:

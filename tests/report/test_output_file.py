@@ -77,12 +77,12 @@ def test_no_colour_in_a_file(project: Write, amplint: Run, monkeypatch: pytest.M
 def test_what_can_be_no_file(project: Write, amplint: Run, path: str) -> None:
     project({"old.py": LEGACY, "folder/x.txt": ""})
     ran = amplint("-o", path, "old.py")
-    assert ran == (2, "", f"amplint: error: --output-file: {path!r} can't be a file\n")
+    assert ran == (2, "", f"amplint: error: --output-file: {path!r} is not a file in an existing directory\n")
 
 
 def test_it_does_not_go_with_diff(project: Write, amplint: Run) -> None:
     project({"old.py": LEGACY})
-    assert amplint("-o", "x", "--diff") == (2, "", "amplint: error: --output-file doesn't go with --diff\n")
+    assert amplint("-o", "x", "--diff") == (2, "", "amplint: error: --output-file can't be combined with --diff\n")
 
 
 @pytest.mark.parametrize("exists", [True, False])

@@ -120,7 +120,7 @@ def test_advice() -> None:
     ]
     assert show("x", "x", fix=ADVICE)[-2] == "help: Do it by hand"
     assert show("x", "x", fix=SHOWN)[-2] == "note: this fix is only shown, never applied"
-    assert show("x", "x", withheld="it is too late")[-2] == "help: no fix offered: it is too late"
+    assert show("x", "x", withheld="it is too late")[-2] == "help: no fix: it is too late"
 
 
 def test_concise_marks_what_the_flags_would_fix() -> None:

@@ -151,7 +151,7 @@ def test_a_test_that_tells_old_from_new_stays() -> None:
         "old = isinstance(s, GradScaler)\nnew = isinstance(s, torch.amp.GradScaler)\n"
     )
     (found,) = check(text)
-    assert found.withheld == "the file tells old and new apart here"
+    assert found.withheld == "the file distinguishes the old name from the new one here"
 
 
 def test_a_test_for_both_classes_hinders_nothing() -> None:

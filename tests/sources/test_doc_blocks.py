@@ -150,7 +150,7 @@ def test_doctests_that_would_lose_their_form_are_left() -> None:
     result = fix_bytes(text.encode(), "n.md", DOCS)
     assert [each.code for each in result.before.findings] == ["AMP404"]
     assert result.data.decode() == text
-    assert result.before.findings[0].withheld == "the layout of the block in its document is in the way"
+    assert result.before.findings[0].withheld == "the layout of the block in its document prevents the fix"
 
 
 def test_snippets_mean_by_torch_what_all_do() -> None:
@@ -162,7 +162,7 @@ def test_imports_of_blocks_above_hold() -> None:
     text = "```py\nfrom torch.cuda.amp import autocast as cast\n```\n\n```py\nwith cast(): pass\n```\n"
     first, second = check_bytes(text.encode(), "n.md", DOCS).findings
     assert (first.code, second.code) == ("AMP101", "AMP101")
-    assert second.withheld == "the import that would have to change stands in another block"
+    assert second.withheld == "the import that would have to change is in another block"
     assert fixed(text) == text
 
 
@@ -181,7 +181,7 @@ def test_no_fix_changes_what_a_name_means_to_a_block_below(above: str, below: st
     text = f"```py\n{above}\nwith autocast(): pass\n```\n\n```py\n{below}\n```\n"
     first = check_bytes(text.encode(), "n.md", DOCS).findings[0]
     assert first.code == "AMP101"
-    assert (first.withheld == "another block goes on with a name whose meaning would change") is left
+    assert (first.withheld == "another block uses a name whose meaning would change") is left
     assert (fixed(text) == text) is left
 
 
@@ -248,7 +248,7 @@ def test_doctests_stay_examples_of_one_statement() -> None:
     result = fix_bytes(text.encode(), "n.rst", DOCS)
     assert [each.code for each in result.before.findings] == ["AMP301"]
     assert result.data.decode() == text
-    assert result.before.findings[0].withheld == "the layout of the block in its document is in the way"
+    assert result.before.findings[0].withheld == "the layout of the block in its document prevents the fix"
 
 
 def test_a_name_that_a_snippet_does_not_bind_is_no_mistake() -> None:

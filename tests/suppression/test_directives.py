@@ -159,9 +159,9 @@ def test_what_is_used_is_not_reported(text: str) -> None:
             f"import torch\n# amplint: off[AMP1]\n{OLD}",
             ["AMP999 is not off here"],
         ),
-        ("# amplint: off[clip]\nx = 1\n", "x = 1\n", ["it names no rule"]),
-        ("x = 1  # amplint: ignore[clip]\n", "x = 1\n", ["it names no rule"]),
-        ("x = 1  # amplint: off\n", "x = 1  # amplint: off\n", ["`off` has to stand on a line of its own"]),
+        ("# amplint: off[clip]\nx = 1\n", "x = 1\n", ["the comment names no rule"]),
+        ("x = 1  # amplint: ignore[clip]\n", "x = 1\n", ["the comment names no rule"]),
+        ("x = 1  # amplint: off\n", "x = 1  # amplint: off\n", ["`off` must be on its own line"]),
     ],
 )
 def test_unused(before: str, after: str, messages: list[str]) -> None:
@@ -204,7 +204,7 @@ def test_no_fix_reaches_into_what_is_off() -> None:
         if "AMP4" in off:
             assert fix(text) == modern.format(off, "# amplint: on")
         else:
-            assert finding.withheld == "it would change lines on which amplint is off"
+            assert finding.withheld == "the fix would change lines where amplint is off"
             assert fix(text) == text
 
 
@@ -213,7 +213,7 @@ def test_no_fix_for_others_changes_what_is_off() -> None:
     text = text.replace("\n# amplint: off[AMP101]\n\ndef f(x):", "\n\n\ndef f(x):\n    # amplint: off[AMP101]")
     text += "scaler = GradScaler()\n"
     (finding,) = check(text)
-    assert (finding.code, finding.withheld) == ("AMP102", "it would change lines on which amplint is off")
+    assert (finding.code, finding.withheld) == ("AMP102", "the fix would change lines where amplint is off")
     assert fix(text) == text
     assert "cuda.amp" not in fix(text.replace("# amplint: off[AMP101]", "# here"))
 

@@ -395,7 +395,10 @@ def test_a_line_stays_silenced_where_the_rule_of_its_comment_is_not_selected(com
 def test_the_reason_names_the_rule_that_the_comment_names(comment: str) -> None:
     text = f"from torch.cuda.amp import autocast, GradScaler  # noqa: {comment}\n\ns = GradScaler()\nr = autocast()\n"
     [first, *_] = check_bytes(text.encode(), "file.py", EVERYTHING).findings
-    assert (first.code, first.withheld) == ("AMP102", f"it would change line 1, where a comment silences {comment}")
+    assert (first.code, first.withheld) == (
+        "AMP102",
+        f"the fix would change line 1, where a comment silences {comment}",
+    )
 
 
 @pytest.mark.parametrize("comment", ["  # noqa: E501", "  # noqa: F401 AMP4", "  # type: ignore"])

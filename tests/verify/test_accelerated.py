@@ -192,7 +192,7 @@ def main(accelerator, model, optimizer, loader, plain):
         optimizer.zero_grad()
 """
     )
-    assert found.judged.reason.endswith("whether the optimizer was prepared can't be seen")
+    assert found.judged.reason.endswith("amplint can't see whether the optimizer was prepared")
 
 
 def test_an_accelerator_with_another_scaler_can_t_be_followed() -> None:

@@ -88,7 +88,7 @@ def test_a_step_in_which_something_is_left_is_not_confirmed(amplint: Amplint, tm
     ran = amplint("verify", "--isolated", path)
     assert ran.code == 1
     assert "train.py:5 train: misbehaves (cuda, simulated)" in ran.out
-    assert "the fix mends autocast-state, but not exception" in ran.out
+    assert "the fix repairs autocast-state, but not exception" in ran.out
     assert "1 misbehaves;" in ran.out
     ran = amplint("verify", "--isolated", "--output-format", "json", path)
     (row,) = json.loads(ran.out)
@@ -167,7 +167,7 @@ TWO = """\
             "        if args.own:\n            fused_step(loss, optimizer)\n            continue\n"
             "        scaler.scale(loss)",
             UNKNOWN,
-            "what fused_step(loss, optimizer) does can't be seen",
+            "amplint can't see what fused_step(loss, optimizer) does",
         ),
         # The program catches what the scaler raises, under one condition.
         (
@@ -189,7 +189,7 @@ TWO = """\
             "        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n        scaler.step(optimizer)",
             "        scaler.step(optimizer)\n        nn.utils.clip_grad_value_(model.parameters(), 1.0)",
             WRONG,
-            "gradients are clipped or changed after the step that has used them",
+            "gradients are clipped or changed after the step that used them",
         ),
         # It only measures.
         (
@@ -204,7 +204,7 @@ TWO = """\
             "        if args.early:\n            nn.utils.clip_grad_value_(model.parameters(), 1.0)\n"
             "        optimizer.zero_grad()\n",
             UNKNOWN,
-            "with AMP switched off the step fails as well",
+            "the step also fails without AMP",
         ),
         # A step that only AMP leaves out.
         (
@@ -212,7 +212,7 @@ TWO = """\
             "        if args.once and scaler.get_scale() > 2:\n            scaler.update()\n            continue\n"
             "        scaler.step(optimizer)",
             WRONG,
-            "0 steps are asked for, 4 with AMP switched off",
+            "0 steps are requested, 4 without AMP",
         ),
     ],
 )  # fmt: skip
@@ -266,8 +266,8 @@ def test_only_fixes_are_written_without_which_a_run_is_wrong(
     wanted = text.replace("        nn.utils.clip", "        scaler.unscale_(optimizer)\n        nn.utils.clip")
     assert path.read_text() == wanted + outside
     assert "Found 3 errors (1 fixed, 2 remaining)." in ran.out
-    assert ran.out.count("no fix offered: no training step that can be run has it") == 1
-    assert ran.out.count("no fix offered: no run can confirm it: criteria are stand-ins") == bool(unsafe)
+    assert ran.out.count("no fix: no training step that can be run contains this code") == 1
+    assert ran.out.count("no fix: no run can confirm the fix: criteria are stand-ins") == bool(unsafe)
 
 
 @pytest.fixture
@@ -294,8 +294,8 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("in loader:", "in iter(loader):", "its run doesn't confirm it: the step is right without it"),
-        ("scaler.update()", "pass", "its run doesn't confirm it: refuted, the fix brings something new: line 1"),
+        ("in loader:", "in iter(loader):", "the run is correct with and without this fix"),
+        ("scaler.update()", "pass", "the run doesn't confirm the fix: refuted, the fix introduces a new fault: line 1"),
     ],
 )
 def test_an_unsafe_fix_is_not_written_with_those_of_its_step_that_are_confirmed(
@@ -308,7 +308,7 @@ def test_an_unsafe_fix_is_not_written_with_those_of_its_step_that_are_confirmed(
     assert path.read_text() == BAD.replace(
         "        nn.utils.clip", "        scaler.unscale_(optimizer)\n        nn.utils.clip"
     )
-    assert f"no fix offered: {said}" in ran.out
+    assert f"no fix: {said}" in ran.out
     assert "Found 2 errors (1 fixed, 1 remaining)." in ran.out
 
 
@@ -341,7 +341,7 @@ def test_a_step_that_stays_wrong_is_not_written(amplint: Amplint, tmp_path: Path
     assert ran.code == 1
     assert path.read_text().startswith(ACCUMULATED)
     assert "scaler.unscale_(optimizer)" in path.read_text().removeprefix(ACCUMULATED)
-    assert "its run doesn't confirm it: misbehaves, the fix mends autocast-state, but not exception" in ran.out
+    assert "the run doesn't confirm the fix: misbehaves, the fix repairs autocast-state, but not exception" in ran.out
 
 
 def test_conditions_under_which_a_method_of_none_is_called_are_not_run() -> None:

@@ -172,11 +172,11 @@ def test_verdicts(before: Judged, after: Judged | None, fixed: str, left: str, v
 @pytest.mark.parametrize(
     ("had", "has", "fixed", "verdict", "reason"),
     [
-        ([3, 7], [7], {3}, "misbehaves", "the fix mends one warning, and another one is left"),
-        ([3, 7], [3], {3}, "misbehaves", "the fix mends one warning, and another one is left"),  # lines move
+        ([3, 7], [7], {3}, "misbehaves", "the fix repairs one warning, and another remains"),
+        ([3, 7], [3], {3}, "misbehaves", "the fix repairs one warning, and another remains"),  # lines move
         ([3, 7], [3, 7], {3}, "refuted", ""),
         ([3], [3], {3}, "refuted", ""),
-        ([7], [7], {3}, "misbehaves", "the fix is about something that the run doesn't show"),
+        ([7], [7], {3}, "misbehaves", "the run doesn't show what the fix repairs"),
         ([3, 7], [3, 7, 9], {3}, "refuted", ""),
     ],
 )
@@ -193,7 +193,7 @@ def test_a_fix_is_not_refuted_by_a_warning_of_another_line(
 def test_what_is_mended_and_what_is_left_is_said() -> None:
     before, after = _judged("exception", "gradient", "update"), _judged("exception")
     assert (
-        decide(before, after, ["AMP401"], ["AMP405"]).reason == "the fix mends gradient and update, but not exception"
+        decide(before, after, ["AMP401"], ["AMP405"]).reason == "the fix repairs gradient and update, but not exception"
     )
 
 
@@ -234,12 +234,12 @@ def test_the_report() -> None:
     row = StepRow(
         path="train.py", name="train", row=3, verdict="confirmed", reason="", device="cuda", simulated=True,
         before=_judged("gradient"), after=_judged(), findings=[], only_run=["gradient"], functions=["train"], runs=4,
-        seconds=0.5, notes=[(4, "scaler.step(optimizer)", ""), (3, "model(x)", "a model of the bench")],
+        seconds=0.5, notes=[(4, "scaler.step(optimizer)", ""), (3, "model(x)", "a stand-in model")],
     )  # fmt: skip
     text = as_tables([row], 100, explain=True)
-    for part in ("train.py:3 train: confirmed (cuda, simulated)", "gradient is off", "where flag", "8 a second"):
+    for part in ("train.py:3 train: confirmed (cuda, simulated)", "gradient is off", "where flag", "8 per second"):
         assert part in text
-    assert "model(x)  -> a model of the bench" in text
+    assert "model(x)  -> a stand-in model" in text
     (found,) = json.loads(json.dumps(as_json([row])))
     assert found["before"]["faults"] == [{"shows": "gradient", "text": "gradient is off", "path": "flag"}]
     assert found["schema_version"] == 1
@@ -356,7 +356,7 @@ def test_a_scaler_for_a_device_that_is_missing_warns() -> None:
 
 def test_what_can_t_be_seen_is_not_judged() -> None:
     (ran,) = interpret(GOOD.replace("scaler.update()", "scaler.update(); helper(optimizer)"))
-    assert ran.judged == Judged(UNKNOWN, reason="line 14: what helper(optimizer) does can't be seen")
+    assert ran.judged == Judged(UNKNOWN, reason="line 14: amplint can't see what helper(optimizer) does")
     dead = "if False:\n                loss.backward()\n            scaler.update()"
     (ran,) = interpret(GOOD.replace("scaler.update()", dead))
     assert ran.judged.state == UNKNOWN
@@ -389,7 +389,7 @@ def test_fix_verify_writes_what_runs_confirm(amplint: Amplint, tmp_path: Path) -
     assert "scaler.unscale_(optimizer)" in text
     assert "torch.cuda.amp.autocast()" in text, "no run can say anything about it"
     assert ran.code == 1
-    assert "no training step that can be run has it" in ran.out
+    assert "no training step that can be run contains this code" in ran.out
     again = amplint("verify", path)
     assert (again.code, "train.py:12 train: clean" in again.out) == (0, True)
 
@@ -397,7 +397,10 @@ def test_fix_verify_writes_what_runs_confirm(amplint: Amplint, tmp_path: Path) -
 def test_fix_verify_is_for_files(amplint: Amplint, tmp_path: Path) -> None:
     for arguments in (["--verify", tmp_path], ["--fix", "--verify", "--diff", tmp_path], ["--fix", "--verify", "-"]):
         ran = amplint(*arguments)
-        assert (ran.code, ran.err) == (2, "amplint: error: --verify goes with --fix, on files\n")
+        assert (ran.code, ran.err) == (
+            2,
+            "amplint: error: --verify needs --fix, and works only on files and without --diff\n",
+        )
 
 
 def test_a_run_that_takes_too_long_is_not_checkable_and_the_next_file_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -426,11 +429,11 @@ def test_files_that_are_no_training_code(amplint: Amplint, tmp_path: Path) -> No
     (tmp_path / "good.py").write_text(GOOD)
     ran = amplint("verify", tmp_path, "--explain")
     assert (ran.code, ran.err) == (2, "")
-    assert "broken.py:16 <module>: not checkable\n  it can't be parsed: invalid syntax" in ran.out
+    assert "broken.py:16 <module>: not checkable\n  the file can't be parsed: invalid syntax" in ran.out
     assert "1 clean" in ran.out
     assert "2 not checkable" in ran.out
     assert "good.py:4 train: clean (cuda, simulated)" in ran.out
-    assert "scaler is a GradScaler of the bench" in ran.out
+    assert "scaler is a stand-in GradScaler" in ran.out
 
 
 NO_JSON = '{\n "cells": [\n ],,\n "metadata": {"accelerator": "GPU"}\n}\n'
@@ -439,9 +442,9 @@ NO_JSON = '{\n "cells": [\n ],,\n "metadata": {"accelerator": "GPU"}\n}\n'
 @pytest.mark.parametrize(
     ("name", "text", "row", "said"),
     [
-        ("no_json.ipynb", NO_JSON, 3, "not a notebook, which is JSON: "),
-        ("conflict.ipynb", NO_JSON.replace("GPU", "GradScaler"), 3, "not a notebook, which is JSON: "),
-        ("no_cells.ipynb", '{"accelerator": "GPU"}', 1, "not a notebook: it has no list of cells"),
+        ("no_json.ipynb", NO_JSON, 3, "not a notebook: not valid JSON: "),
+        ("conflict.ipynb", NO_JSON.replace("GPU", "GradScaler"), 3, "not a notebook: not valid JSON: "),
+        ("no_cells.ipynb", '{"accelerator": "GPU"}', 1, "not a notebook: there is no list of cells"),
         ("words.py", "import accelerate\n\ndef f(:\n", 3, "invalid syntax"),
         ("amp.py", "import torch\nfrom torch.amp import autocast\ndef f(:\n", 3, "invalid syntax"),
     ],
@@ -452,4 +455,4 @@ def test_what_is_no_program_and_no_notebook(
     (tmp_path / name).write_text(text)
     ran = amplint("verify", tmp_path / name)
     assert (ran.code, ran.err) == (2, "")
-    assert f"{name}:{row} <module>: not checkable\n  it can't be parsed: {said}" in ran.out
+    assert f"{name}:{row} <module>: not checkable\n  the file can't be parsed: {said}" in ran.out

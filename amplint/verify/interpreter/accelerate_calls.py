@@ -155,7 +155,7 @@ class Accelerators:
             events = site.code.events
             own = id(optimizer) in self._state.stage.own
             if own and events.mixes:
-                raise CannotFollow(f"{site.where}: whether the optimizer was prepared can't be seen")
+                raise CannotFollow(f"{site.where}: amplint can't see whether the optimizer was prepared")
             if own or (events.prepares and id(optimizer) not in self._state.stage.made_here):
                 self._prepare(self._accelerator, optimizer)
         return self._owners.get(id(optimizer))

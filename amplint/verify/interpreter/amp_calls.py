@@ -120,7 +120,7 @@ class RegionCalls:
             given[key] = role if isinstance(role, torch.device) else self._stage.device
         else:
             del given[key]
-        self._record.note(site.code, site.call, f"{key} is {given.get(key, 'left out')}")
+        self._record.note(site.code, site.call, f"{key} is {given.get(key, 'omitted')}")
 
 
 @dataclass(eq=False)
@@ -358,7 +358,7 @@ class GradientCalls:
             CannotFollow: these come of another backward, with its scale or without.
         """
         if start is not None and mentions_gradients(site.code.module, start):
-            raise CannotFollow(f"{site.where}: the gradients that a backward starts from can't be seen")
+            raise CannotFollow(f"{site.where}: amplint can't see the gradients that a backward starts from")
         for each in roots:
             self._stage.used(each)
         # The graph is kept: two losses that come from one unseen call have one graph here, and two of their own there.

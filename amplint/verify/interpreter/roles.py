@@ -39,7 +39,7 @@ class Roles:
         """The scaler that a value out of sight is."""
         if value.role is None:
             value.role = self._stage.scaler()
-            self._record.note(site.code, site.call, f"{value.text} is a GradScaler of the bench")
+            self._record.note(site.code, site.call, f"{value.text} is a stand-in GradScaler")
         found: torch.amp.GradScaler = self._role(value, torch.amp.GradScaler, site)
         return found
 
@@ -48,10 +48,10 @@ class Roles:
         if isinstance(value, torch.optim.Optimizer):
             return value
         if not isinstance(value, Unknown):
-            raise CannotFollow(f"{site.where}: the optimizer is no object of torch's")
+            raise CannotFollow(f"{site.where}: the optimizer is not an object of torch")
         if value.role is None:
             value.role = self._optimizer(value)
-            self._record.note(site.code, site.call, f"{value.text} is an SGD of the bench")
+            self._record.note(site.code, site.call, f"{value.text} is a stand-in SGD")
         found: torch.optim.Optimizer = self._role(value, torch.optim.Optimizer, site)
         return found
 
@@ -62,7 +62,7 @@ class Roles:
 
     def _role(self, value: Unknown, kind: type, site: Site) -> Any:
         if not isinstance(value.role, kind):
-            raise CannotFollow(f"{site.where}: {value.text} is used as two things")
+            raise CannotFollow(f"{site.where}: {value.text} is used as two different things")
         return value.role
 
     def as_parameters(self, value: Any) -> list[torch.Tensor]:
@@ -90,9 +90,9 @@ class Roles:
         if isinstance(value, Unknown) and value.tensor is not None:
             return value.tensor if value.tensor.numel() == 1 else self._stage.loss(None, [value.tensor])
         if not isinstance(value, Unknown):
-            raise CannotFollow(f"{site.where}: the loss is no tensor")
+            raise CannotFollow(f"{site.where}: the loss is not a tensor")
         if not self._demand(value, Birth.LOSS):
-            self._record.note(site.code, site.call, f"{value.text} is a loss of the bench")
+            self._record.note(site.code, site.call, f"{value.text} is a stand-in loss")
         return self._stage.loss(None, ())
 
     def _demand(self, value: Any, what: Birth) -> bool:

@@ -141,12 +141,12 @@ class UnseenCalls:
             return self._stage.output(None, tensors) if shapes else None
         if born is Birth.LOSS:
             made = self._stage.returned(site.call, self._stage.loss(net, tensors))
-            self._record.note(site.code, site.call, "a loss of the bench")
+            self._record.note(site.code, site.call, "a stand-in loss")
             self._halves.loss(site, runs, inputs, made)
         else:
             made = self._stage.output(net, tensors)
             self._halves.output(site, runs, made)
-            self._record.note(site.code, site.call, "a model of the bench")
+            self._record.note(site.code, site.call, "a stand-in model")
         if net not in self._stage.knowledge.nets and not tensors:
             self._stage.computed(site.call, made)
         return made

@@ -253,10 +253,10 @@ class Files(Generic[AnyFile]):
                 return None
             return self._make(lowered(load(data, path), IDS * len(self.codes)))
         except TooLargeError:
-            why = f"it has more than {_LARGEST >> 10} KiB"
+            why = f"the file has more than {_LARGEST >> 10} KiB"
         except OSError as error:
-            why = f"it can't be read: {error.strerror or error}"
+            why = f"the file can't be read: {error.strerror or error}"
         except (SourceError, UnreadableError):
-            why = "it can't be parsed"
+            why = "the file can't be parsed"
         self.unread[path] = why
         return None

@@ -64,10 +64,10 @@ class Confirmation:
         unit = next(unit for each, unit in self._units(source, self.fixed.result.findings) if each is finding)
         shows = shows_of(finding.code)
         if shows is None or not shows.observables:
-            return f"no run can confirm it: {shows.why if shows else 'the rule says nothing of runs'}"
+            return f"no run can confirm the fix: {shows.why if shows else 'the rule names no observable'}"
         if not any(unit.function in row.functions for row in self._rows):
-            return "no training step that can be run has it"
-        return self._why.get(unit, "its run doesn't confirm it: the step is right without it")
+            return "no training step that can be run contains this code"
+        return self._why.get(unit, "the run is correct with and without this fix")
 
     def _confirmed(self) -> FixResult:
         fixed, rows = self._tried(None)
@@ -100,10 +100,10 @@ class Confirmation:
             _, rows = self._tried(fewer)
             then = next((other for other in rows if (other.name, other.row) == (row.name, row.row)), None)
             if then is not None and then.after is not None and then.after.state == RIGHT:
-                self._why[each] = f"its run doesn't confirm it: {said}"
+                self._why[each] = f"the run doesn't confirm the fix: {said}"
                 return fewer
         for each in own:
-            self._why[each] = f"its run doesn't confirm it: {said}"
+            self._why[each] = f"the run doesn't confirm the fix: {said}"
         return _without(allowed, own)
 
     @staticmethod

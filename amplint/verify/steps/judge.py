@@ -110,7 +110,7 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
 def _unseen_effects(paths: list[Path]) -> list[str]:
     """The calls that may train where that can't be seen, in words."""
     return [
-        f"{where}: what {_short(text)} does can't be seen" for each in paths for where, text in each.effects.items()
+        f"{where}: amplint can't see what {_short(text)} does" for each in paths for where, text in each.effects.items()
     ]
 
 
@@ -161,7 +161,7 @@ def _by_who_owns_what(paths: list[Path], guessed: set[str]) -> tuple[list[tuple[
         reason = "a backward goes through parameters that a step has changed since the forward"
     if guessed and any(each.shows in _BY_OWNERSHIP for _, each in faults):
         faults = [(path, each) for path, each in faults if each.shows not in _BY_OWNERSHIP]
-        reason = f"which optimizer has the parameters of {min(guessed)} can't be seen"
+        reason = f"amplint can't see which optimizer has the parameters of {min(guessed)}"
     return faults, reason
 
 
@@ -169,13 +169,13 @@ def _why_nothing_is_compared(paths: list[Path]) -> str:
     """What a path does without AMP either, so that it can't be compared; "": they all can."""
     ended = next((each.reference_end for each in paths if each.reference_end), "")
     if ended:
-        return f"with AMP switched off the step fails as well: {ended}"
+        return f"the step also fails without AMP: {ended}"
     for what, labels in (
         ("no step has finite gradients", [each.label for each in paths if each.not_finite]),
         ("no gradient reaches an optimizer's step", [each.label for each in paths if each.idle]),
     ):
         if labels:
-            return f"{what}{f' where {labels[0]}' if labels[0] else ''}, with AMP switched off either"
+            return f"{what}{f' where {labels[0]}' if labels[0] else ''}, even without AMP"
     return ""
 
 
@@ -184,7 +184,7 @@ def _parts(path: Path, wrong: Sequence[str]) -> dict[str, tuple[int, int]]:
     observed = path.observed
     found = {part: (each.count, each.first(observed.tolerance)) for part, each in observed.parts.items()}
     if observed.late or observed.beyond_bound > 1 + observed.tolerance.worst:
-        found |= dict.fromkeys(("gradient: change behind the step", "update: change behind the step"), (1, 0))
+        found |= dict.fromkeys(("gradient: change after the step", "update: change after the step"), (1, 0))
     if observed.reused:
         found["update: used twice"] = 1, 0
     return {part: (count, at if part.partition(":")[0] in wrong else -1) for part, (count, at) in found.items()}
@@ -218,7 +218,7 @@ def _faults(path: Path) -> Iterator[Fault]:
     elif path.caught:
         yield Fault("exception", f"{without_places(path.caught[0])}, which the program catches", path.label)
     elif not path.stale and observed.steps != path.reference_steps:
-        said = f"{observed.steps} steps are asked for, {path.reference_steps} with AMP switched off"
+        said = f"{observed.steps} steps are requested, {path.reference_steps} without AMP"
         yield Fault("update", said, path.label)
     for each in observed.warnings:
         if ABOUT_AMP.match(each):
@@ -229,14 +229,14 @@ def _faults(path: Path) -> Iterator[Fault]:
         )
         yield Fault("dtype", said, path.label)
     if path.never:
-        said = "the loss is not finite at any scale, and the scaler skips every step; in float32 it is finite"
+        said = "the loss is not finite at any scale, and the scaler skips every step; in float32 the loss is finite"
         yield Fault("gradient", said, path.label)
     yield from _unlike_the_reference(path)
     yield from _at_overflows(path)
     if path.free is not None and (shown := show("learning", path.free, path.free)).misbehaves:
         yield Fault("learning", shown.text, path.label)
     if path.remade:
-        text = f"a new scaler is made {path.remade + 1} times, and its scale starts anew each time"
+        text = f"a new scaler is created {path.remade + 1} times, and each time its scale starts again"
         yield Fault("scale", text, path.label)
 
 
@@ -250,7 +250,7 @@ def _unlike_the_reference(path: Path) -> Iterator[Fault]:
         if shown.misbehaves:
             yield Fault(shows, shown.text, path.label)
         elif shows == "gradient" and observed.late:
-            yield Fault(shows, "gradients are clipped or changed after the step that has used them", path.label)
+            yield Fault(shows, "gradients are clipped or changed after the step that used them", path.label)
 
 
 def _at_overflows(path: Path) -> Iterator[Fault]:

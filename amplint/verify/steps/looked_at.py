@@ -108,7 +108,7 @@ class Looker:
             more = f"and so {'have' if len(others) > 1 else 'has'} {len(others)} more of the file's modules"
             looks[first] = known._replace(why=f"{line}, {more}{cause}")
             for each in others:
-                looks[each] = looks[each]._replace(kind=Kind.PART, why=f"as {known.name}{cause}")
+                looks[each] = looks[each]._replace(kind=Kind.PART, why=f"like {known.name}{cause}")
 
     def _line(self, has: ir.Value) -> str:
         """The line with what a function has of AMP, in words."""
@@ -177,17 +177,17 @@ class Looker:
             for said, there in (("no backward", "backward" in kinds), ("no optimizer step", bool(kinds & STEPS)))
             if not there
         ]
-        why = f"{what}, and {' and '.join(missing)} is reached from it" if missing else what
+        why = f"{what}, but {' and '.join(missing)} is reached from here" if missing else what
         if isinstance(has, ir.Call) and any(each.startswith(_APEX) for each in code.module.names.of(has.func)):
-            return Kind.HIDDEN, f"{what}, which is apex's: that isn't interpreted"
+            return Kind.HIDDEN, f"{what}, which is apex's: amplint doesn't interpret apex"
         hidden = self._hidden(function)
         if hidden is not None:
             return Kind.HIDDEN, self._unseen(hidden)
         if trains:
-            return Kind.HIDDEN, why if missing else f"{what}, which no backward and no step in sight goes with"
+            return Kind.HIDDEN, why if missing else f"{what}, but amplint sees no backward and no step that go with it"
         if self._steps or followed or not self._may_train(function, has):
             return Kind.NONE, f"{why}: nothing to check"
-        return Kind.HIDDEN, f"{what}, and the training step that runs it is not in sight"
+        return Kind.HIDDEN, f"{what}, but amplint doesn't see the training step that runs it"
 
     def _may_train(self, function: ir.Function | None, has: ir.Value) -> bool:
         """Whether what has AMP can be a part of a step that is out of sight: nothing says that it only infers."""
@@ -274,7 +274,7 @@ class Looker:
     def _unseen(self, call: ir.Call) -> str:
         """That a call can't be followed, in words."""
         code = self._code
-        return f"{code.where(call)}: what {_short(code.text(call))} does can't be seen{self._origin(call)}"
+        return f"{code.where(call)}: amplint can't see what {_short(code.text(call))} does{self._origin(call)}"
 
     def _origin(self, call: ir.Call) -> str:
         """Where what is called comes from, in words, if that is no file of the project."""
@@ -320,10 +320,10 @@ class Looker:
                 runs = f"runs {owner.name(each)} of {_file(code, owner)}"
                 if code.files.is_full:
                     read = len(code.files.codes)
-                    return Kind.HIDDEN, f"{runs}, and more files than {read}, which are read, hang together with it"
+                    return Kind.HIDDEN, f"{runs}, which is connected with more files than the {read} that amplint reads"
                 if kept := self._kept_out_of_sight(function):
                     return Kind.HIDDEN, f"{runs}, and {kept}"
-                return Kind.NONE, f"{runs}, in which nothing is trained: nothing to check"
+                return Kind.NONE, f"{runs}, which trains nothing: nothing to check"
         return Kind.NONE, ""
 
     def _kept_out_of_sight(self, function: ir.Function | None) -> str:
@@ -333,7 +333,7 @@ class Looker:
             owner = code.owner(each)
             for value in ir.values_below(each.body if each is not None else owner.module.program.body):
                 if isinstance(value, ir.Call) and owner.unfollowed.hides_training(owner, value):
-                    return f"{owner.where(value)}: what {_short(owner.text(value))} does can't be seen"
+                    return f"{owner.where(value)}: amplint can't see what {_short(owner.text(value))} does"
         return ""
 
     def _seen_above(self, function: ir.Function | None, has: ir.Value, kind: Kind, *, alone: bool) -> _Above | None:
@@ -423,8 +423,8 @@ class Looker:
         if not files:
             return None
         made = ", ".join(dict.fromkeys(files.values()))
-        why = f"{self._line(has)}, in a module that {made} makes beside a training step"
-        return _Above(Kind.HIDDEN, f"{why}: what a module computes isn't interpreted", [*files])
+        why = f"{self._line(has)}, in a module that {made} creates next to a training step"
+        return _Above(Kind.HIDDEN, f"{why}: amplint doesn't interpret what a module computes", [*files])
 
     def _makers(self, cls: ir.Class) -> Iterator[tuple[Code, ir.Class | None]]:
         """The files that make a module, and the modules that are made of it; then those that make these.

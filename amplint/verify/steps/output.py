@@ -32,10 +32,11 @@ _REFERENCE = {
     "update": "off by 0%",
     "autocast-state": "no region open",
     "dtype": "a float32 loss",
-    "skips": "left out, scale backed off",
+    "skips": "skipped, scale backed off",
     "learning": "as without AMP",
     "scale": "one scaler",
 }
+_KINDS = {Kind.NONE: "not a step: ", Kind.HIDDEN: "not checkable: "}  # the others say it themselves
 _LINE = re.compile(r"\bline (\d+)\b(?! of )")  # of the file itself
 _LEAST = 20  # characters of a column of words
 
@@ -72,18 +73,17 @@ def _looked_at(path: str, found: Checked) -> Iterator[str]:
     yield f"{path}: read{f' with {read}' if read else ''}"
     yield from (f"  {shown(other)} is not read: {why}" for other, why in looked.unread.items())
     if looked.read and not looked.looks and not looked.follow:
-        yield "  nothing of these that has AMP is called"
+        yield "  nothing with AMP in those files is called"
     for each in looked.looks:
-        not_one = "" if each.kind in (Kind.STEP, Kind.PART) else "not a step: "
-        yield f"  {each.row} {each.name}: {not_one}{each.why}"
-    yield from (f"  leads to {shown(other)}, which is checked as well" for other in looked.follow)
+        yield f"  {each.row} {each.name}: {_KINDS.get(each.kind, '')}{each.why}"
+    yield from (f"  leads to {shown(other)}, which is checked too" for other in looked.follow)
 
 
 def _nothing_in(found: Checked) -> str:
     """Why there is nothing to look at in a file; "": there is something."""
     looked = found.looked
     if found.has_amp and not looked.looks and not looked.follow and not found.rows:
-        return "AMP, but no region and no scaler"
+        return "AMP, but no autocast region and no scaler"
     if not found.has_amp and not looked.follow and not looked.read and not looked.unread:
         return "no AMP"
     return ""
@@ -105,7 +105,7 @@ def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:
     for each in row.findings:
         yield f"  {each.code} {_line(row, each.row)}: {_shown(each)}{', fixed' if each.fixed else ''}"
     if row.only_run:
-        yield f"  found by the run only: {', '.join(row.only_run)}"
+        yield f"  shown only by the run: {', '.join(row.only_run)}"
     if explain:
         yield from _explanation(row)
 
@@ -116,8 +116,8 @@ def _shown(finding: Found) -> str:
         return "the run shows it" if finding.shown else "the run doesn't show it"
     shows = shows_of(finding.code)
     if shows is not None and shows.observables:
-        return "its step couldn't be judged"
-    return f"the run can't show it: {shows.why if shows else 'the rule says nothing of runs'}"
+        return "the step could not be checked"
+    return f"the run can't show it: {shows.why if shows else 'the rule names no observable'}"
 
 
 def _cell(row: StepRow, line: int) -> tuple[int | None, int]:
@@ -180,7 +180,7 @@ def _explanation(row: StepRow) -> Iterator[str]:
 
 
 _ELSEWHERE = "has its steps in another file", "have their steps in other files"
-_ONLY_NAMES = "has AMP, but no region and no scaler", "have AMP, but no region and no scaler"
+_ONLY_NAMES = "has AMP, but no autocast region and no scaler", "have AMP, but no autocast region and no scaler"
 _NO_AMP = "has no AMP", "have no AMP"
 
 
@@ -206,7 +206,7 @@ def _sum(rows: Sequence[StepRow], files: Iterable[Checked], failed: int) -> str:
         f"{count} {f'with {verdict}' if verdict == NO_STEP else verdict}" for verdict, count in counts.items()
     )
     said += f"; {unlisted}" if unlisted else ""
-    speed = f"; {runs} runs in {seconds:.1f} s, {runs / seconds:,.0f} a second" if seconds else ""
+    speed = f"; {runs} runs in {seconds:.1f} s, {runs / seconds:,.0f} per second" if seconds else ""
     return f"{said}{speed}"
 
 

@@ -335,7 +335,7 @@ def _why_not(code: Code, call: ir.Value, runs: StepRuns) -> str:
     for test, needed in _tests(call):
         known = runs.decided.get(test.id)
         if known == {not needed}:
-            always = "holds in each run" if not needed else "holds in no run"
+            always = "holds in every run" if not needed else "holds in no run"
             return f"{code.where(call)} is not reached: {code.text(test.test)} {always}"
     tests = [f"{'' if holds else 'not '}{code.text(owner.test)}" for owner, holds in _tests(call)]
     return f"{code.where(call)} is {'reached only if ' + ' and '.join(tests) if tests else 'not reached'}"

@@ -54,10 +54,10 @@ def decide(
         return Verdict(CONFIRMED, "; ".join(filter(None, (_only_warned(before), after.unseen))))
     explained = shown_by(left)
     if new := _new(before, after, explained):
-        return Verdict(REFUTED, f"the fix brings something new: {new}; {REPORT}")
+        return Verdict(REFUTED, f"the fix introduces a new fault: {new}; {REPORT}")
     change = _change(before, after, fixed_rows)
     if (wrong := _left_wrong(after, change, fixed, explained)) is not None:
-        return Verdict(REFUTED, f"the fix leaves it wrong: {wrong}; {REPORT}")
+        return Verdict(REFUTED, f"the fix doesn't repair its fault: {wrong}; {REPORT}")
     return Verdict(MISBEHAVES, _mended(before, after, change))
 
 
@@ -104,11 +104,11 @@ def _mended(before: Judged, after: Judged, change: _Change) -> str:
     parts = {part for compared in before.parts.values() for part in compared}
     told = {each for each in change.gone if each in parts or _shows(each) not in {*map(_shows, change.left)}}
     if told:
-        return f"the fix mends {_listed(told, change.left)}, but not {_listed(change.left, told)}"
+        return f"the fix repairs {_listed(told, change.left)}, but not {_listed(change.left, told)}"
     fewer = change.fewer | {what for what in change.others if _rows(after, what) < _rows(before, what)}
     if fewer:
-        return f"the fix mends one {_listed(fewer, ())}, and another one is left"
-    return "the fix is about something that the run doesn't show"
+        return f"the fix repairs one {_listed(fewer, ())}, and another remains"
+    return "the run doesn't show what the fix repairs"
 
 
 def _wrong(judged: Judged) -> dict[str, set[str]]:

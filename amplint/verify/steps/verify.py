@@ -35,7 +35,7 @@ _NAMES = re.compile(rb"custom_[fb]wd|\bamp\b")  # what else is named of AMP
 MODULE = "<module>"
 _LIBRARIES = re.compile(rb"lightning|transformers")
 _PRECISION = re.compile(rb"precision|fp16|bf16")
-_OF_A_FRAMEWORK = Verdict(NOT_CHECKABLE, "its training step is the framework's, which is out of sight")
+_OF_A_FRAMEWORK = Verdict(NOT_CHECKABLE, "the training step is the framework's, and amplint can't see it")
 
 
 class Limits(NamedTuple):
@@ -243,7 +243,7 @@ class Verifier:
         """What a step does after the fixes, and that step; None where they neither touch it nor change what it does."""
         if not same:
             whole = {**step, "rows": [(1, len(lines_of(halves.after.source.text)))]}
-            return Judged(UNKNOWN, reason="no step of this name is left"), whole
+            return Judged(UNKNOWN, reason="no step of this name remains"), whole
         text = halves.after.source.text
         after, told = self._run(halves.file, text, same[0], number, before.answers)
         found = _with_touched(same[0], told)
@@ -262,7 +262,7 @@ class Verifier:
         answer = self._ask({**file, "ask": "look", "text": text})
         if "looks" not in answer:
             if answer.get("error"):
-                return NOTHING, f"it can't be parsed: {answer['error']}", answer["row"]
+                return NOTHING, f"the file can't be parsed: {answer['error']}", answer["row"]
             reason = answer.get("failed") or "the worker gave no answer"
             return NOTHING, f"looking for training steps failed: {reason}", 1
         looks = [Look(name, row, Kind(kind), why) for name, row, kind, why in answer["looks"]]
@@ -356,7 +356,7 @@ def _program(path: str, data: bytes, found: Result) -> Source | StepRow:
 
 def _broken(path: str, row: int, why: str) -> StepRow:
     """The row of a file that is no program, or no notebook."""
-    return _not_run(path, MODULE, row, Verdict(NOT_CHECKABLE, f"it can't be parsed: {why}"))
+    return _not_run(path, MODULE, row, Verdict(NOT_CHECKABLE, f"the file can't be parsed: {why}"))
 
 
 def _with_touched(step: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
