@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from enum import Enum
+from itertools import islice
 from types import CodeType, FrameType
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from amplint.doctor.scale import ScaleLog
 from amplint.doctor.slices import NoSlice, Slice, slice_for
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
+_NEAR = 64  # nodes between a loss and what a trainer makes of it
 _UNLIKE = 0.05  # relative difference of a loss from that in float32 that is one
 _SEARCHING = 12  # skips in a row that finding the scale may take, where the loss holds scaled gradients
 _CAUSES = {
@@ -126,13 +128,13 @@ class Diagnosis:
         needs_all = seen.kind in _FINITE or seen.kind is Kind.GRADIENTS
         lines = _first_lines(calls)
         why: list[str] = [refused] if refused else []
-        for frame in frames:
+        for frame, wanted in self._holders(seen, frames, calls):
             is_whole = frame.f_code in lines or not calls
-            if is_whole and refused or needs_all and not is_whole:
+            if (is_whole and refused) or (needs_all and not is_whole):
                 continue
             first = lines.get(frame.f_code, 0 if frame.f_code.co_name != "<module>" or not calls else None)
             try:
-                part = slice_for(frame, seen.tensors[0], first)
+                part = slice_for(frame, wanted, first)
             except NoSlice as error:
                 why.append(str(error))
                 continue
@@ -140,7 +142,27 @@ class Diagnosis:
         if not refused and not needs_all:
             bad = [call for call in calls if not is_finite(list(tensors_in(call.output)))]
             yield from ((of_call(call), None) for call in bad)
+        if not refused and seen.kind is Kind.GRADIENTS:  # of a loss that the model itself has computed
+            yield from ((of_call(call), None) for call in calls if any(map(_is_loss, tensors_in(call.output))))
         reasons += [f"the loss can't be computed again: {text}" for text in why[:1]]
+
+    def _holders(
+        self, seen: Seen, frames: Sequence[FrameType], calls: Sequence[RootCall]
+    ) -> Iterator[tuple[FrameType, torch.Tensor]]:
+        """The frames that may hold what was seen, each with the tensor to look for.
+
+        A trainer computes the loss in a function that has returned, and divides what it has returned.
+        """
+        yield from ((frame, seen.tensors[0]) for frame in frames)
+        over = {frame: None for call in calls for frame in call.running if frame not in frames}
+        if not over or seen.kind is Kind.EVALUATION:
+            return
+        nodes = set(islice(graph_nodes(seen.tensors), _NEAR))
+        for frame in over:
+            for value in frame.f_locals.values():
+                if isinstance(value, torch.Tensor) and _is_loss(value) and value.grad_fn in nodes:
+                    yield frame, value
+                    break
 
     def _calls(self) -> tuple[list[RootCall], str]:
         """The calls of modules in the step, and why they can't be made again, if so."""
@@ -233,7 +255,7 @@ class Diagnosis:
                 return [birth for birth in detail.births if birth.origin in (Origin.OVERFLOW, Origin.CAST)], []
             if seen.kind is Kind.GRADIENTS:
                 self._replays.backwards += 1
-                values = _gradients(values)
+                values = _gradients([each for each in values if _is_loss(each)])
         return detail.reaching(*values), detail.arriving(*values)
 
     def _unlike(self, computation: Computation) -> tuple[str, ...]:
@@ -345,6 +367,10 @@ class Diagnosis:
             place,
             details=tuple(dict.fromkeys(reasons)),
         )
+
+
+def _is_loss(tensor: torch.Tensor) -> bool:
+    return tensor.numel() == 1 and tensor.grad_fn is not None
 
 
 def _gradients(losses: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -9,9 +9,11 @@ project's AMP facts and stands in its documentation: https://pytorch.org/docs/st
 from __future__ import annotations
 
 import math
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
@@ -263,20 +265,23 @@ class Protocol(Listener):
         for unit in {id(unit): unit for _, unit in self._units.optimizers()}.values():
             if unit.is_reached():
                 self._reached(unit, scaler, scale, place)
-        if scaler is not None and len(self._windows) < _WINDOWS and not torch.distributed.is_initialized():
+        if scaler is not None and len(self._windows) < _WINDOWS and self._window is None and _may_have_modes():
             parameters = [each for _, unit in self._units.optimizers() if unit.is_scaled for each in unit.alive()]
             self._window = ByHand(parameters, scale)
             self._window.__enter__()  # type: ignore[no-untyped-call]
 
     def _leave(self) -> None:
         """The stretch in which scaled gradients may be changed by hand is over."""
-        window, self._window = self._window, None
+        window = self._window
         if window is None:
             return
         if torch.overrides._get_current_function_mode() is not window:  # type: ignore[no-untyped-call]
-            self._windows = [window] * _WINDOWS  # the program has modes of its own: leave them alone
+            self._windows = [window] * _WINDOWS  # the program has entered a mode of its own, and leaves it first
             return
+        self._window = None
         window.__exit__(None, None, None)
+        if len(self._windows) >= _WINDOWS:
+            return
         self._windows.append(window)
         scale = f"{window.scale:,.0f}"
         if (change := window.clamped()) is not None:
@@ -610,6 +615,18 @@ def _divides(node: Any, scale: float) -> bool:
     if node.name().startswith("Mul"):
         value = 1 / value if value else 0.0
     return node.name().startswith(("Mul", "Div")) and math.isclose(value, scale, rel_tol=0.01)
+
+
+def _may_have_modes() -> bool:
+    """Whether a mode for a few operations disturbs nobody: no mode of the program's, and nothing compiled for none."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    is_compiled = dynamo is not None and bool(dynamo.counters.get("stats"))
+    has_modes = torch._C._len_torch_function_stack() > 0
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not has_modes:  # one that handles this very call is not on the stack meanwhile
+        has_modes = frame.f_code.co_name == "__torch_function__"
+        frame = frame.f_back
+    return not (has_modes or is_compiled or torch.distributed.is_initialized())
 
 
 def next_node() -> int:
