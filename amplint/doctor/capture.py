@@ -5,17 +5,19 @@ Nothing is copied but the state of random numbers, and nothing is kept for longe
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import torch
 
 from amplint.doctor.gradients import Models
+from amplint.doctor.guard import Guard, is_traced, unheard
 from amplint.doctor.places import users_frames
 from amplint.doctor.random_state import RandomState
 from amplint.verify.bench.instrument import DEVICES
@@ -29,16 +31,15 @@ _MOST_FRAMES = 8  # of the user's code that a call remembers
 
 
 class Autocast(NamedTuple):
-    """What autocast is set to: by device whether it is on, and its dtype; and whether casts are kept."""
+    """What autocast is set to: by device whether it is on, and its dtype."""
 
     devices: tuple[tuple[str, bool, torch.dtype], ...]
-    cache: bool
 
     @classmethod
     def now(cls) -> Autocast:
         """As it is set."""
         found = tuple((each, torch.is_autocast_enabled(each), torch.get_autocast_dtype(each)) for each in DEVICES)
-        return cls(found, torch.is_autocast_cache_enabled())
+        return cls(found)
 
     @property
     def is_on(self) -> bool:
@@ -47,22 +48,20 @@ class Autocast(NamedTuple):
 
     @contextmanager
     def applied(self, *, off: bool = False) -> Iterator[None]:
-        """Set in the block, or switched off there."""
+        """Set in the block, or switched off there; whether casts are kept stays as it is."""
         before = Autocast.now()
-        torch.autocast_increment_nesting()
+        torch.autocast_increment_nesting()  # regions in the block are no outermost ones, which drop what is kept
         try:
             self._set(off=off)
             yield
         finally:
-            if torch.autocast_decrement_nesting() == 0:
-                torch.clear_autocast_cache()
+            torch.autocast_decrement_nesting()
             before._set()
 
     def _set(self, *, off: bool = False) -> None:
         for device, on, dtype in self.devices:
             torch.set_autocast_enabled(device, on and not off)
             torch.set_autocast_dtype(device, dtype)
-        torch.set_autocast_cache_enabled(self.cache)
 
 
 @dataclass
@@ -91,6 +90,7 @@ class RootCall:
     random: RandomState
     output: Any = None
     weights: int = 0  # how often weights had been stepped
+    running: list[FrameType] = field(default_factory=list)  # functions of the user's that ran, until the backward pass
 
     @property
     def is_unchanged(self) -> bool:
@@ -121,27 +121,32 @@ class Capture:
         self._is_inside = False
         self.groups: deque[Group] = deque([Group()], maxlen=2)
         self.weights = 0  # steps that have changed weights
+        self.entered: Callable[[torch.nn.Module], None] | None = None  # is told of modules that run while it is quiet
         self.is_quiet = False  # nothing is captured: the doctor itself runs
         self._looks = _LOOKS  # at whether modules draw random numbers that aren't torch's
         self._draws = True
         self.too_large = 0  # calls whose inputs were not kept
 
-    def install(self, undo: ExitStack, guard: Callable[[Exception], None]) -> None:
-        """Begin to see calls; what fails in here is given to `guard`."""
+    def install(self, undo: ExitStack, guard: Guard) -> None:
+        """Begin to see calls, as long as `guard` is on, which is told what fails in here."""
         main, ident, real = self._thread, threading.get_ident, vars(torch.nn.Module)["__call__"]
 
+        @functools.wraps(real)
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:  # as short as it can be: every module comes here
-            if self._is_inside or ident() != main or _is_elsewhere():
+            if self._is_inside or guard.is_off or ident() != main or _is_elsewhere():
                 return real(module, *args, **kwargs)
             if self.is_quiet:
+                if self.entered is not None:
+                    self.entered(module)
                 return real(_unwrapped(module), *args, **kwargs)
             self._is_inside = True
+            kept = None
             try:
                 try:
-                    kept = self._begin(module, args, kwargs)
+                    with unheard():
+                        kept = self._begin(module, args, kwargs)
                 except Exception as error:
-                    guard(error)
-                    kept = None
+                    guard.fail(error)
                 output = real(module, *args, **kwargs)
             finally:
                 self._is_inside = False
@@ -168,6 +173,11 @@ class Capture:
         """The group is complete: a backward pass has come."""
         self.current.is_closed = True
 
+    def forget_frames(self) -> None:
+        """A backward pass is over: what functions have computed for it is let go."""
+        for call in self.current.calls:
+            call.running.clear()
+
     def _begin(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RootCall:
         has_grad = torch.is_grad_enabled()
         group = self.current
@@ -179,9 +189,11 @@ class Capture:
         size = sum(each.nbytes for each, _ in versions if each.layout is torch.strided)
         is_large = size > _MOST_BYTES
         self.too_large += is_large
-        frames = []
+        frames, running = [], []
         for frame in users_frames():
             frames.append((frame.f_code, frame.f_lineno))
+            if has_grad and frame.f_code.co_name != "<module>":
+                running.append(frame)
             if len(frames) == _MOST_FRAMES:
                 break
         call = RootCall(
@@ -194,6 +206,7 @@ class Capture:
             has_grad,
             RandomState.now(of_torch_alone=not self._draws),
             weights=self.weights,
+            running=running,
         )
         group.calls.append(call)
         return call
@@ -208,7 +221,7 @@ def _unwrapped(module: torch.nn.Module) -> torch.nn.Module:
 
 def _is_elsewhere() -> bool:
     """Whether a backward pass computes a forward pass again, as checkpoints do, or a compiler traces."""
-    return is_in_backward() or torch.compiler.is_compiling()
+    return is_in_backward() or is_traced()
 
 
 def is_in_backward() -> bool:

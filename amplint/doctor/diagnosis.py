@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
+from itertools import islice
 from types import CodeType, FrameType
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from amplint.doctor.scale import ScaleLog
 from amplint.doctor.slices import NoSlice, Slice, running_statement, slice_for
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
+_NEAR = 64  # nodes between a loss and what a trainer makes of it
 _UNLIKE = 0.05  # relative difference of a loss from that in float32 that is one
 _OF_HALF = (Origin.OVERFLOW, Origin.CAST, Origin.UNDERFLOW)  # what float32 would not have made
 _FEW_ROWS = 4  # of a batch that are named
@@ -193,6 +195,8 @@ class Diagnosis:
         if not refused and not seen.is_finite:
             bad = [call for call in calls if not is_finite(list(tensors_in(call.output)))]
             yield from ((of_call(call), None) for call in bad)
+        if not refused and seen.kind is Kind.GRADIENTS:  # of a loss that the model itself has computed
+            yield from ((of_call(call), None) for call in calls if any(map(_is_loss, tensors_in(call.output))))
         reasons += [f"the loss can't be computed again: {text}" for text in why[:1]]
 
     def _slices(
@@ -200,18 +204,36 @@ class Diagnosis:
     ) -> Iterator[tuple[Computation, Slice]]:
         """Statements of the user's that compute a tensor: with the calls of modules, or of a function without them."""
         lines, is_refused = _first_lines(calls), bool(why)
-        for frame in frames:
+        for frame, wanted in self._holders(seen, frames, calls):
             is_whole = frame.f_code in lines or not calls
             if (is_refused and is_whole) or (seen.is_finite and not is_whole):
                 continue
             # In a function that was given the model's output all of it is taken.
             start = None if frame.f_code.co_name == "<module>" and calls else 0
             try:
-                part = slice_for(frame, seen.tensors[0], lines.get(frame.f_code, start))
+                part = slice_for(frame, wanted, lines.get(frame.f_code, start))
             except NoSlice as error:
                 why.append(str(error))
             else:
                 yield of_slice(part, calls if is_whole else []), part
+
+    def _holders(
+        self, seen: Seen, frames: Sequence[FrameType], calls: Sequence[RootCall]
+    ) -> Iterator[tuple[FrameType, torch.Tensor]]:
+        """The frames that may hold what was seen, each with the tensor to look for.
+
+        A trainer computes the loss in a function that has returned, and divides what it has returned.
+        """
+        yield from ((frame, seen.tensors[0]) for frame in frames)
+        over = {frame: None for call in calls for frame in call.running if frame not in frames}
+        if not over or seen.kind is Kind.EVALUATION:
+            return
+        nodes = set(islice(graph_nodes(seen.tensors), _NEAR))
+        for frame in over:
+            for value in frame.f_locals.values():
+                if isinstance(value, torch.Tensor) and _is_loss(value) and value.grad_fn in nodes:
+                    yield frame, value
+                    break
 
     def _calls(self) -> tuple[list[RootCall], str]:
         """The calls of modules in the step, and why they can't be made again, if so."""
@@ -311,7 +333,7 @@ class Diagnosis:
                 return [birth for birth in detail.births if birth.origin in (Origin.OVERFLOW, Origin.CAST)], []
             if seen.kind is Kind.GRADIENTS:
                 self._replays.backwards += 1
-                values = _gradients(values)
+                values = _gradients([each for each in values if _is_loss(each)])
         births, arriving = detail.reaching(*values), detail.arriving(*values)
         if seen.kind is Kind.EVALUATION and not _has_nan(seen.tensors):
             # Infinities alone may be meant: an impossible path, a perfect score. Those of half precision are not.
@@ -431,6 +453,10 @@ class Diagnosis:
         )
 
 
+def _is_loss(tensor: torch.Tensor) -> bool:
+    return tensor.numel() == 1 and tensor.grad_fn is not None
+
+
 def _gradients(losses: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The gradients of losses, without a scale, by all parameters that they depend on."""
     losses = [loss for loss in losses if loss.grad_fn is not None]
@@ -438,7 +464,8 @@ def _gradients(losses: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     if not leaves:
         return []
     total = torch.stack([loss.float().sum() for loss in losses]).sum()
-    found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+    # What the program's own graph has saved stays for the program's backward pass.
+    found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True, retain_graph=True)
     return [each for each in found if each is not None]
 
 

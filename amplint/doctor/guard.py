@@ -3,11 +3,41 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
 from amplint.verify.bench.instrument import Listener
+
+
+def is_traced() -> bool:
+    """Whether operations are only written down, for a compiler, an exporter or a transform: there are no numbers."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._get_tracing_state() is not None
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or (torch._C._len_torch_dispatch_stack() > 0 and any(map(torch._C._get_dispatch_mode, _TRACERS)))
+    )
+
+
+_TRACERS = tuple(vars(torch._C._TorchDispatchModeKey)[name] for name in ("FAKE", "PROXY", "FUNCTIONAL"))
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Modes and subclasses of the program's don't hear of operations in the block."""
+    with torch._C.DisableTorchFunction():
+        if torch._C._len_torch_dispatch_stack():
+            with _disable_current_modes():
+                yield
+        else:
+            yield
 
 
 class Guard(Listener):
@@ -26,6 +56,7 @@ class Guard(Listener):
         self._failed = failed
         self._thread = threading.get_ident()
         self._is_off = False
+        _guards.add(self)
         for name in _EVENTS:
             heard = [
                 getattr(each, name) for each in listeners if getattr(type(each), name) is not getattr(Listener, name)
@@ -47,10 +78,11 @@ class Guard(Listener):
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> None:
-            if self._is_off or self._is_quiet() or threading.get_ident() != self._thread:
+            if self._is_off or self._is_quiet() or threading.get_ident() != self._thread or is_traced():
                 return
             try:
-                function(*args, **kwargs)
+                with unheard():
+                    function(*args, **kwargs)
             except Exception as error:  # a bug of the doctor's; `Stopped` is no Exception
                 self.fail(error)
 
@@ -62,9 +94,25 @@ class Guard(Listener):
             self._is_off = True
             self._failed(error)
 
+    @property
+    def is_off(self) -> bool:
+        """Whether nobody is told anything any more."""
+        return self._is_off
+
     def close(self) -> None:
         """Tell nobody anything any more."""
         self._is_off = True
 
 
 _EVENTS = [name for name, value in vars(Listener).items() if callable(value) and not name.startswith("_")]
+
+_guards: weakref.WeakSet[Guard] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for guard in list(_guards):
+        guard.close()
+
+
+if hasattr(os, "register_at_fork"):  # what is forked off is no part of the run
+    os.register_at_fork(after_in_child=_close_all)

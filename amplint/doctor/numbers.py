@@ -14,6 +14,8 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch.jit import _builtins
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from amplint.doctor.by_hand import NO_HOOKS
 from amplint.doctor.capture import Capture, RootCall, is_in_backward, tensors_in
@@ -28,6 +30,7 @@ from amplint.doctor.saved import holds_infinity
 from amplint.verify.bench.instrument import Listener, gradient
 from amplint.verify.bench.patching import at_callers_line, patch
 
+_BUILTINS: Callable[[], dict[int, str]] = _builtins._get_builtin_table  # what can be scripted, by the function's id
 _MOST_LOOKS = 6  # diagnoses of a run
 _SKIPS = (3, 10, 25)  # skips in a row at which the gradients are looked at
 _ZEROS = (2, 6, 20)  # such steps after which the loss is looked at
@@ -98,6 +101,9 @@ class Numbers(Listener):
         elif self._is_exam() and holds_infinity(roots):
             self._look(Seen(Kind.ABSORBED, [loss], scale), sys._getframe(1))
 
+    def backward_done(self) -> None:
+        self._capture.forget_frames()
+
     def _look_at_loss(self, loss: torch.Tensor) -> bool:
         """Whether a loss is finite; if not it is diagnosed. Reading it waits for its device."""
         value = float(loss.detach().double().sum())
@@ -133,8 +139,16 @@ class Numbers(Listener):
         tensor: Any = torch.Tensor
 
         def reading(real: Any) -> Any:
+            has_warned = False  # torch warns once in a process, if at all
+
             def read(self: Any) -> Any:
-                value = real(self) if not self.requires_grad else at_callers_line(lambda: real(self))[0]
+                nonlocal has_warned
+                if has_torch_function_unary(self):
+                    return handle_torch_function(read, (self,), self)
+                if has_warned or not self.requires_grad:
+                    value = real(self)
+                else:
+                    value, has_warned = at_callers_line(lambda: real(self))[0], True
                 if value.__class__ is float and not math.isfinite(value):
                     notice(self, sys._getframe(1), True)
                 return value
@@ -143,25 +157,33 @@ class Numbers(Listener):
 
         def asking(real: Any) -> Any:
             def ask(input: Any, *args: Any, **kwargs: Any) -> Any:
+                if torch.compiler.is_compiling():
+                    return real(input, *args, **kwargs)
                 notice(input, sys._getframe(1), False)
+                if has_torch_function_unary(input):
+                    return handle_torch_function(ask, (input,), input, *args, **kwargs)
                 return real(input, *args, **kwargs)
 
             return ask
 
         def replacing(real: Any) -> Any:
             def replace(input: Any, *args: Any, **kwargs: Any) -> Any:
+                if torch.compiler.is_compiling():
+                    return real(input, *args, **kwargs)
                 replaced(input, sys._getframe(1))
+                if has_torch_function_unary(input):
+                    return handle_torch_function(replace, (input,), input, *args, **kwargs)
                 return real(input, *args, **kwargs)
 
             return replace
 
         for name in ("item", "__float__", "tolist"):
-            patch(undo, tensor, name, reading(getattr(tensor, name)))
+            _stand_in(undo, tensor, name, reading)
         for owner in (torch, tensor):
             for name in ("isfinite", "isnan", "isinf"):
-                patch(undo, owner, name, asking(getattr(owner, name)))
+                _stand_in(undo, owner, name, asking)
             for name in ("nan_to_num", "nan_to_num_"):
-                patch(undo, owner, name, replacing(getattr(owner, name)))
+                _stand_in(undo, owner, name, replacing)
 
     def _read(self, tensor: Any, frame: FrameType, is_bad: bool) -> None:
         """A line has read a number that is not finite (`is_bad`), or asks whether numbers are finite."""
@@ -245,6 +267,9 @@ class Numbers(Listener):
         loss = self._loss() if self._loss is not None else None
         if Kind.GRADIENTS in self._shown:
             return
+        if loss is None:  # gone already: the one that the model itself has computed
+            outputs = tensors_in([call.output for call in self._capture.current.calls])
+            loss = next((each for each in outputs if _is_scalar(each)), None)
         if loss is not None:
             self._look(Seen(Kind.GRADIENTS, [loss], self._scale), sys._getframe(1))
         if Kind.GRADIENTS not in self._shown:
@@ -319,6 +344,18 @@ class Numbers(Listener):
                         advice="remove the replacement, and mend what makes them NaN or inf",
                     )
                 )
+
+
+def _stand_in(undo: ExitStack, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    """Let a function stand in for one of torch's: one that is saved, scripted and overridden as that one is."""
+    real = getattr(owner, name)
+    function = make(real)
+    function.__name__, function.__doc__, function.__module__ = name, real.__doc__, "torch"
+    function.__qualname__ = name if owner is torch else f"Tensor.{name}"
+    patch(undo, owner, name, function)
+    if owner is torch and (known := _BUILTINS().get(id(real))) is not None:
+        _BUILTINS()[id(function)] = known
+        undo.callback(_BUILTINS().pop, id(function), None)
 
 
 def _is_scalar(tensor: Any) -> bool:

@@ -6,11 +6,15 @@ import functools
 import os
 import sys
 import sysconfig
+import traceback
 from collections.abc import Iterator
+from contextlib import ExitStack
 from types import FrameType
+from typing import Any
 
 from amplint.base.paths import shown
 from amplint.doctor.findings import Place
+from amplint.verify.bench.patching import patch
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -67,3 +71,27 @@ def number(value: float) -> str:
 def user_place() -> Place | None:
     """The line of the user's code that is running."""
     return place_of(user_frame(sys._getframe(1)))
+
+
+def hide_own_frames(undo: ExitStack) -> None:
+    """Let tracebacks that a program prints itself be without the frames of amplint, until the end."""
+    start = os.path.join(_OWN, "doctor", "start.py")
+
+    def without(real: Any) -> Any:
+        @functools.wraps(real)
+        def walk(given: Any) -> Any:
+            return real(given) if given is None else _theirs(real(given))
+
+        return walk
+
+    def _theirs(frames: Iterator[tuple[FrameType, Any]]) -> Iterator[tuple[FrameType, Any]]:
+        for frame, where in frames:
+            code = frame.f_code
+            if code.co_filename == start and code.co_name == "run":
+                return  # what has started the program
+            if not code.co_filename.startswith(_OWN + os.sep):
+                yield frame, where
+
+    for name in ("walk_tb", "walk_stack", "_walk_tb_with_full_positions"):
+        if hasattr(traceback, name):
+            patch(undo, traceback, name, without(getattr(traceback, name)))

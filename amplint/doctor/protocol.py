@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
@@ -266,7 +268,7 @@ class Protocol(Listener):
         @functools.wraps(hook)
         def call(*args: Any, **kwargs: Any) -> Any:
             scaler, scale, _ = self._backward
-            if scaler is None or self._hook_calls >= _HOOK_CALLS or torch.distributed.is_initialized():
+            if scaler is None or self._hook_calls >= _HOOK_CALLS or not _may_have_modes():
                 return hook(*args, **kwargs)
             self._hook_calls += 1
             window = ByHand(scale, self._all_parameters)
@@ -292,12 +294,13 @@ class Protocol(Listener):
         for unit in {id(unit): unit for _, unit in self._units.optimizers()}.values():
             if unit.is_reached():
                 self._reached(unit, scaler, scale, place)
-        if scaler is not None and len(self._windows) < _WINDOWS and not torch.distributed.is_initialized():
-            parameters = [each for _, unit in self._units.optimizers() if unit.is_scaled for each in unit.alive()]
-            if self._window is None:
+        if scaler is not None and len(self._windows) < _WINDOWS:
+            if self._window is None and _may_have_modes():
                 self._window = ByHand(scale)
                 self._window.enter()
-            self._window.look_at(parameters)
+            if self._window is not None:
+                units = (unit for _, unit in self._units.optimizers() if unit.is_scaled)
+                self._window.look_at([each for unit in units for each in unit.alive()])
 
     def _mark_by_hand(self) -> None:
         for _, unit in self._units.optimizers():
@@ -305,13 +308,16 @@ class Protocol(Listener):
 
     def _leave(self) -> None:
         """The stretch in which scaled gradients may be changed by hand is over."""
-        window, self._window = self._window, None
+        window = self._window
         if window is None:
             if self._is_by_hand:  # as in the steps that were looked at
                 self._mark_by_hand()
             return
         if not window.leave():
             self._windows = [window] * _WINDOWS  # the program has entered modes of its own since: no more of this
+            return
+        self._window = None
+        if len(self._windows) >= _WINDOWS:
             return
         self._windows.append(window)
         self._is_by_hand = window.is_unscaled()
@@ -664,6 +670,18 @@ def _divides(node: Any, scale: float) -> bool:
     if node.name().startswith("Mul"):
         value = 1 / value if value else 0.0
     return node.name().startswith(("Mul", "Div")) and math.isclose(value, scale, rel_tol=0.01)
+
+
+def _may_have_modes() -> bool:
+    """Whether a mode for a few operations disturbs nobody: no mode of the program's, and nothing compiled for none."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    is_compiled = dynamo is not None and bool(dynamo.counters.get("stats"))
+    has_modes = torch._C._len_torch_function_stack() > 0
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not has_modes:  # one that handles this very call is not on the stack meanwhile
+        has_modes = frame.f_code.co_name == "__torch_function__"
+        frame = frame.f_back
+    return not (has_modes or is_compiled or torch.distributed.is_initialized())
 
 
 def next_node() -> int:

@@ -251,4 +251,7 @@ def _leaves(roots: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
 
 def _is_half(node: Any) -> bool:
     """Whether the output of a node's operation is in half precision."""
-    return any(each.dtype in _HALF for each in node._input_metadata)
+    outputs = getattr(node, "_input_metadata", None)
+    if outputs is None:  # torch 2.4 doesn't tell: a cast is taken for one to half precision
+        return bool(node.name().startswith("ToCopyBackward"))
+    return any(each.dtype in _HALF for each in outputs)

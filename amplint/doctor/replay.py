@@ -6,11 +6,8 @@ dropped. What can't be run twice is not run: see `amplint.doctor.slices`.
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
 import time
-import warnings
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -20,12 +17,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from amplint.doctor.capture import Autocast, Capture, RootCall, tensors_in
+from amplint.doctor.detail import OutsideWrite
+from amplint.doctor.mute import mute
+from amplint.doctor.places import user_place
 from amplint.doctor.random_state import RandomState, restored
-from amplint.doctor.slices import NoSlice, Slice, check_module
+from amplint.doctor.shadow import Operation
+from amplint.doctor.shadow import tensors_in as operands
+from amplint.doctor.slices import NoSlice, Slice, check_module, forward_hooks, only_records
 from amplint.verify.bench.instrument import DEVICES
 from amplint.verify.bench.patching import wrap
-
-_SCALARS = (int, float, bool, str, type(None))
 
 
 class Computation:
@@ -89,19 +89,31 @@ def _regions_off() -> Iterator[None]:
         yield
 
 
-class _Generators(TorchDispatchMode):
-    """Puts back the generators that operations draw from."""
+class _Watchful(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Puts back the generators that operations draw from, and lets nothing write to a tensor of the program."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._states: dict[int, tuple[torch.Generator, torch.Tensor]] = {}
+        self._own: set[int] = set()  # storages that were made since
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation, and keep the state that its generator has had."""
-        generator = (kwargs or {}).get("generator")
+        kwargs = kwargs or {}
+        generator = kwargs.get("generator")
         if isinstance(generator, torch.Generator) and id(generator) not in self._states:
             self._states[id(generator)] = (generator, generator.get_state())
-        return func(*args, **(kwargs or {}))
+        if not hasattr(func, "_schema"):  # an operator on functions
+            return func(*args, **kwargs)
+        for tensor in Operation(func, args, kwargs).targets:
+            if (storage := _storage(tensor)) is not None and storage not in self._own:
+                raise OutsideWrite(func._schema.name.rpartition("::")[2].rstrip("_"), user_place())
+        result = func(*args, **kwargs)
+        given = {_storage(each) for each in operands((args, kwargs))} if func is not _LIFT else set()
+        self._own |= {
+            storage for each in operands(result) if (storage := _storage(each)) is not None and storage not in given
+        }
+        return result
 
     def put_back(self) -> None:
         """Set the generators to what they were."""
@@ -113,15 +125,25 @@ class _Generators(TorchDispatchMode):
         self.put_back()
 
 
+_LIFT = torch.ops.aten.lift_fresh.default  # of the numbers in `torch.tensor(...)`
+
+
+def _storage(tensor: torch.Tensor) -> int | None:
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError):  # a tensor without memory of its own
+        return None
+
+
 class Replays:
     """Runs computations again, and counts how often and how long."""
 
     def __init__(self, capture: Capture, *, is_on: bool) -> None:
         self._capture = capture
         self._is_on = is_on
-        self._checked: dict[int, str | None] = {}
+        self._checked: dict[tuple[int, int], str | None] = {}
         self.forwards = self.backwards = 0
-        self._generators: _Generators | None = None
+        self._generators: _Watchful | None = None
         self.seconds = 0.0
 
     def why_not(self, models: Sequence[torch.nn.Module]) -> str | None:
@@ -129,9 +151,10 @@ class Replays:
         if not self._is_on:
             return "nothing is run again (`--no-replay`)"
         for model in models:
-            if id(model) not in self._checked:
-                self._checked[id(model)] = _why_not(model)
-            if (why := self._checked[id(model)]) is not None:
+            key = (id(model), sum(map(len, forward_hooks(model))))
+            if key not in self._checked:
+                self._checked[key] = _why_not(model)
+            if (why := self._checked[key]) is not None:
                 return why
         return None
 
@@ -148,33 +171,105 @@ class Replays:
         try:
             with ExitStack() as undo:
                 undo.enter_context(restored())
-                undo.enter_context(contextlib.redirect_stdout(io.StringIO()))
-                undo.enter_context(warnings.catch_warnings())
-                warnings.simplefilter("ignore")
-                undo.callback(logging.disable, logging.root.manager.disable)
-                logging.disable(logging.CRITICAL)
+                undo.enter_context(mute())
+                undo.enter_context(_casts_not_kept())
                 if hasattr(torch.compiler, "set_stance"):  # torch 2.6
                     undo.enter_context(torch.compiler.set_stance("force_eager"))
-                buffers = _exchange(models, undo)
-                self._generators = undo.enter_context(_Generators())
-                yield buffers
+                exchanged = _Exchanged(undo)
+                self._capture.entered = exchanged.add
+                undo.callback(setattr, self._capture, "entered", None)
+                self._generators = undo.enter_context(_Watchful())
+                for model in models:
+                    exchanged.add(model)
+                yield exchanged.copies
         finally:
             self._capture.is_quiet = False
             self.seconds += time.perf_counter() - started
 
 
-def _exchange(models: Sequence[torch.nn.Module], undo: ExitStack) -> list[torch.Tensor]:
-    """Let modules have copies of their buffers, and what they keep in numbers restored; return the copies."""
-    copies: dict[int, torch.Tensor] = {}
-    for module in {id(part): part for model in models for part in model.modules()}.values():
-        undo.callback(module.__dict__.update, {k: v for k, v in module.__dict__.items() if isinstance(v, _SCALARS)})
+@contextmanager
+def _casts_not_kept() -> Iterator[None]:
+    """What autocast casts in the block is cast again each time: what it has kept before stays what it is."""
+
+    def enter(real: Any, self: Any) -> Any:
+        result = real(self)
+        torch.set_autocast_cache_enabled(False)
+        return result
+
+    before = torch.is_autocast_cache_enabled()
+    with ExitStack() as undo:
+        wrap(undo, torch.autocast, "__enter__", enter)
+        undo.callback(torch.set_autocast_cache_enabled, before)
+        torch.set_autocast_cache_enabled(False)
+        yield
+
+
+class _Exchanged:
+    """Lets modules have copies of their buffers, and puts back what they hold; hooks that only record are left out."""
+
+    def __init__(self, undo: ExitStack) -> None:
+        self._undo = undo
+        self._known: dict[int, torch.nn.Module] = {}
+        self._copied: dict[int, torch.Tensor] = {}
+        self.copies: list[torch.Tensor] = []
+        shared = torch.nn.modules.module
+        for hooks in (shared._global_forward_hooks, shared._global_forward_pre_hooks):
+            self._leave_out(hooks, only_records)
+        for hooks in (shared._global_backward_hooks, shared._global_backward_pre_hooks):
+            self._leave_out(hooks, lambda hook: True)
+
+    def add(self, model: torch.nn.Module) -> None:
+        """Take in a module that is about to run, and all in it."""
+        if id(model) in self._known:
+            return
+        for module in model.modules():
+            if id(module) not in self._known:
+                self._known[id(module)] = module
+                self._take(module)
+
+    def _take(self, module: torch.nn.Module) -> None:
+        own = module.__dict__
+        self._undo.callback(_put_back, own, dict(own))
+        for value in own.values():
+            if type(value) in _CONTAINERS:
+                self._undo.callback(_put_back, value, value.copy())
+        for hooks in (module._forward_hooks, module._forward_pre_hooks):
+            self._leave_out(hooks, only_records)
+        for hooks in (module._backward_hooks, module._backward_pre_hooks):
+            self._leave_out(hooks, lambda hook: True)
+        for parameter in module._parameters.values():
+            if parameter is not None and getattr(parameter, "_backward_hooks", None):
+                self._leave_out(parameter._backward_hooks, lambda hook: True)  # type: ignore[arg-type]
         for name, buffer in module._buffers.items():
-            if buffer is not None:
-                if id(buffer) not in copies:
-                    copies[id(buffer)] = buffer.detach().clone()
-                undo.callback(module._buffers.__setitem__, name, buffer)
-                module._buffers[name] = copies[id(buffer)]
-    return list(copies.values())
+            if buffer is not None and not torch.nn.parameter.is_lazy(buffer):
+                if id(buffer) not in self._copied:
+                    self._copied[id(buffer)] = buffer.detach().clone()
+                    self.copies.append(self._copied[id(buffer)])
+                module._buffers[name] = self._copied[id(buffer)]
+
+    def _leave_out(self, hooks: dict[int, Any], is_left_out: Callable[[Any], bool]) -> None:
+        if any(map(is_left_out, hooks.values())):
+            self._undo.callback(_put_back, hooks, hooks.copy())
+            for key in [key for key, hook in hooks.items() if is_left_out(hook)]:
+                del hooks[key]
+
+
+_CONTAINERS = (dict, OrderedDict, list, set, deque)
+
+
+def _put_back(container: Any, before: Any) -> None:
+    """Give a container what it held before, and nothing else."""
+    if isinstance(container, dict):
+        if list(container) != list(before) or any(container[key] is not before[key] for key in before):
+            container.clear()
+            container.update(before)
+    elif isinstance(container, set):
+        if container != before:
+            container.clear()
+            container.update(before)
+    elif len(container) != len(before) or any(one is not other for one, other in zip(container, before, strict=True)):
+        container.clear()
+        container.extend(before)
 
 
 def _why_not(model: torch.nn.Module) -> str | None:

@@ -11,9 +11,11 @@ from __future__ import annotations
 import ast
 import copy
 import functools
+import io
 import linecache
 import random
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
@@ -27,13 +29,16 @@ _ONCE = {
     "step", "zero_grad", "backward", "unscale_", "next", "__next__", "send", "write", "log_dict", "open", "input",
     "save", "load_state_dict", "put", "get_nowait", "add_scalar", "set_postfix", "setattr", "exec", "exit", "quit",
     "synchronize", "all_reduce", "all_gather", "barrier", "broadcast", "manual_seed", "seed", "optimize", "unlink",
+    "remove_hooks", "shuffle", "dump", "writelines", "writerow", "writerows", "heappush", "heappop", "heapreplace",
+    "insort", "setitem", "delattr", "delitem", "sendall", "mkdir", "makedirs", "rename", "system", "set_rng_state",
+    "setstate", "copyto",
 }  # fmt: skip
 # Methods that change the object they are called on: allowed on what the statements themselves have made.
 _CHANGES = {
     "append", "extend", "update", "pop", "popitem", "popleft", "appendleft", "insert", "remove", "clear", "add", "push",
     "reset", "setdefault", "sort", "discard",
 }  # fmt: skip
-_DEPTH = 6  # calls of functions of the user's that are looked into
+_DEPTH = 12  # calls of functions of the user's that are looked into
 _TARGET = "__amplint_value__"
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.Raise, ast.Assert, ast.Delete, ast.Pass)
 
@@ -96,7 +101,7 @@ def slice_for(frame: FrameType, wanted: torch.Tensor, first: int | None) -> Slic
     if not kept.statements:
         raise NoSlice("no statement computes it")
     names = {**frame.f_globals, **variables}
-    _Check(names, _DEPTH, set()).block(kept.statements)
+    _Check(names, _DEPTH, set(), is_slice=True).block(kept.statements)
     renamed = [_Renamed(kept.attributes).visit(each) for each in copy.deepcopy(kept.statements)]
     module = ast.fix_missing_locations(ast.Module(renamed, []))
     code = compile(module, frame.f_code.co_filename, "exec", dont_inherit=True)
@@ -156,6 +161,9 @@ def body_of(code: CodeType, names: dict[str, Any]) -> list[ast.stmt]:
         raise NoSlice("the source can't be parsed") from None
     if code.co_name == "<module>":
         return tree.body
+    if code.co_name == "<lambda>":
+        found = (node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno)
+        return [ast.copy_location(ast.Expr(node.body), node.body) for node in found]
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
             if min([node.lineno, *(each.lineno for each in node.decorator_list)]) <= code.co_firstlineno <= node.lineno:
@@ -371,17 +379,27 @@ class _Renamed(ast.NodeTransformer):
 class _Check:
     """Raises `NoSlice` where statements do what can't be done twice. Libraries and modules' attributes are trusted."""
 
-    def __init__(self, names: Mapping[str, Any], depth: int, seen: set[CodeType], *, is_module: bool = False) -> None:
+    def __init__(
+        self,
+        names: Mapping[str, Any],
+        depth: int,
+        seen: set[CodeType],
+        *,
+        is_module: bool = False,
+        is_slice: bool = False,
+    ) -> None:
         self._names = names
+        self._is_slice = is_slice  # attributes that it sets become variables, see `_Renamed`
         self._depth = depth
         self._seen = seen
         self._is_module = is_module  # a method of a module: its own numbers are restored afterwards
         self._made: set[str] = set()
 
-    def block(self, statements: Sequence[ast.stmt], parameters: Sequence[str] = ()) -> None:
-        """Check statements of one function, with the names that its own variables have."""
-        self._made = {name for each in statements for name in _defined(each) if "." not in name or not self._is_module}
+    def block(self, statements: Sequence[ast.stmt], parameters: Sequence[str] = (), made: Sequence[str] = ()) -> None:
+        """Check statements of one function, with its parameters, and the names of what only it knows."""
+        self._made = {name for each in statements for name in _defined(each) if "." not in name or self._is_slice}
         self._made -= set(parameters)
+        self._made |= set(made)
         for statement in statements:
             for node in ast.walk(statement):
                 self._node(node)
@@ -391,11 +409,40 @@ class _Check:
             raise NoSlice(f"line {getattr(node, 'lineno', 0)} can't be run by itself")
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and not self._is_made(node.value):
             raise NoSlice(f"line {node.lineno} changes an object")
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and not self._is_module:
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and not self._is_restored(node.value):
             if _dotted(node) not in self._made and not self._is_made(node.value):
                 raise NoSlice(f"line {node.lineno} changes an object")
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            self._read(node)
+        if isinstance(node, (ast.With, ast.AsyncWith)):
+            for value in (self._value(item.context_expr) for item in node.items):
+                for name in _OF_BLOCKS if value is not None else ():
+                    self.callable(getattr(value, name, None))
         if isinstance(node, ast.Call):
             self._call(node)
+
+    def _is_restored(self, node: ast.expr) -> bool:
+        """Whether an object is a module, whose own attributes are put back."""
+        return self._is_module and isinstance(self._value(node), torch.nn.Module)
+
+    def _read(self, node: ast.Name | ast.Attribute) -> None:
+        """Check what is read: what gives something else each time can't be read twice."""
+        if isinstance(node, ast.Name) and node.id in self._made:
+            return
+        if isinstance(node, ast.Attribute):
+            getter = getattr(type(self._value(node.value)), node.attr, None)
+            if isinstance(getter, property):
+                self.callable(MethodType(getter.fget, self._value(node.value)) if getter.fget else None)
+                return
+        self._check_value(self._value(node), node)
+
+    def _check_value(self, value: Any, node: ast.expr) -> None:
+        if _draws(value):
+            raise NoSlice("random numbers are drawn from a generator that can't be put back")
+        if isinstance(value, Iterator) and not isinstance(value, type):
+            raise NoSlice(f"line {node.lineno} reads what can be read once alone")
+        if isinstance(value, io.IOBase) and value not in _streams():
+            raise NoSlice(f"line {node.lineno} uses a file")
 
     def _is_made(self, node: ast.expr) -> bool:
         return _root(node) in self._made
@@ -423,21 +470,40 @@ class _Check:
                 return None
         return None
 
-    def callable(self, value: Any) -> None:
-        """Check what is called, if it is a function of the user's."""
+    def callable(self, value: Any, *, is_new: bool = False) -> None:
+        """Check what is called, if it is a function of the user's; `is_new`: a method of a new object."""
         owner = getattr(value, "__self__", None)
         if _draws(owner):
             raise NoSlice("random numbers are drawn from a generator that can't be put back")
+        if isinstance(value, functools.partial):
+            if any(isinstance(each, (io.IOBase, Iterator)) for each in (*value.args, *value.keywords.values())):
+                raise NoSlice("a call that was prepared uses a file, or what can be read once alone")
+            self.callable(value.func)
+            return
+        if isinstance(value, type):
+            for name in _OF_CLASSES:
+                self.callable(getattr(value, name, None), is_new=True)
+            return
+        if isinstance(owner, type) and issubclass(owner, torch.autograd.Function) and value.__name__ == "apply":
+            for name in ("forward", "setup_context", "backward"):
+                self.callable(getattr(owner, name, None))
+            return
         owner = None
         if isinstance(value, torch.nn.Module):
             value = value.forward
+        elif isinstance(getattr(type(value), "__call__", None), FunctionType):  # noqa: B004 - of the class
+            value = MethodType(type(value).__call__, value)
         if isinstance(value, MethodType):
             owner, value = value.__self__, value.__func__
+        while hasattr(value, "__wrapped__") and not _is_users_function(value):
+            value = value.__wrapped__
         if not isinstance(value, FunctionType):
             return
         code = value.__code__
-        if code in self._seen or not is_users(code.co_filename) or not self._depth or code.co_name == "<lambda>":
+        if code in self._seen or not is_users(code.co_filename):
             return
+        if not self._depth:
+            raise NoSlice("functions call each other too deeply to be looked through")
         self._seen.add(code)
         closure = zip(code.co_freevars, value.__closure__ or (), strict=False)
         names = {**value.__globals__, **{name: _content(cell) for name, cell in closure}}
@@ -445,7 +511,16 @@ class _Check:
         if owner is not None and parameters:
             names[parameters[0]] = owner
         inner = _Check(names, self._depth - 1, self._seen, is_module=isinstance(owner, torch.nn.Module))
-        inner.block(body_of(code, value.__globals__), parameters)
+        inner.block(body_of(code, value.__globals__), parameters, parameters[:1] if is_new else ())
+
+
+# What a class does when it is called, and used in a `with` statement.
+_OF_BLOCKS = ("__enter__", "__exit__", "__torch_dispatch__", "__torch_function__")
+_OF_CLASSES = ("__init__", "__post_init__", *_OF_BLOCKS)
+
+
+def _streams() -> tuple[Any, ...]:
+    return sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
 
 
 def _is_users_function(value: Any) -> bool:
@@ -458,7 +533,13 @@ def _draws(owner: Any) -> bool:
     """Whether an object is a generator of random numbers of its own, other than torch's."""
     if isinstance(owner, random.Random):
         return owner is not getattr(random, "_inst", None)
-    return type(owner).__module__.startswith("numpy.random") and type(owner).__name__ == "Generator"
+    kind = type(owner)
+    if not kind.__module__.startswith("numpy.random"):
+        return False
+    known = sys.modules.get("numpy.random.mtrand")
+    return kind.__name__ == "Generator" or (
+        kind.__name__ == "RandomState" and owner is not getattr(known, "_rand", None)
+    )
 
 
 def _content(cell: Any) -> Any:
@@ -481,3 +562,44 @@ def check_module(module: torch.nn.Module) -> None:
     check = _Check({}, _DEPTH, set())
     for part in module.modules():
         check.callable(part.forward)
+    for hooks in forward_hooks(module):
+        for hook in hooks.values():
+            if not only_records(hook):
+                check.callable(hook)
+
+
+def forward_hooks(module: torch.nn.Module) -> Iterator[dict[int, Any]]:
+    """The hooks that run in the forward pass of a module and of those in it."""
+    shared = torch.nn.modules.module
+    yield from (shared._global_forward_hooks, shared._global_forward_pre_hooks)
+    for part in module.modules():
+        yield from (part._forward_hooks, part._forward_pre_hooks)
+
+
+def only_records(hook: Any) -> bool:
+    """Whether a hook does what can't be done twice and changes nothing that the module computes: it can be left out."""
+    try:
+        _Check({}, _DEPTH, set()).callable(hook)
+    except NoSlice:
+        return _returns_nothing(hook)
+    return False
+
+
+def _returns_nothing(function: Any) -> bool:
+    if not isinstance(function, (FunctionType, MethodType)):
+        function = getattr(type(function), "__call__", None)  # noqa: B004 - of the class
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return False
+    try:
+        body = body_of(code, function.__globals__)
+    except NoSlice:
+        return False
+    if code.co_name == "<lambda>":
+        calls = [each.value for each in body if isinstance(each, ast.Expr)]
+        return all(
+            isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _CHANGES
+            for call in calls
+        )
+    returned = (node for each in body for node in ast.walk(each) if isinstance(node, ast.Return))
+    return all(node.value is None or ast.unparse(node.value) == "None" for node in returned)

@@ -22,7 +22,7 @@ from amplint.doctor.guard import Guard
 from amplint.doctor.history import History
 from amplint.doctor.numbers import Numbers
 from amplint.doctor.options import Options
-from amplint.doctor.places import is_users, user_place
+from amplint.doctor.places import hide_own_frames, is_users, user_place
 from amplint.doctor.protocol import Protocol
 from amplint.doctor.regions import Regions
 from amplint.doctor.replay import Replays
@@ -67,13 +67,14 @@ class Watching:
         self._guard = Guard(listeners, lambda: self._capture.is_quiet, failed)
         self._returned = self._guard.guarded(self._numbers.returned)
         undo.enter_context(watched(self._guard, is_users, waits=False))
-        self._capture.install(undo, self._guard.fail)
+        self._capture.install(undo, self._guard)
         self._numbers.install(undo, self._guard.guarded)
         self._watch_cuda(undo)
         self._watch_checkpoints(undo)
         self._watch_gradients(undo)
         self._watch_states(undo)
         self._watch_hooks(undo)
+        hide_own_frames(undo)
 
     def _has_returned(self, call: RootCall) -> None:
         self._returned(call)

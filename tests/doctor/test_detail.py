@@ -19,6 +19,9 @@ from amplint.doctor.detail import CollectiveRefused, Detail, OutsideWrite
 
 HALF = torch.float16
 INF = float("inf")
+# What torch itself does otherwise: it raises where a number is too large for half precision, attention in float16 is
+# NaN there, and subclasses can't be made within a dispatch mode.
+IS_OLD = torch.__version__.startswith("2.4.")
 
 
 def names_of(model: nn.Module | None) -> dict[nn.Module, str]:
@@ -573,6 +576,8 @@ def chosen_number() -> Tensor:
     ids=lambda program: program.__name__,
 )
 def test_a_large_number_that_half_precision_makes_infinite(program: Callable[[], Tensor]) -> None:
+    if IS_OLD and program not in (made_of_number, filled_with_number):
+        pytest.skip("torch raises")
     (first,) = seen(program)
     assert first.origin in (Origin.CAST, Origin.OVERFLOW)
     assert first.place is not None
@@ -1174,6 +1179,8 @@ def test_recurrent_layers(kind: Any) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, HALF, torch.bfloat16])
 @pytest.mark.parametrize("is_causal", [True, False])
 def test_attention(dtype: torch.dtype, is_causal: bool) -> None:
+    if IS_OLD and dtype is HALF:
+        pytest.skip("torch gives NaN")
     q = torch.full((2, 2, 6, 16), 100.0, dtype=dtype, requires_grad=True)
     mask = None if is_causal else torch.ones(6, 6, dtype=torch.bool).tril()
     with Detail({}) as detail:
@@ -1237,6 +1244,7 @@ def test_inference_mode_is_taken_apart() -> None:
     assert (first.origin, first.op, first.module) == (Origin.OVERFLOW, "linear", "0.second")
 
 
+@pytest.mark.skipif(IS_OLD, reason="torch makes no subclass there")
 def test_other_kinds_of_tensors_pass() -> None:
     class Named(Tensor):
         pass

@@ -23,7 +23,7 @@ Done = subprocess.CompletedProcess[bytes]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 for each in ("NO_COLOR", "FORCE_COLOR", "PYTHONUNBUFFERED", "RANK", "WORLD_SIZE"):
     ENVIRONMENT.pop(each, None)
-HELLO = b"amplint run executes your program, %s, and watches it; the report comes at its end\n"
+HELLO = b"amplint run executes your program, %s, and watches it; the report follows at the end\n"
 NOTHING = b"amplint run: nothing found, no step of an optimizer was seen\n"
 NO_TORCH = b"  note: the program never imported torch: there was nothing to watch\n"
 SCRIPT = (sys.executable, str(Path(sys.executable).with_name("amplint")), "run")
@@ -89,6 +89,8 @@ def test_a_program_in_a_pipe(project: Write) -> None:
 
 @pytest.mark.parametrize("how", [MODULE, SCRIPT])
 def test_modules_folders_and_archives(project: Write, how: tuple[str, ...]) -> None:
+    if not Path(how[1]).exists() and how is SCRIPT:
+        pytest.skip("amplint is not installed")
     fails = f"{LOOK}if len(sys.argv) > 1: raise ValueError(sys.argv[1])\n"
     root = project(
         {"pack/__init__.py": "", "pack/__main__.py": fails, "pack/look.py": fails, "folder/__main__.py": LOOK}

@@ -8,7 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from types import FrameType
+from types import FrameType, GeneratorType
 from typing import Any, NamedTuple
 
 import torch
@@ -364,7 +364,9 @@ def _watch_backwards(listener: Listener, undo: ExitStack) -> None:
             order = float(args[0] if args else kwargs.get("norm_type", 2.0))
         clip = Clip(given, float(bound), order)
         listener.clipping(clip)
-        result = real(given, bound, *args, **kwargs)
+        # torch warns of a generator without parameters
+        is_generator = isinstance(parameters, GeneratorType)
+        result = real((each for each in given) if is_generator else given, bound, *args, **kwargs)
         listener.clipped(clip, result)
         return result
 

@@ -6,8 +6,8 @@ import functools
 import os
 import sys
 import warnings
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -16,7 +16,7 @@ _OWN = __file__.removesuffix(os.path.join("verify", "bench", "patching.py"))  # 
 
 def at_callers_line(call: Callable[[], Any]) -> tuple[Any, bool]:
     """What `call` returns, and whether it has warned; the warnings are those of the line that called the stand-in."""
-    with warnings.catch_warnings(record=True) as caught:
+    with undisturbed(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = call()
     for warning in caught:
@@ -29,6 +29,41 @@ def at_callers_line(call: Callable[[], Any]) -> tuple[Any, bool]:
         where = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else (warning.filename, warning.lineno)
         warnings.warn_explicit(warning.message, warning.category, *where, registry=registry, source=warning.source)
     return result, bool(caught)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Around `warnings.catch_warnings`: a warning that a line has given before is not shown once more.
+
+    A change of the filters makes Python forget, by a version number, which warnings it has shown.
+    """
+    before = _version()
+    yield
+    after = _version()
+    if before == after:
+        return
+    shown = [
+        vars(module).get("__warningregistry__") for module in list(sys.modules.values()) if hasattr(module, "__dict__")
+    ]
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:  # of what runs as `__main__` without being that module
+        shown.append(frame.f_globals.get("__warningregistry__"))
+        frame = frame.f_back
+    for registry in shown:
+        if type(registry) is dict and registry.get("version") == before:
+            registry["version"] = after
+
+
+def _version() -> Any:
+    """The version of the filters. Python doesn't tell it, it is written where a warning is asked about."""
+    registry: dict[Any, Any] = {}
+    filters, kept = warnings.filters, list(warnings.filters)
+    try:
+        filters[:] = [("ignore", None, Warning, None, 0)]  # type: ignore[index]
+        warnings.warn_explicit("", Warning, "", 0, registry=registry)
+    finally:
+        filters[:] = kept  # type: ignore[index]
+    return registry.get("version")
 
 
 def wrap(undo: ExitStack, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
