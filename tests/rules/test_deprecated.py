@@ -90,7 +90,10 @@ def test_scaler_at_2_3_and_decorators_at_2_4() -> None:
         ("import torch\nprint(f'{torch.cuda.amp.autocast()}')\n", "f-string"),
         ("import torch\nx = (torch.cuda  # why\n     .amp.autocast)()\n", "losing other code"),
         ("import torch\npatch('torch.cuda.amp.autocast')\ntorch.cuda.amp.autocast()\n", "a string contains the name"),
-        ("import torch\nsetattr(torch.cuda.amp, 'autocast', x)\ntorch.cuda.amp.autocast()\n", "a string contains the name"),
+        (
+            "import torch\nsetattr(torch.cuda.amp, 'autocast', x)\ntorch.cuda.amp.autocast()\n",
+            "a string contains the name",
+        ),
         (
             "from torch import get_autocast_gpu_dtype\nget_autocast_dtype = 1\nget_autocast_gpu_dtype()\n",
             "already uses",
