@@ -68,8 +68,8 @@ def test_an_unknown_encoding_is_one_line() -> None:
         (b"print 'hello'\n", 1, "Missing parentheses"),
         (b"x = " + b"(" * 3000 + b")" * 3000, 1, "too many nested parentheses"),
         (b"if a:\n    pass\n" + b"elif b:\n    pass\n" * 10_000, None, "can't read it"),
-        (b"x = " + b" + ".join([b"a"] * 10_000), None, "can't read it"),
-        (b"x = a" + b".b()" * 10_000, None, "can't read it"),
+        (b"x = " + b" + ".join([b"a"] * 10_000), None, "can't read this code"),
+        (b"x = a" + b".b()" * 10_000, None, "can't read this code"),
         (b"\n".join(b" " * n + b"if a:" for n in range(150)), 101, "too many levels of indentation"),
     ],
 )

@@ -412,4 +412,4 @@ def test_a_text_that_can_t_be_written_back_is_not_fixed() -> None:
     fixed = fix_bytes(data, "file.py", EVERYTHING, unsafe=False)
     assert fixed.data == data
     (finding,) = fixed.result.findings
-    assert (finding.fix, finding.withheld) == (None, "utf-7 text can't be written back as it was")
+    assert (finding.fix, finding.withheld) == (None, "the file's utf-7 text can't be written back unchanged")
