@@ -182,7 +182,8 @@ class Capture:
         has_grad = torch.is_grad_enabled()
         group = self.current
         is_again = not has_grad and any(call.module is module for call in group.calls)
-        if group.is_closed or is_again or len(group.calls) >= _MOST_CALLS:
+        begins = has_grad and bool(group.calls) and not group.calls[-1].has_grad  # after what only looks
+        if group.is_closed or is_again or begins or len(group.calls) >= _MOST_CALLS:
             self.groups.append(group := Group())
         self._models.add(module)
         versions = [(each, each._version) for each in tensors_in((args, kwargs)) if not each.is_inference()]

@@ -306,7 +306,7 @@ class Diagnosis:
         computation.rewind = self._replays.rewind
         with self._replays.quiet(models) as buffers:
             births, arriving = self._births(seen, computation, buffers)
-            if self._is_of_scale(births, computation):
+            if not seen.is_finite and self._is_of_scale(births, computation):
                 raise _Healthy
             effect = self._unlike(computation) if births and seen.kind is Kind.ABSORBED else ""
             if seen.kind is Kind.ABSORBED and not effect:

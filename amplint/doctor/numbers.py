@@ -36,6 +36,7 @@ _SKIPS = (3, 10, 25)  # skips in a row at which the gradients are looked at
 _ZEROS = (2, 6, 20)  # such steps after which the loss is looked at
 _EXAMS = 512  # backward passes of which one is looked through; before that the 1st, 2nd, 4th, 8th, ...
 _EACH = 4  # steps of which one is asked whether its gradients are all 0
+_TAKEN = 10  # steps after which a skip is looked at by itself
 _LATE_LOOKS = 3
 _HIDDEN_SHARE = 0.2  # of the steps in which a value that is not finite is replaced, or the step left
 
@@ -294,7 +295,7 @@ class Numbers(Listener):
             self._capture.weights += 1
             self._history.stepped_at = user_place() or self._history.stepped_at
             return
-        is_late = any(log.settled is not None and log.in_a_row for log in self._protocol.logs)
+        is_late = any(log.taken >= _TAKEN and log.in_a_row for log in self._protocol.logs)
         if is_late and loss is not None and self._late < _LATE_LOOKS and self._bad_step != self._collector.step:
             self._late += 1
             self._look(Seen(Kind.GRADIENTS, [loss], self._scale), sys._getframe(1))
