@@ -31,6 +31,8 @@ _FACTORS = {
 _SUMS = {"add_", "__iadd__", "_foreach_add_"}
 _MEANT_FOR_SCALED = 100  # a bound above this part of the scale is meant for scaled gradients
 NO_HOOKS = ("backward", "forward", "vjp")  # functions that autograd calls which are none
+_ROWS = ("copy_", "mul_", "__imul__")  # operations that may change each row of a gradient by a factor of its own
+_ROW = "row"
 _SAME = 0.01  # relative difference of norms that count as one bound
 
 
@@ -97,7 +99,11 @@ class ByHand(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call what is called, and note it if it changes a gradient."""
         name = getattr(func, "__name__", "")
-        if args and not (self._is_busy or self._is_over) and (name in _CLAMPS or name in _FACTORS or name in _SUMS):
+        if (
+            args
+            and not (self._is_busy or self._is_over)
+            and (name in _CLAMPS or name in _FACTORS or name in _SUMS or name in _ROWS)
+        ):
             self._is_busy = True
             try:
                 self._note(name, args, kwargs or {})
@@ -117,6 +123,9 @@ class ByHand(TorchFunctionMode):
         if self._total is None:
             self._total = _norm(list(self._gradients.values()))
         others = [*args[1:], *kwargs.values()]
+        if name in _ROWS and (row := _clipped_row(name, found[0], others, self.scale)) is not None:
+            self.changes.append(Change(_ROW, place_of(frame), row[0], row[0], self._total, row[1], False))
+            return
         self.changes.append(
             Change(
                 name,
@@ -145,6 +154,10 @@ class ByHand(TorchFunctionMode):
                 return change
         return None
 
+    def clipped_row(self) -> Change | None:
+        """A row of a gradient whose norm was brought down to a bound that its own norm, without the scale, is below."""
+        return next((change for change in self.changes if change.name == _ROW), None)
+
     def decayed(self) -> Change | None:
         """A parameter that was added to its scaled gradient."""
         return next((change for change in self.changes if change.name in _SUMS and change.is_decay), None)
@@ -168,6 +181,26 @@ def clipped(windows: Sequence[ByHand]) -> Change | None:
             if len(same) >= 2 and len(unlike) >= 2 and len(same) > len(products) / 2:
                 return change._replace(number=product)
     return None
+
+
+def _clipped_row(name: str, before: torch.Tensor, others: Sequence[Any], scale: float) -> tuple[float, float] | None:
+    """The norm of a row before, and what it was brought down to, if the row is that small without the scale.
+
+    Adaptive clipping works like this: rows that are too long are multiplied by a factor of their own, others are left.
+    """
+    other = next((each for each in others if isinstance(each, torch.Tensor)), None)
+    if other is None or other.numel() == 1:
+        return None
+    with torch.no_grad():
+        after = other.expand_as(before) if name == "copy_" else before * other
+        old, new = (
+            each.double().reshape(len(each) if each.dim() > 1 else 1, -1).norm(dim=1) for each in (before, after)
+        )
+        is_cut = (new < 0.99 * old) & (old / scale < new) & (new < scale / _MEANT_FOR_SCALED)
+        if not bool(is_cut.any()):
+            return None
+        at = int((old * is_cut).argmax())
+        return float(old[at]), float(new[at])
 
 
 def _is_readable(tensor: torch.Tensor) -> bool:

@@ -336,6 +336,14 @@ class Protocol(Listener):
                 change.place,
                 advice="call `scaler.unscale_(optimizer)` first",
             )
+        elif (change := window.clipped_row()) is not None:
+            self._protocol(
+                "AMP409",
+                f"rows of gradients are clipped while they are scaled by {scale}: one of norm {change.norm:.3g} to "
+                f"{change.number:.3g}, without the scale it has {change.norm / window.scale:.3g}",
+                change.place,
+                advice="call `scaler.unscale_(optimizer)` first",
+            )
         elif (change := window.decayed()) is not None:
             self._protocol(
                 "AMP409",
