@@ -1,10 +1,10 @@
 """The parts of the doctor put together, over a program that has imported torch.
 
-`start` runs the program, and `guard` keeps a bug of the doctor from it. `protocol` (with `units`, `scale`, `by_hand` and
-`gradients`) hears the scaler and the optimizers; `regions` hears autocast; `numbers` reads losses and what the program
-reads. `capture` keeps the outermost calls of modules as references. When a value is not finite, `diagnosis` takes the
-statements that compute it (`slices`), or the calls, runs them again under `replay`, which puts everything back, and looks
-at each operation (`detail`, with `origins` and `lineage`).
+`start` runs the program, and `guard` keeps a bug of the doctor from it. `protocol` (with `units`, `scale`,
+`by_hand` and `gradients`) hears the scaler and the optimizers; `regions` hears autocast; `numbers` reads losses and
+what the program reads. `capture` keeps the outermost calls of modules as references. When a value is not finite,
+`diagnosis` takes the statements that compute it (`slices`), or the calls. `replay` runs them again and puts
+everything back; `detail` (with `origins` and `lineage`) looks at each operation.
 """
 
 from __future__ import annotations
