@@ -29,7 +29,7 @@ _FACTORS = {
     "_foreach_div_": True,
 }
 _SUMS = {"add_", "__iadd__", "_foreach_add_"}
-_MEANT_FOR_SCALED = 100  # a bound above this part of the scale is meant for scaled gradients
+MEANT_FOR_SCALED = 100  # a bound above this part of the scale is meant for scaled gradients
 NO_HOOKS = ("backward", "forward", "vjp")  # functions that autograd calls which are none
 _ROWS = ("copy_", "mul_", "__imul__")  # operations that may change each row of a gradient by a factor of its own
 _ROW = "row"
@@ -150,7 +150,7 @@ class ByHand(TorchFunctionMode):
     def clamped(self) -> Change | None:
         """A clamp of scaled gradients that has changed them, by a bound that isn't meant for scaled ones."""
         for change in self.changes:
-            if change.name in _CLAMPS and change.number < min(change.largest, self.scale / _MEANT_FOR_SCALED):
+            if change.name in _CLAMPS and change.number < min(change.largest, self.scale / MEANT_FOR_SCALED):
                 return change
         return None
 
@@ -196,7 +196,7 @@ def _clipped_row(name: str, before: torch.Tensor, others: Sequence[Any], scale: 
         old, new = (
             each.double().reshape(len(each) if each.dim() > 1 else 1, -1).norm(dim=1) for each in (before, after)
         )
-        is_cut = (new < 0.99 * old) & (old / scale < new) & (new < scale / _MEANT_FOR_SCALED)
+        is_cut = (new < 0.99 * old) & (old / scale < new) & (new < scale / MEANT_FOR_SCALED)
         if not bool(is_cut.any()):
             return None
         at = int((old * is_cut).argmax())

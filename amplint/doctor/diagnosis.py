@@ -73,12 +73,10 @@ class Seen(NamedTuple):
     Attributes:
         kind: Of what kind they are.
         tensors: The tensors, such as the loss before it is scaled.
-        scale: The scale of the loss, for gradients.
     """
 
     kind: Kind
     tensors: Sequence[torch.Tensor]
-    scale: float = 1.0
 
     @property
     def is_finite(self) -> bool:

@@ -63,7 +63,6 @@ class Numbers(Listener):
         self._thread = threading.get_ident()
         self._unscaled: dict[Any, weakref.ref[torch.Tensor]] = {}  # by the node of a scaled loss: the loss
         self._loss: weakref.ref[torch.Tensor] | None = None
-        self._scale = 1.0
         self._looks: Counter[Kind] = Counter()
         self._shown: set[Kind] = set()
         self._bad_step = -1  # the step whose loss was not finite
@@ -87,20 +86,19 @@ class Numbers(Listener):
         self._history.begin()
         if not roots:
             return
-        _, scale, _ = self._protocol.scaler_of(roots[0])
         reference = self._unscaled.pop(roots[0].grad_fn, None)
         unscaled = reference() if reference is not None else None
         loss = roots[0] if unscaled is None else unscaled
-        self._loss, self._scale = weakref.ref(loss), scale
+        self._loss = weakref.ref(loss)
         self._is_unread = not (self._is_careful or loss.device.type == "cpu")
         if not self._is_unread and not self._look_at_loss(loss):
             return
         if self._protocol.in_a_row in _SKIPS:
-            self._look(Seen(Kind.GRADIENTS, [loss], scale), sys._getframe(1))
+            self._look(Seen(Kind.GRADIENTS, [loss]), sys._getframe(1))
         elif self._zeros in _ZEROS:
-            self._look(Seen(Kind.ZERO, [loss], scale), sys._getframe(1))
+            self._look(Seen(Kind.ZERO, [loss]), sys._getframe(1))
         elif self._is_exam() and holds_infinity(roots):
-            self._look(Seen(Kind.ABSORBED, [loss], scale), sys._getframe(1))
+            self._look(Seen(Kind.ABSORBED, [loss]), sys._getframe(1))
 
     def backward_done(self) -> None:
         self._capture.forget_frames()
@@ -272,7 +270,7 @@ class Numbers(Listener):
             outputs = tensors_in([call.output for call in self._capture.current.calls])
             loss = next((each for each in outputs if _is_scalar(each)), None)
         if loss is not None:
-            self._look(Seen(Kind.GRADIENTS, [loss], self._scale), sys._getframe(1))
+            self._look(Seen(Kind.GRADIENTS, [loss]), sys._getframe(1))
         if Kind.GRADIENTS not in self._shown:
             self._shown.add(Kind.GRADIENTS)
             self._collector.add(
@@ -298,7 +296,7 @@ class Numbers(Listener):
         is_late = any(log.taken >= _TAKEN and log.in_a_row for log in self._protocol.logs)
         if is_late and loss is not None and self._late < _LATE_LOOKS and self._bad_step != self._collector.step:
             self._late += 1
-            self._look(Seen(Kind.GRADIENTS, [loss], self._scale), sys._getframe(1))
+            self._look(Seen(Kind.GRADIENTS, [loss]), sys._getframe(1))
 
     def _is_exam(self) -> bool:
         """Whether this backward pass is one of the few whose graphs are looked through."""

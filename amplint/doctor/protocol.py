@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from amplint.doctor.by_hand import ByHand, clipped
+from amplint.doctor.by_hand import MEANT_FOR_SCALED, ByHand, clipped
 from amplint.doctor.collector import Collector
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import Models, Without, is_without, parameters_of, why_none
@@ -29,7 +29,6 @@ from amplint.doctor.units import Unit, Units
 from amplint.verify.bench.instrument import Clip, Listener, Region, gradient, open_regions
 
 _FOLLOWED = 200  # nodes of a graph that are looked through for a scaled loss
-_MEANT_FOR_SCALED = 100  # a bound above this part of the scale is meant for scaled gradients
 _HOOK_CALLS = 64  # of hooks that are looked at
 _WINDOWS = 4  # backward passes after which it is looked at what is done to gradients by hand
 _NODES = 20_000  # nodes of a graph that are looked at
@@ -351,7 +350,7 @@ class Protocol(Listener):
                 change.place,
                 advice="call `scaler.unscale_(optimizer)` first",
             )
-        elif (change := clipped(self._windows)) is not None and change.number < window.scale / _MEANT_FOR_SCALED:
+        elif (change := clipped(self._windows)) is not None and change.number < window.scale / MEANT_FOR_SCALED:
             self._protocol(
                 "AMP409",
                 f"gradients are clipped by hand to the norm {change.number:.3g} while they are scaled by {scale}",
@@ -387,7 +386,6 @@ class Protocol(Listener):
         if not kept:
             unit.is_unscaled, unit.unscaler = False, None
         unit.has_gradients, unit.is_used, unit.cleared = True, False, None
-        unit.clipped_at = None
 
     def gradients_dropped(self, parameters: Sequence[torch.Tensor], value: torch.Tensor | None = None) -> None:
         place = user_place()
@@ -478,11 +476,10 @@ class Protocol(Listener):
                 )
             elif unit.is_scaled and unit.has_gradients:
                 self._clipped_scaled(unit, clip, _value(norm) if self._largest is None else self._largest, place)
-            unit.clipped_at = place
 
     def _clipped_scaled(self, unit: Unit, clip: Clip, seen: float | None, place: Place | None) -> None:
         """Scaled gradients were clipped. `seen` is their norm, or their largest element; None where it isn't known."""
-        if clip.bound >= unit.scale / _MEANT_FOR_SCALED:
+        if clip.bound >= unit.scale / MEANT_FOR_SCALED:
             return
         numbers = ""
         if seen is not None:

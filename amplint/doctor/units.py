@@ -48,7 +48,6 @@ class Unit:
     has_gradients: bool = False
     cleared: Place | None = None
     cleared_by_zero_grad: Place | None = None
-    clipped_at: Place | None = None
     backwards: int = 0
     parameters: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
     _sampled: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
@@ -64,7 +63,6 @@ class Unit:
         self.is_by_hand = False
         self.is_unscaled, self.unscaler, self.unscaled_at, self.plain_at = False, None, None, None
         self.is_used = self.has_gradients = False
-        self.clipped_at = None
 
     def alive(self) -> Iterator[torch.Tensor]:
         """The parameters that are still there."""
