@@ -486,7 +486,7 @@ class _Check:
             return
         if isinstance(owner, type) and issubclass(owner, torch.autograd.Function) and value.__name__ == "apply":
             for name in ("forward", "setup_context", "backward"):
-                self.callable(getattr(owner, name, None))
+                self.callable(getattr(owner, name, None), is_new=True)  # its context is made for the call
             return
         owner = None
         if isinstance(value, torch.nn.Module):
