@@ -40,7 +40,7 @@ LONGEST = 10
 _UNREADABLE = ("AMP000", "AMP001")
 # Comments that AMP002 may take out, and those that go with the statement of which they tell a tool something.
 _DIRECTIVE = re.compile(r"noqa|nosec|(type|pyright|pyre|pytype|mypy|pylint|pragma|fmt|isort|yapf|ruff|amplint):", re.I)
-_CAN_T_YET = "can't read it"
+_CAN_T_YET = "can't read this code yet"
 
 
 class Problem(NamedTuple):

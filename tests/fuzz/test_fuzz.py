@@ -46,7 +46,7 @@ def test_mutants_of_the_fixtures() -> None:
 def test_some_are_programs_in_two_files() -> None:
     two = [each for each in (made(programs(), 1, number) for number in range(0, 64, 8)) if each.helper]
     assert len(two) > 3
-    assert all(b"helper" in each.data for each in two)
+    assert sum(b"helper" in each.data for each in two) > len(two) / 2  # a mutant may lose the import
     text = "def f():\n    pass\n\n\nclass G:\n    pass\n\n\nf()\nG()\n"
     assert {in_two(Random(seed), text) for seed in range(300)} >= {
         ("from helper import f, G\n\n\n\n\nf()\nG()\n", text),

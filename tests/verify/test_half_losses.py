@@ -114,7 +114,7 @@ RIGHT = {
 def test_a_float16_loss_that_a_new_scaler_scales_misbehaves(verifier: Verifier, name: str) -> None:
     row = verified(verifier, WRONG[name])
     assert (row.verdict, [each.shows for each in row.before.faults]) == ("misbehaves", ["dtype"]), row
-    assert "the first step is left out" in row.before.faults[0].text
+    assert "the first step is skipped" in row.before.faults[0].text
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -132,7 +132,7 @@ def test_the_fix_that_takes_the_criterion_into_the_region_heals_it(verifier: Ver
 def test_a_fix_that_ends_a_warning_alone_does_not_heal_it(verifier: Verifier) -> None:
     text = WRONG["a function of torch's"].replace('torch.amp.GradScaler("cuda"', "torch.cuda.amp.GradScaler(")
     row = verified(verifier, text)
-    assert (row.verdict, row.reason) == ("misbehaves", "the fix mends warning, but not dtype"), row
+    assert (row.verdict, row.reason) == ("misbehaves", "the fix repairs warning, but not dtype"), row
 
 
 def test_a_fix_that_ends_a_warning_alone_says_so(verifier: Verifier) -> None:
@@ -146,13 +146,13 @@ def test_a_fix_that_ends_a_warning_alone_says_so(verifier: Verifier) -> None:
 def test_what_a_criterion_out_of_sight_makes_of_float16_is_said_to_be_unseen(verifier: Verifier) -> None:
     row = verified(verifier, program(IN_A_REGION + "loss = criterion(out, y)", "criterion = Criterion()\n"))
     assert row.verdict == "clean"
-    assert row.reason == "line 17: whether criterion(out, y) gives a float16 loss can't be seen"
+    assert row.reason == "line 17: amplint can't see whether criterion(out, y) gives a float16 loss"
 
 
 def test_a_region_that_may_be_in_the_model_is_said_to_be_unseen(verifier: Verifier) -> None:
     row = verified(verifier, program("loss = F.cross_entropy(model(x), y)"))
     assert row.verdict == "clean"
-    assert row.reason == "a scaler is on, and no region is in sight: what one in the model does can't be seen"
+    assert row.reason == "a scaler is on and there is no region: amplint can't see whether the model has one"
 
 
 def test_a_disabled_scaler_scales_nothing(verifier: Verifier) -> None:

@@ -284,10 +284,10 @@ def _write(folder: Path, files: dict[str, str], trace: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({"bad.py": "# amplint-fixture: fix=safe shows=update\nRUN"}, "there is no such file"),
+        ({"bad.py": "# amplint-fixture: fix=safe shows=update\nRUN"}, "no such file"),
         ({"bad.py": "# amplint-fixture: fix=safe shows=everything\nRUN", "fixed.py": "RUN"}, "is unknown"),
         ({"bad.py": "# amplint-fixture: shows=update device=tpu\nRUN", "fixed.py": "RUN"}, "is unknown"),
-        ({"bad/main.py": "# amplint-fixture: shows=update\nRUN"}, "there is no such file"),
+        ({"bad/main.py": "# amplint-fixture: shows=update\nRUN"}, "no such file"),
     ],
 )
 def test_a_broken_fixture_is_not_executed(amplint: Amplint, tmp_path: Path, files: dict[str, str], said: str) -> None:

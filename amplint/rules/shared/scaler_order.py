@@ -169,9 +169,9 @@ def _needed(module: Module, misuse: Misuse) -> list[tuple[ir.Value, bool]]:
     is no condition round the call alone: it comes out so some time, and the cause was there before.
     """
     flow, node, cause = misuse.flow, misuse.node, misuse.cause
+    if misuse.violation.kind in (ViolationKind.UPDATE_BEFORE_USE, ViolationKind.UPDATE_WITHOUT_CHECK):
+        return _decided(misuse)  # the update is wrong on each path that comes to it
     needed = _decided(misuse) + [each for each in _told(misuse) if _is_condition(flow, each[0])]
-    if misuse.violation.kind is ViolationKind.UPDATE_BEFORE_USE:
-        return needed
     # A call before any scale has no cause, and one that comes first is none.
     before = cause or next(iter(calls_of(flow, misuse.violation.scaler, "scale")), None)
     of_cause = _only_round(flow, cause.call, node) if cause is not None else []

@@ -145,10 +145,10 @@ def _out_of_sight(paths: list[Path]) -> str:
     """What a step may do wrong though nothing of it shows, in words."""
     for path in paths:
         for where, call in path.unsure_losses.items():
-            return f"{where}: whether {_short(call)} gives a float16 loss can't be seen"
+            return f"{where}: amplint can't see whether {_short(call)} gives a float16 loss"
     scaled = any(each.unseen_model and any(each.observed.enabled) for each in paths)
     if scaled and not any(each.observed.regions for each in paths):
-        return "a scaler is on, and no region is in sight: what one in the model does can't be seen"
+        return "a scaler is on and there is no region: amplint can't see whether the model has one"
     return ""
 
 
@@ -225,7 +225,7 @@ def _faults(path: Path) -> Iterator[Fault]:
             yield Fault(WARNING, without_places(each), path.label)
     for where, start in [*path.half_losses.items()][:1]:
         said = (
-            f"{where}: the loss is float16, and at a scale of {start:g} its gradient is inf: the first step is left out"
+            f"{where}: the loss is float16, and at a scale of {start:g} its gradient is inf: the first step is skipped"
         )
         yield Fault("dtype", said, path.label)
     if path.never:
