@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -158,6 +158,11 @@ def largest(tensor: Tensor) -> float:
     if not magnitudes.dtype.is_floating_point:
         return float(magnitudes.max())
     return float(magnitudes.nan_to_num(0.0, 0.0, 0.0).max())
+
+
+def norm(tensors: Iterable[Tensor]) -> float:
+    """The norm of all numbers of tensors together."""
+    return math.sqrt(sum(float(each.detach().double().pow(2).sum()) for each in tensors))
 
 
 def name_of(dtype: torch.dtype) -> str:

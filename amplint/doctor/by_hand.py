@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.overrides import TorchFunctionMode
 
+from amplint.doctor.births import norm
 from amplint.doctor.findings import Place
 from amplint.doctor.places import is_users, place_of
 from amplint.verify.bench.instrument import gradient
@@ -121,7 +122,7 @@ class ByHand(TorchFunctionMode):
         if not found or not is_users(frame.f_code.co_filename) or not all(map(_is_readable, found)):
             return
         if self._total is None:
-            self._total = _norm(list(self._gradients.values()))
+            self._total = norm(list(self._gradients.values()))
         others = [*args[1:], *kwargs.values()]
         if name in _ROWS and (row := _clipped_row(name, found[0], others, self.scale)) is not None:
             self.changes.append(Change(_ROW, place_of(frame), row[0], row[0], self._total, row[1], False))
@@ -131,7 +132,7 @@ class ByHand(TorchFunctionMode):
                 name,
                 place_of(frame),
                 max(float(each.detach().abs().max()) for each in found),
-                _norm(found),
+                norm(found),
                 self._total,
                 _bound_or_factor(name, others),
                 any(isinstance(each, torch.Tensor) and each.data_ptr() in self._weights for each in others),
@@ -206,10 +207,6 @@ def _clipped_row(name: str, before: torch.Tensor, others: Sequence[Any], scale: 
 def _is_readable(tensor: torch.Tensor) -> bool:
     """Whether reading the numbers of a tensor waits for nothing, and there are some."""
     return tensor.device.type == "cpu" and tensor.layout is torch.strided and tensor.numel() > 0
-
-
-def _norm(tensors: Sequence[torch.Tensor]) -> float:
-    return math.sqrt(sum(float(each.detach().double().pow(2).sum()) for each in tensors))
 
 
 def _bound_or_factor(name: str, arguments: Sequence[Any]) -> float:

@@ -154,7 +154,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._modules = modules
         self._names = {id(module): name for module, name in modules.items()}
         self._is_intended_ok = is_intended_ok
-        self._allowed = {key for tensor in allowed if (key := _storage(tensor)) is not None}
+        self._allowed = {key for tensor in allowed if (key := storage_of(tensor)) is not None}
         self._all: list[Birth] = []
         self._meant: set[int] = set()  # infinities by intention
         self._incoming: set[int] = set()
@@ -207,7 +207,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _births_of(self, tensors: Iterable[Tensor]) -> set[int]:
         births: set[int] = set()
         for tensor in tensors:
-            key = _storage(tensor)
+            key = storage_of(tensor)
             cell = self._cells.get(key) if key is not None else None
             if cell is not None and cell.births and not (is_plain(tensor) and is_finite(tensor.detach())):
                 births |= cell.births
@@ -270,7 +270,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         try:
             births = self._births_of(tensors_in(arguments))
             for tensor in tensors_in(result):
-                storage = _storage(tensor)
+                storage = storage_of(tensor)
                 if storage is not None and storage not in self._cells:
                     self._cells[storage] = _Cell(_alive(tensor), is_own=True, is_sure=False, births=set(births))
         except Exception:
@@ -294,7 +294,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return step
 
     def _check_write(self, tensor: Tensor, op: str) -> None:
-        key = _storage(tensor)
+        key = storage_of(tensor)
         if key is None or key in self._allowed:
             return
         cell = self._cells.get(key)
@@ -303,7 +303,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _take(self, step: _Step, tensor: Tensor, is_filled: bool) -> None:
         """Learn what is known of an argument."""
-        storage = _storage(tensor)
+        storage = storage_of(tensor)
         if storage is None:
             return
         cell = self._cells.get(storage)
@@ -382,7 +382,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _learn(self, step: _Step, tensor: Tensor, index: int, fresh: tuple[int, Call] | None) -> tuple[Key, int]:
         """Learn what an output is; returns its key, and how much memory it takes."""
-        storage = _storage(tensor)
+        storage = storage_of(tensor)
         if storage is None:
             return (), 0
         is_written = id(tensor) in step.written
@@ -478,7 +478,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _is_meant(self, tensor: Tensor) -> bool:
         """Whether a tensor holds infinities that are meant."""
-        storage = _storage(tensor)
+        storage = storage_of(tensor)
         cell = self._cells.get(storage) if storage is not None else None
         return cell is not None and bool(cell.births & self._meant) and is_plain(tensor) and not is_finite(tensor)
 
@@ -558,10 +558,10 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._parameters = {}
             for module, name in self._modules.items():
                 for own, parameter in module.named_parameters(recurse=False):
-                    storage = _storage(parameter)
+                    storage = storage_of(parameter)
                     if storage is not None:
                         self._parameters.setdefault(storage, f"{name}.{own}" if name else own)
-        storage = _storage(tensor)
+        storage = storage_of(tensor)
         return self._parameters.get(storage, "") if storage is not None else ""
 
 
@@ -599,7 +599,7 @@ def _memory(tensor: Tensor) -> torch.UntypedStorage | None:
         return None
 
 
-def _storage(tensor: Tensor) -> int | None:
+def storage_of(tensor: Tensor) -> int | None:
     """What identifies the memory of a tensor, None where it has none of its own."""
     memory = _memory(tensor)
     return int(memory._cdata) if memory is not None else None

@@ -19,9 +19,9 @@ from amplint.doctor.capture import Capture, Group, RootCall, tensors_in
 from amplint.doctor.detail import CollectiveRefused, Detail, OutsideWrite
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import Models, named
+from amplint.doctor.graph import graph_leaves, graph_nodes
 from amplint.doctor.history import History
 from amplint.doctor.places import number, place_of, spoken
-from amplint.doctor.protocol import graph_nodes
 from amplint.doctor.replay import Computation, Replays, in_mode, is_finite, of_call, of_slice, without_scale
 from amplint.doctor.scale import ScaleLog
 from amplint.doctor.slices import NoSlice, Slice, running_statement, slice_for
@@ -436,11 +436,7 @@ class Diagnosis:
         )
 
     def _not_shown(self, seen: Seen, place: Place | None, reasons: Sequence[str]) -> Finding | None:
-        if (
-            seen.kind in _FINITE
-            or seen.kind is Kind.GRADIENTS
-            or (seen.kind is Kind.EVALUATION and not _has_nan(seen.tensors))
-        ):
+        if seen.is_finite or (seen.kind is Kind.EVALUATION and not _has_nan(seen.tensors)):
             return None
         return Finding(
             None,
@@ -458,12 +454,12 @@ def _is_loss(tensor: torch.Tensor) -> bool:
 def _gradients(losses: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The gradients of losses, without a scale, by all parameters that they depend on."""
     losses = [loss for loss in losses if loss.grad_fn is not None]
-    leaves = {id(node.variable): node.variable for node in graph_nodes(losses) if hasattr(node, "variable")}
+    leaves = graph_leaves(losses)
     if not leaves:
         return []
     total = torch.stack([loss.float().sum() for loss in losses]).sum()
     # What the program's own graph has saved stays for the program's backward pass.
-    found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True, retain_graph=True)
+    found = torch.autograd.grad(total, leaves, allow_unused=True, retain_graph=True)
     return [each for each in found if each is not None]
 
 
@@ -529,12 +525,9 @@ def _message(birth: Birth) -> str:
     if birth.origin in (Origin.OVERFLOW, Origin.CAST):
         value = ""
         if birth.value is not None and largest:
-            value = (
-                f": its true value is {number(birth.value)}, {birth.value / largest:.4g} times the largest "
-                f"{birth.dtype} ({largest:,.0f})"
-            )
-            if largest > 1e6:
-                value = f": its true value is {number(birth.value)}"
+            value = f": its true value is {number(birth.value)}"
+            if birth.dtype == "float16":
+                value += f", {birth.value / largest:.4g} times the largest float16 ({largest:,.0f})"
         what = of
         if birth.origin is Origin.CAST:
             what = f"the cast of `{birth.parameter}`" if birth.parameter else f"the cast of an input of {of}"

@@ -7,6 +7,7 @@ from statistics import median
 
 import torch
 
+from amplint.doctor.births import norm
 from amplint.doctor.findings import Place
 from amplint.doctor.gradients import Models
 
@@ -58,4 +59,4 @@ def _norm(model: torch.nn.Module) -> float:
     weights = [each.detach() for each in model.parameters() if each.is_floating_point()]
     if not weights or any(each.device.type != "cpu" for each in weights):
         return 0.0
-    return math.sqrt(sum(float(each.double().pow(2).sum()) for each in weights))
+    return norm(weights)

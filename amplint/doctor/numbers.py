@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -60,7 +59,6 @@ class Numbers(Listener):
         self._history = history
         self._diagnosis = diagnosis
         self._protocol = protocol
-        self._thread = threading.get_ident()
         self._unscaled: dict[Any, weakref.ref[torch.Tensor]] = {}  # by the node of a scaled loss: the loss
         self._loss: weakref.ref[torch.Tensor] | None = None
         self._looks: Counter[Kind] = Counter()

@@ -13,7 +13,7 @@ import math
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from amplint.doctor.by_hand import MEANT_FOR_SCALED, ByHand, clipped
 from amplint.doctor.collector import Collector
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import Models, Without, is_without, parameters_of, why_none
+from amplint.doctor.graph import graph_nodes, next_node
 from amplint.doctor.places import spoken, user_place
 from amplint.doctor.scale import ScaleLog
 from amplint.doctor.units import Unit, Units
@@ -31,7 +32,6 @@ from amplint.verify.bench.instrument import Clip, Listener, Region, gradient, op
 _FOLLOWED = 200  # nodes of a graph that are looked through for a scaled loss
 _HOOK_CALLS = 64  # of hooks that are looked at
 _WINDOWS = 4  # backward passes after which it is looked at what is done to gradients by hand
-_NODES = 20_000  # nodes of a graph that are looked at
 _AGAIN = 3  # scalers made at one line for one optimizer, from which on that is a fault
 # Messages of torch/amp/grad_scaler.py, with the rule about each, and what is wrong.
 _RAISED = (
@@ -164,21 +164,14 @@ class Protocol(Listener):
 
     def scaler_of(self, root: torch.Tensor) -> tuple[torch.amp.GradScaler | None, float, Place | None]:
         """The scaler that has scaled a loss, with its scale and the place; None and 1 if none has."""
-        node = root.grad_fn
-        for scaled in reversed(self._scaled):
-            if scaled.node is node:
-                return scaled.scaler, scaled.scale, scaled.place
         by_node = {scaled.node: scaled for scaled in self._scaled}
-        todo, seen = [node], {node}
-        while todo and by_node and len(seen) < _FOLLOWED:
-            node = todo.pop()
-            for other, _ in node.next_functions if node is not None else ():
-                if other in by_node:
-                    scaled = by_node[other]
-                    return scaled.scaler, scaled.scale, scaled.place
-                if other is not None and other not in seen:
-                    seen.add(other)
-                    todo.append(other)
+        scaled = by_node.get(root.grad_fn)
+        for node in graph_nodes([root], _FOLLOWED) if by_node and scaled is None else ():
+            scaled = next((by_node[other] for other, _ in node.next_functions if other in by_node), None)
+            if scaled is not None:
+                break
+        if scaled is not None:
+            return scaled.scaler, scaled.scale, scaled.place
         return None, 1.0, None
 
     def _protocol(self, code: str, message: str, place: Place | None, *details: str, advice: str = "") -> None:
@@ -258,7 +251,7 @@ class Protocol(Listener):
             if scaler is not None:
                 self._backward = (scaler, scale, place)
         self._register()
-        for _, unit in self._units.optimizers():
+        for unit in self._units.all():
             unit.settle()  # what has changed since then is not of this backward pass
 
     def watched_hook(self, hook: Callable[..., Any]) -> Callable[..., Any]:
@@ -281,7 +274,7 @@ class Protocol(Listener):
         return call
 
     def _all_parameters(self) -> list[torch.Tensor]:
-        return [each for _, unit in self._units.optimizers() for each in unit.alive()]
+        return [each for unit in self._units.all() for each in unit.alive()]
 
     def backward_done(self) -> None:
         scaler, scale, place = self._backward
@@ -290,7 +283,7 @@ class Protocol(Listener):
         )
         for optimizer, _ in self._units.optimizers():
             self._backwards[id(optimizer)] += 1
-        for unit in {id(unit): unit for _, unit in self._units.optimizers()}.values():
+        for unit in self._units.all():
             if unit.is_reached():
                 self._reached(unit, scaler, scale, place)
         if scaler is not None and len(self._windows) < _WINDOWS:
@@ -298,11 +291,10 @@ class Protocol(Listener):
                 self._window = ByHand(scale)
                 self._window.enter()
             if self._window is not None:
-                units = (unit for _, unit in self._units.optimizers() if unit.is_scaled)
-                self._window.look_at([each for unit in units for each in unit.alive()])
+                self._window.look_at([each for unit in self._units.all() if unit.is_scaled for each in unit.alive()])
 
     def _mark_by_hand(self) -> None:
-        for _, unit in self._units.optimizers():
+        for unit in self._units.all():
             unit.is_by_hand, unit.is_scaled = unit.is_scaled or unit.is_by_hand, False
 
     def _leave(self) -> None:
@@ -653,19 +645,6 @@ class Protocol(Listener):
                 )
 
 
-def graph_nodes(roots: Sequence[torch.Tensor]) -> Iterator[Any]:
-    """The nodes of the graph that losses depend on."""
-    todo = [root.grad_fn for root in roots if root.grad_fn is not None]
-    seen = set(todo)
-    while todo and len(seen) < _NODES:
-        node = todo.pop()
-        yield node
-        for other, _ in node.next_functions:
-            if other is not None and other not in seen:
-                seen.add(other)
-                todo.append(other)
-
-
 def _divides(node: Any, scale: float) -> bool:
     """Whether a node multiplies by 1 / scale, or divides by the scale."""
     other = getattr(node, "_saved_other", None)
@@ -687,11 +666,6 @@ def _may_have_modes() -> bool:
         has_modes = frame.f_code.co_name == "__torch_function__"
         frame = frame.f_back
     return not (has_modes or is_compiled or torch.distributed.is_initialized())
-
-
-def next_node() -> int:
-    """The number that autograd gives to the next node of a graph."""
-    return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
 
 
 def _at(what: str, place: Place | None) -> list[str]:

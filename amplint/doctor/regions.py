@@ -3,17 +3,16 @@
 # ruff: noqa: D102 - what is heard is documented on Listener
 from __future__ import annotations
 
-import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from amplint.doctor.collector import Collector
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
+from amplint.doctor.graph import graph_leaves, graph_nodes, next_node
 from amplint.doctor.places import user_place
-from amplint.doctor.protocol import graph_nodes, next_node
 from amplint.verify.bench.instrument import DEVICES, Listener, Region
 
 _LOOKED_AT = 8  # backward passes whose graphs are looked through for casts
@@ -39,7 +38,6 @@ class Regions(Listener):
 
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
-        self._thread = threading.get_ident()
         self._made: dict[int, tuple[weakref.ref[Any], Place | None, str]] = {}  # enabled ones that nobody has entered
         self._off: dict[int, tuple[weakref.ref[Any], Place | None, str]] = {}  # off though asked to be on
         self._decorators: dict[int, tuple[weakref.ref[Any], Place | None]] = {}  # those that decorate functions
@@ -58,7 +56,6 @@ class Regions(Listener):
         self._devices: set[str] = set()  # where the parameters of a loss without a cast are
         self._region: Region | None = None  # the last region that has cast nothing
         self.cuda_asked = False  # the program has asked whether CUDA is there
-        self.entered = 0
 
     # --- what is heard
 
@@ -88,18 +85,15 @@ class Regions(Listener):
             self._entered_off(region, entry[1])
 
     def region_entered(self, region: Region) -> None:
-        if threading.get_ident() != self._thread:
-            return
         place = self._decorator or user_place()
         if not self._open:
             self._stepped_inside = None
-        self.entered += 1
         self._open.append((region, place))
         if len(self._since) < 64:
             self._since.append((region, place, len(self._open) > 1))
 
     def region_left(self) -> None:
-        if threading.get_ident() != self._thread or not self._open:
+        if not self._open:
             return
         _, place = self._open.pop()
         if not self._open:
@@ -171,7 +165,7 @@ class Regions(Listener):
             if region.dtype is not None:
                 inner = next((where for off, where, nested in regions if off.dtype is None and nested), None)
                 self._empty[inner or place] = self._empty.get(inner or place, 0) + 1
-                self._devices = {each.device.type for each in _leaves(roots)} or {"cpu"}
+                self._devices = {each.device.type for each in graph_leaves(roots)} or {"cpu"}
                 self._region = region
 
     def _entered_off(self, region: torch.autocast, place: Place | None) -> None:
@@ -240,13 +234,6 @@ class Regions(Listener):
 
     def _add(self, code: str | None, cause: Cause, message: str, place: Place | None, *, advice: str = "") -> None:
         self._collector.add(Finding(cause, Evidence.SEEN, message, place, code, advice=advice))
-
-
-def _leaves(roots: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
-    """The parameters that losses depend on."""
-    for node in graph_nodes(roots):
-        if node.name().endswith("AccumulateGrad"):
-            yield node.variable
 
 
 def _is_half(node: Any) -> bool:

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from amplint.doctor.capture import Autocast, Capture, RootCall, tensors_in
-from amplint.doctor.detail import OutsideWrite
+from amplint.doctor.detail import OutsideWrite, storage_of
 from amplint.doctor.mute import mute
 from amplint.doctor.places import user_place
 from amplint.doctor.random_state import RandomState, restored
@@ -106,12 +106,12 @@ class _Watchful(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not hasattr(func, "_schema"):  # an operator on functions
             return func(*args, **kwargs)
         for tensor in Operation(func, args, kwargs).targets:
-            if (storage := _storage(tensor)) is not None and storage not in self._own:
+            if (storage := storage_of(tensor)) is not None and storage not in self._own:
                 raise OutsideWrite(func._schema.name.rpartition("::")[2].rstrip("_"), user_place())
         result = func(*args, **kwargs)
-        given = {_storage(each) for each in operands((args, kwargs))} if func is not _LIFT else set()
+        given = {storage_of(each) for each in operands((args, kwargs))} if func is not _LIFT else set()
         self._own |= {
-            storage for each in operands(result) if (storage := _storage(each)) is not None and storage not in given
+            storage for each in operands(result) if (storage := storage_of(each)) is not None and storage not in given
         }
         return result
 
@@ -126,13 +126,6 @@ class _Watchful(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 _LIFT = torch.ops.aten.lift_fresh.default  # of the numbers in `torch.tensor(...)`
-
-
-def _storage(tensor: torch.Tensor) -> int | None:
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except (RuntimeError, NotImplementedError):  # a tensor without memory of its own
-        return None
 
 
 class Replays:

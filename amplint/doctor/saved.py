@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from amplint.doctor.protocol import graph_nodes
+from amplint.doctor.graph import graph_nodes
 
 _HALF = (torch.float16, torch.bfloat16)
 _names: dict[str, tuple[str, ...]] = {}  # by kind of node: the attributes with what it has saved

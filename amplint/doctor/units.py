@@ -146,3 +146,7 @@ class Units:
         """The optimizers that are still there, with their units."""
         pairs = [(reference(), unit) for reference, unit, _ in self._by_optimizer.values()]
         return [(optimizer, unit) for optimizer, unit in pairs if optimizer is not None]
+
+    def all(self) -> list[Unit]:
+        """The units of these optimizers, each once."""
+        return list({id(unit): unit for _, unit in self.optimizers()}.values())
