@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from amplint.doctor.births import norm
 from amplint.doctor.findings import Place
 from amplint.doctor.places import is_users, place_of
+from amplint.doctor.readings import is_readable, norm
 from amplint.verify.bench.instrument import gradient
 
 _CLAMPS = {"clamp_", "clip_", "clamp", "clip", "clamp_max_", "clamp_min_", "_foreach_clamp_max_", "_foreach_clamp_min_"}
@@ -119,7 +119,11 @@ class ByHand(TorchFunctionMode):
             self._add_incoming(targets, sys._getframe(2))
         frame = sys._getframe(2)
         found = [each for each in targets if isinstance(each, torch.Tensor) and each.data_ptr() in self._gradients]
-        if not found or not is_users(frame.f_code.co_filename) or not all(map(_is_readable, found)):
+        if (
+            not found
+            or not is_users(frame.f_code.co_filename)
+            or not all(is_readable(each) and each.numel() for each in found)
+        ):
             return
         if self._total is None:
             self._total = norm(list(self._gradients.values()))
@@ -204,11 +208,6 @@ def _clipped_row(name: str, before: torch.Tensor, others: Sequence[Any], scale: 
         return float(old[at]), float(new[at])
 
 
-def _is_readable(tensor: torch.Tensor) -> bool:
-    """Whether reading the numbers of a tensor waits for nothing, and there are some."""
-    return tensor.device.type == "cpu" and tensor.layout is torch.strided and tensor.numel() > 0
-
-
 def _bound_or_factor(name: str, arguments: Sequence[Any]) -> float:
     """The bound of a clamp, or the factor of a multiplication or division; nan where there is none."""
     numbers = [value for each in arguments if (value := _number(each)) is not None]
@@ -223,6 +222,6 @@ def _number(value: Any) -> float | None:
         return None
     if isinstance(value, (int, float)):
         return float(value)
-    if isinstance(value, torch.Tensor) and value.numel() == 1 and value.device.type == "cpu":
+    if isinstance(value, torch.Tensor) and value.numel() == 1 and is_readable(value):
         return float(value.detach().double().sum())
     return None

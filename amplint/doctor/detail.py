@@ -16,17 +16,7 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amplint.doctor.births import (
-    Birth,
-    Origin,
-    has_nan,
-    is_finite,
-    is_plain,
-    kind_of,
-    largest,
-    name_of,
-    rows_of,
-)
+from amplint.doctor.births import Birth, Origin
 from amplint.doctor.calls import MOST_LINES, Call, Running, look, node_name, number_written, plain, spoken
 from amplint.doctor.findings import Place
 from amplint.doctor.lineage import Key, Lineage
@@ -41,6 +31,7 @@ from amplint.doctor.origins import (
     origin_of,
 )
 from amplint.doctor.places import user_frame, user_place
+from amplint.doctor.readings import has_nan, is_finite, is_plain, kind_of, largest, name_of, rows_of
 from amplint.doctor.shadow import Operation, Signature, signature_of, tensors_in
 
 _COLLECTIVES = frozenset({"c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "symm_mem"})

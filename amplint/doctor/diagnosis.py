@@ -22,6 +22,7 @@ from amplint.doctor.gradients import Models, named
 from amplint.doctor.graph import graph_leaves, graph_nodes
 from amplint.doctor.history import History
 from amplint.doctor.places import number, place_of, spoken
+from amplint.doctor.readings import has_nan, rows_of
 from amplint.doctor.replay import Computation, Replays, in_mode, is_finite, of_call, of_slice, without_scale
 from amplint.doctor.scale import ScaleLog
 from amplint.doctor.slices import NoSlice, Slice, running_statement, slice_for
@@ -141,7 +142,7 @@ class Diagnosis:
                     return replace(finding, message=message)
         for frame in frames:
             for value in frame.f_locals.values():
-                if isinstance(value, torch.Tensor) and value.is_floating_point() and _has_nan([value]):
+                if isinstance(value, torch.Tensor) and value.is_floating_point() and has_nan(value):
                     return self.of(Seen(Kind.VALUE, [value]), frames)
         return None
 
@@ -372,7 +373,7 @@ class Diagnosis:
         call = group.calls[0]
         for tensor in tensors_in((call.args, call.kwargs)):
             if tensor.is_floating_point() and tensor.grad_fn is None and bool(torch.isnan(tensor).any()):
-                return _Bad(_rows(tensor), call, tensor)
+                return _Bad(_row_text(rows_of(tensor, is_nan=True)), call, tensor)
         return None
 
     def _incoming(self, seen: Seen, bad: _Bad, place: Place | None) -> Finding:
@@ -468,7 +469,7 @@ def _bad_buffers(model: torch.nn.Module) -> Iterator[str]:
     for prefix, module in model.named_modules():
         for name, buffer in module.named_buffers(prefix, recurse=False):
             if buffer.is_floating_point() and not is_finite([buffer]):
-                if isinstance(module, _NormBase) or _has_nan([buffer]):
+                if isinstance(module, _NormBase) or has_nan(buffer):
                     yield name
 
 
@@ -558,13 +559,6 @@ def _details(birth: Birth) -> tuple[str, ...]:
         lines.append(f"the zero comes from {spoken(birth.zero.place)}")
     lines += [f"called from {spoken(place)}" for place in birth.stack[1:2]]
     return tuple(lines)
-
-
-def _rows(tensor: torch.Tensor) -> str:
-    if tensor.dim() < 2:
-        return ""
-    bad = torch.isnan(tensor).flatten(1).any(1).nonzero().flatten().tolist()
-    return _row_text(bad[:8]) if len(bad) < tensor.shape[0] else ""
 
 
 def _row_text(rows: Sequence[int]) -> str:

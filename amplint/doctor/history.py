@@ -7,9 +7,9 @@ from statistics import median
 
 import torch
 
-from amplint.doctor.births import norm
 from amplint.doctor.findings import Place
 from amplint.doctor.gradients import Models
+from amplint.doctor.readings import is_readable, norm
 
 _FIRST, _LAST = 8, 3  # losses that are compared
 _EXPLODED = 1e3  # times the first losses
@@ -57,6 +57,6 @@ class History:
 def _norm(model: torch.nn.Module) -> float:
     """The norm of a model's weights; 0 where reading it would wait for a device."""
     weights = [each.detach() for each in model.parameters() if each.is_floating_point()]
-    if not weights or any(each.device.type != "cpu" for each in weights):
+    if not weights or not all(map(is_readable, weights)):
         return 0.0
     return norm(weights)

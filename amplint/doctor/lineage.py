@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from amplint.doctor.births import Flush, finite_mask, is_plain, name_of
+from amplint.doctor.births import Flush
 from amplint.doctor.calls import Call, spoken
+from amplint.doctor.readings import finite_mask, is_plain, name_of
 from amplint.doctor.shadow import Operation, Swap, again, tensors_in
 
 Key = tuple[Any, ...]

@@ -25,6 +25,7 @@ from amplint.doctor.gradients import parameters_of
 from amplint.doctor.history import History
 from amplint.doctor.places import is_users, place_of, user_place, users_frames
 from amplint.doctor.protocol import Protocol
+from amplint.doctor.readings import all_finite, is_readable, may_be_bad
 from amplint.doctor.saved import holds_infinity
 from amplint.verify.bench.instrument import Listener, gradient
 from amplint.verify.bench.patching import at_callers_line, patch
@@ -88,7 +89,7 @@ class Numbers(Listener):
         unscaled = reference() if reference is not None else None
         loss = roots[0] if unscaled is None else unscaled
         self._loss = weakref.ref(loss)
-        self._is_unread = not (self._is_careful or loss.device.type == "cpu")
+        self._is_unread = not (self._is_careful or is_readable(loss))
         if not self._is_unread and not self._look_at_loss(loss):
             return
         if self._protocol.in_a_row in _SKIPS:
@@ -187,10 +188,10 @@ class Numbers(Listener):
         if not is_users(frame.f_code.co_filename) or not isinstance(tensor, torch.Tensor):
             return
         if not _is_scalar(tensor):
-            if tensor.grad_fn is not None and _may_be_bad(tensor) and bool(torch.isnan(tensor.detach()).any()):
+            if tensor.grad_fn is not None and may_be_bad(tensor) and bool(torch.isnan(tensor.detach()).any()):
                 self._bad(Seen(Kind.VALUE, [tensor]), frame)
             return
-        if not is_bad and (tensor.device.type != "cpu" or math.isfinite(float(tensor.detach().double().sum()))):
+        if not is_bad and not may_be_bad(tensor):
             return
         if tensor.grad_fn is not None:
             self._bad(Seen(Kind.LOSS, [tensor]), frame)
@@ -205,15 +206,15 @@ class Numbers(Listener):
         """A module has returned: where no gradients are recorded, its results are looked at."""
         if call.has_grad or Kind.EVALUATION in self._shown or self._looks[Kind.EVALUATION] >= _MOST_LOOKS:
             return
-        bad = [each for each in tensors_in(call.output) if _may_be_bad(each)]
+        bad = [each for each in tensors_in(call.output) if may_be_bad(each)]
         if bad and any(True for _ in call.module.parameters()):
             self._look(Seen(Kind.EVALUATION, bad), sys._getframe(1))
 
     def _replaced(self, tensor: Any, frame: FrameType) -> None:
         """`nan_to_num` is about to replace values."""
-        if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu":
+        if not isinstance(tensor, torch.Tensor):
             return
-        if not is_users(frame.f_code.co_filename) or not _may_be_bad(tensor):
+        if not is_users(frame.f_code.co_filename) or not may_be_bad(tensor):
             return
         is_loss = _is_scalar(tensor) and tensor.grad_fn is not None
         if is_loss:
@@ -241,12 +242,8 @@ class Numbers(Listener):
     def gradients_applied(self, optimizer: Any) -> None:
         if self._bad_step == self._collector.step or Kind.LOSS in self._shown or self._is_scaled():
             return  # explained already
-        total = 0.0
-        for parameter in parameters_of(optimizer):
-            found = gradient(parameter)
-            if found is not None and found.device.type == "cpu" and found.layout is torch.strided:
-                total += found.sum(dtype=torch.float32).item()
-        if not math.isfinite(total):
+        gradients = [found for each in parameters_of(optimizer) if (found := gradient(each)) is not None]
+        if not all_finite([each for each in gradients if is_readable(each)]):
             self._bad_gradients(optimizer)
 
     def _is_scaled(self) -> bool:
@@ -308,7 +305,7 @@ class Numbers(Listener):
             return False
         for parameter in parameters_of(optimizer):
             found = gradient(parameter)
-            if found is not None and (found.device.type != "cpu" or found.layout is not torch.strided):
+            if found is not None and not is_readable(found):
                 return False
             if found is not None and bool(found.any()):
                 return False
@@ -357,12 +354,3 @@ def _stand_in(undo: ExitStack, owner: Any, name: str, make: Callable[[Any], Any]
 
 def _is_scalar(tensor: Any) -> bool:
     return isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.numel() == 1
-
-
-def _may_be_bad(tensor: torch.Tensor) -> bool:
-    """Whether a tensor on the CPU holds NaN or infinities."""
-    if tensor.device.type != "cpu" or not tensor.is_floating_point() or tensor.layout is not torch.strided:
-        return False
-    if math.isfinite(float(tensor.detach().sum(dtype=torch.float32))):
-        return False
-    return not bool(torch.isfinite(tensor.detach()).all())

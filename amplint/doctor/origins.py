@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from amplint.doctor.births import Flush, Origin, finite_mask, largest, name_of
+from amplint.doctor.births import Flush, Origin
 from amplint.doctor.findings import Place
 from amplint.doctor.lineage import Key, Lineage, find_flush, swap_all
+from amplint.doctor.readings import finite_mask, largest, name_of
 from amplint.doctor.shadow import Operation, Swap, again
 
 CASTS = frozenset({"aten::_to_copy", "aten::copy_", "aten::to", "aten::copy"})

@@ -25,6 +25,7 @@ from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import Models, Without, is_without, parameters_of, why_none
 from amplint.doctor.graph import graph_nodes, next_node
 from amplint.doctor.places import spoken, user_place
+from amplint.doctor.readings import is_readable
 from amplint.doctor.scale import ScaleLog
 from amplint.doctor.units import Unit, Units
 from amplint.verify.bench.instrument import Clip, Listener, Region, gradient, open_regions
@@ -648,7 +649,7 @@ class Protocol(Listener):
 def _divides(node: Any, scale: float) -> bool:
     """Whether a node multiplies by 1 / scale, or divides by the scale."""
     other = getattr(node, "_saved_other", None)
-    if not isinstance(other, torch.Tensor) or other.numel() != 1 or other.device.type != "cpu":
+    if not isinstance(other, torch.Tensor) or other.numel() != 1 or not is_readable(other):
         return other is not None and not isinstance(other, torch.Tensor)
     value = float(other)
     if node.name().startswith("Mul"):
@@ -675,7 +676,7 @@ def _at(what: str, place: Place | None) -> list[str]:
 def _zeros(optimizer: Any) -> list[str]:
     """How many elements of the gradients of an optimizer are 0, in words, if that can be read and is much."""
     gradients = [found for each in parameters_of(optimizer) if (found := gradient(each)) is not None]
-    if not gradients or any(each.device.type != "cpu" or each.is_sparse for each in gradients):
+    if not gradients or not all(map(is_readable, gradients)):
         return []
     share = sum(int((each == 0).sum()) for each in gradients) / max(1, sum(each.numel() for each in gradients))
     return [f"{share:.0%} of the elements of the gradients are 0 in this step"] if share >= 0.01 else []
@@ -684,7 +685,7 @@ def _zeros(optimizer: Any) -> list[str]:
 def _largest(parameters: Sequence[torch.Tensor]) -> float | None:
     """The largest element of gradients, where reading it doesn't wait for a device."""
     gradients = [found for each in parameters if (found := gradient(each)) is not None]
-    if not gradients or any(each.device.type != "cpu" or each.is_sparse for each in gradients):
+    if not gradients or not all(map(is_readable, gradients)):
         return None
     return max(float(each.abs().max()) for each in gradients if each.numel())
 
@@ -692,5 +693,5 @@ def _largest(parameters: Sequence[torch.Tensor]) -> float | None:
 def _value(norm: Any) -> float | None:
     """A norm as a number, where reading it doesn't wait for a device."""
     if isinstance(norm, torch.Tensor):
-        return float(norm.item()) if norm.device.type == "cpu" else None
+        return float(norm.item()) if is_readable(norm) else None
     return float(norm) if isinstance(norm, (int, float)) else None
