@@ -128,6 +128,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         modules: The names of the modules that births are said to be in.
         is_intended_ok: Whether infinities that are meant, such as those of a mask, are no births.
         allowed: Tensors outside that may be written to, such as buffers that someone puts back.
+        is_live: Whether the program itself runs, not a replay: nothing is refused.
 
     Attributes:
         births: The births so far, in order.
@@ -138,9 +139,15 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
     supports_higher_order_operators = True
 
     def __init__(
-        self, modules: Mapping[nn.Module, str], is_intended_ok: bool = True, allowed: Iterable[Tensor] = ()
+        self,
+        modules: Mapping[nn.Module, str],
+        is_intended_ok: bool = True,
+        allowed: Iterable[Tensor] = (),
+        *,
+        is_live: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._is_live = is_live
         self.failed = 0
         self._modules = modules
         self._names = {id(module): name for module, name in modules.items()}
@@ -206,7 +213,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __enter__(self) -> Detail:
         if not self._depth:
-            self._last = sys._getframe(1)
+            self._last = None if self._is_live else sys._getframe(1)
             while self._last is not None and self._last.f_code.co_filename == contextlib.__file__:
                 self._last = self._last.f_back
         self._depth += 1
@@ -231,9 +238,9 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
             result = func(*args, **kwargs)
             self._pass((args, kwargs), result)
             return result
-        if schema.name.partition("::")[0] in _COLLECTIVES:
+        if schema.name.partition("::")[0] in _COLLECTIVES and not self._is_live:
             raise CollectiveRefused(schema.name)
-        if torch.is_inference_mode_enabled():
+        if torch.is_inference_mode_enabled() and not self._is_live:
             with self:
                 parts = func.decompose(*args, **kwargs)
             if parts is not NotImplemented:
@@ -286,7 +293,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _check_write(self, tensor: Tensor, op: str) -> None:
         key = storage_of(tensor)
-        if key is None or key in self._allowed:
+        if key is None or key in self._allowed or self._is_live:
             return
         cell = self._cells.get(key)
         if cell is None or not cell.is_own:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
-from itertools import islice
+from itertools import islice, product
 from types import CodeType, FrameType
 from typing import NamedTuple
 
@@ -25,12 +25,13 @@ from amplint.doctor.places import number, place_of, spoken
 from amplint.doctor.readings import has_nan, rows_of
 from amplint.doctor.replay import Computation, Replays, in_mode, is_finite, of_call, of_slice, without_scale
 from amplint.doctor.scale import ScaleLog
-from amplint.doctor.slices import NoSlice, Slice, running_statement, slice_for
+from amplint.doctor.slices import NoSlice, Slice, last_statement_for, running_statement, slice_for, whole_slice_for
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 _NEAR = 64  # nodes between a loss and what a trainer makes of it
 _UNLIKE = 0.05  # relative difference of a loss from that in float32 that is one
 _OF_HALF = (Origin.OVERFLOW, Origin.CAST, Origin.UNDERFLOW)  # what float32 would not have made
+_BACK = 6  # statements that are stepped back through
 _FEW_ROWS = 4  # of a batch that are named
 _SEARCHING = 12  # skips in a row that finding the scale may take, where the loss holds scaled gradients
 _CAUSES = {
@@ -180,7 +181,14 @@ class Diagnosis:
                 return finding
             if seen.is_finite and not reasons:
                 return None
+        if not seen.is_finite and (finding := self._stepped_back(seen, frames, place)) is not None:
+            return finding
         return self._not_shown(seen, place, reasons)
+
+    def of_births(self, seen: Seen, births: Sequence[Birth], frames: Sequence[FrameType]) -> Finding:
+        """The finding on births that were seen while the program itself ran."""
+        finding = self._born(seen, births, place_of(frames[0]) if frames else None, {}, "")
+        return replace(finding, evidence=Evidence.SEEN)
 
     # --- what can be run again
 
@@ -257,11 +265,31 @@ class Diagnosis:
         """The finding on the statement that has made data bad, None where they came so."""
         if tensor is None:
             return None
-        for frame in frames:
+        for frame, taken in product(frames, (whole_slice_for, last_statement_for)):
             with suppress(NoSlice):
-                part = slice_for(frame, tensor, 0)
+                part = taken(frame, tensor)
                 finding = self._looked_at(seen, of_slice(part, []), part=None, frames=(), place=place, reasons=[])
                 return finding if finding is not None and finding.cause is not Cause.DATA else None
+        return None
+
+    def _stepped_back(self, seen: Seen, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
+        """The finding from single statements, the last one first: what they read lies in the function's variables.
+
+        For what modules compute that can't be run again, such as the steps of an environment.
+        """
+        wanted: torch.Tensor | None = seen.tensors[0] if seen.tensors else None
+        for _ in range(_BACK):
+            part = _last_statement(frames, wanted) if wanted is not None else None
+            if part is None or self._replays.why_not(self._models.alive()) is not None:
+                return None
+            with suppress(Exception):  # it can't be run again after all
+                births = self._look(seen, of_slice(part, [])).births
+                if births:
+                    return self._born(seen, births, place, {}, "")
+            values = (part.names.get(name) for name in part.inputs)
+            wanted = next((each for each in values if isinstance(each, torch.Tensor) and not is_finite([each])), None)
+            if wanted is not None and wanted.grad_fn is None:
+                return self._made_bad(seen, wanted, frames, place)
         return None
 
     # --- looking
@@ -381,24 +409,30 @@ class Diagnosis:
         if bad.tensor is not None:
             message = f"the batch holds NaN before the model sees it{bad.text}: {seen.kind.value} can't be finite"
             return Finding(Cause.DATA, Evidence.COMPUTED, message, where, advice="look at how the batch is made")
-        step = self._history.bad_weights
+        if (step := self._history.bad_weights) is not None:
+            return self._hit_before(seen, step, place)
         message = f"weights are not finite before the forward pass ({bad.text}): {seen.kind.value} can't be finite"
-        details = (f"they were hit by the step {step}",) if step else ()
         advice = "look at the checkpoint that they come from" if self._capture.weights == 0 else ""
-        return Finding(Cause.WEIGHTS, Evidence.COMPUTED, message, where, details=details, advice=advice)
+        return Finding(Cause.WEIGHTS, Evidence.COMPUTED, message, where, advice=advice)
+
+    def _hit_before(self, seen: Seen, step: int, place: Place | None) -> Finding:
+        """The finding where a step of this run has made the weights bad: what was wrong was wrong in that step."""
+        message = f"{seen.kind.value} can't be finite: the weights are lost since step {step}"
+        return Finding(None, Evidence.NOT_SHOWN, message, place)
 
     def _arrived(self, seen: Seen, arriving: Sequence[Birth], place: Place | None) -> Finding:
         birth = arriving[0]
         if not is_finite([each.detach() for each in self._parameters()]):
+            if (step := self._history.bad_weights) is not None:
+                return self._hit_before(seen, step, place)
             message = f"weights that `{birth.op}` reads are not finite: {seen.kind.value} can't be finite"
-            advice = "look at what they are loaded or made from" if self._history.bad_weights is None else ""
             return Finding(
                 Cause.WEIGHTS,
                 Evidence.REPRODUCED,
                 message + _row_text(birth.rows),
                 birth.place or place,
                 details=_details(birth),
-                advice=advice,
+                advice="look at what they are loaded or made from",
             )
         message = f"{_article(birth.kind)} was in the data that `{birth.op}` reads: {seen.kind.value} can't be finite"
         return Finding(
@@ -446,6 +480,14 @@ class Diagnosis:
             place,
             details=tuple(dict.fromkeys(reasons)),
         )
+
+
+def _last_statement(frames: Sequence[FrameType], wanted: torch.Tensor) -> Slice | None:
+    """The statement that has computed a tensor last, in the innermost function that has it."""
+    for frame in frames:
+        with suppress(NoSlice):
+            return last_statement_for(frame, wanted)
+    return None
 
 
 def _is_loss(tensor: torch.Tensor) -> bool:

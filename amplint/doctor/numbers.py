@@ -240,6 +240,8 @@ class Numbers(Listener):
     # --- gradients
 
     def gradients_applied(self, optimizer: Any) -> None:
+        if self._bad_step == self._collector.step and self._history.bad_weights is None and not self._is_scaled():
+            self._history.bad_weights = self._collector.step
         if self._bad_step == self._collector.step or Kind.LOSS in self._shown or self._is_scaled():
             return  # explained already
         gradients = [found for each in parameters_of(optimizer) if (found := gradient(each)) is not None]

@@ -90,16 +90,40 @@ def slice_for(frame: FrameType, wanted: torch.Tensor, first: int | None) -> Slic
     """
     if first is None:
         raise NoSlice("the model was called elsewhere")
-    body = body_of(frame.f_code, frame.f_globals)
-    variables = dict(frame.f_locals)
-    target = _name_of(variables, wanted)
-    running = _expression_at(body, frame.f_lineno) if target is None else None
-    statements = _before(body, frame.f_lineno, first, running)
-    target = target or _TARGET
-    kept = _Kept(statements, target)
+    kept, target = _statements_for(frame, wanted, first)
     kept.take()
+    return _slice_of(frame, kept, target)
+
+
+def whole_slice_for(frame: FrameType, wanted: torch.Tensor) -> Slice:
+    """All statements of this round of the loop that `wanted` depends on: `slice_for` from the first line on."""
+    return slice_for(frame, wanted, 0)
+
+
+def last_statement_for(frame: FrameType, wanted: torch.Tensor) -> Slice:
+    """The one statement of a frame's function that has computed `wanted` last, from variables that are as they were.
+
+    Raises:
+        NoSlice: There is none, or what it reads has changed since.
+    """
+    kept, target = _statements_for(frame, wanted, 0)
+    kept.take_last()
+    return _slice_of(frame, kept, target)
+
+
+def _statements_for(frame: FrameType, wanted: torch.Tensor, first: int) -> tuple[_Kept, str]:
+    """The statements that may compute `wanted`, of which some are to be taken, and the name that holds it."""
+    body = body_of(frame.f_code, frame.f_globals)
+    target = _name_of(frame.f_locals, wanted)
+    running = _expression_at(body, frame.f_lineno) if target is None else None
+    target = target or _TARGET
+    return _Kept(_before(body, frame.f_lineno, first, running), target), target
+
+
+def _slice_of(frame: FrameType, kept: _Kept, target: str) -> Slice:
     if not kept.statements:
         raise NoSlice("no statement computes it")
+    variables = dict(frame.f_locals)
     names = {**frame.f_globals, **variables}
     _Check(names, _DEPTH, set(), is_slice=True).block(kept.statements)
     renamed = [_Renamed(kept.attributes).visit(each) for each in copy.deepcopy(kept.statements)]
@@ -281,6 +305,35 @@ class _Kept:
         kept = {name for each in self.statements for name in _defined(each)}
         self.attributes &= kept
 
+    def take_last(self) -> None:
+        """Take the fewest statements: variables that have not been set since hold what was read from them.
+
+        Raises:
+            NoSlice: A variable was set again, and what it held before can't be computed.
+        """
+        changed: set[str] = set()
+        self.statements = self._fewest(self._all, changed)
+        if self._needed:
+            raise NoSlice(f"`{min(self._needed)}` has changed since")
+        self.attributes &= {name for each in self.statements for name in _defined(each)}
+
+    def _fewest(self, statements: Sequence[ast.stmt], changed: set[str]) -> list[ast.stmt]:
+        """Those of a block; `changed` are the names that it, and what comes after it, sets or changes in place."""
+        kept: list[ast.stmt] = []
+        for statement in reversed(statements):
+            if isinstance(statement, (ast.With, ast.AsyncWith)):
+                if body := self._fewest(statement.body, changed):
+                    kept.append(ast.copy_location(type(statement)(statement.items, body), statement))
+                continue
+            is_change, defined = self._mutates(statement), _defined(statement)
+            if isinstance(statement, ast.AugAssign) and defined & self._needed:
+                raise NoSlice("a variable is changed in place")
+            changed |= defined | _changed_in_place(statement)
+            if defined & self._needed or is_change:
+                self._needed = (self._needed - defined) | (_used(statement) & changed)
+                kept.append(statement)
+        return kept[::-1]
+
     def _from(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
         kept: list[ast.stmt] = []
         for statement in reversed(statements):
@@ -296,14 +349,7 @@ class _Kept:
 
     def _mutates(self, statement: ast.stmt) -> bool:
         """Whether a statement does something to what is needed: `losses.append(loss)`, `losses["a"] = loss`."""
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            called = statement.value.func
-            if isinstance(called, ast.Attribute) and (called.attr in _CHANGES or called.attr.endswith("_")):
-                return _root(called.value) in self._needed
-        if isinstance(statement, (ast.Assign, ast.AugAssign)):
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            return any(isinstance(each, ast.Subscript) and _root(each.value) in self._needed for each in targets)
-        return False
+        return bool(_changed_in_place(statement) & self._needed)
 
     @staticmethod
     def _without_repeats(statements: list[ast.stmt]) -> list[ast.stmt]:
@@ -333,6 +379,18 @@ def _defined(statement: ast.stmt) -> set[str]:
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             names.add(node.name)
     return names
+
+
+def _changed_in_place(statement: ast.stmt) -> set[str]:
+    """The names of what a statement does something to: `losses.append(loss)`, `losses["a"] = loss`."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        called = statement.value.func
+        if isinstance(called, ast.Attribute) and (called.attr in _CHANGES or called.attr.endswith("_")):
+            return {_root(called.value)}
+    if isinstance(statement, (ast.Assign, ast.AugAssign)):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        return {_root(each.value) for each in targets if isinstance(each, ast.Subscript)}
+    return set()
 
 
 def _used(node: ast.AST) -> set[str]:

@@ -67,7 +67,7 @@ def judged(truth: dict[str, Any], findings: Sequence[dict[str, Any]]) -> str:
     if not findings or findings[0]["cause"] is None:
         return SILENT
     first = findings[0]
-    if first["cause"] != truth["cause"]:
+    if first["cause"] not in (truth["cause"], *truth.get("also", ())):  # `also`: causes that the author accepts as well
         return WRONG
     is_there = any((first["path"] or "").endswith(path) and first["line"] == line for path, line in truth["places"])
     return EXACT if is_there else CAUSE
