@@ -148,6 +148,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._is_live = is_live
+        self._is_closed = False
         self.failed = 0
         self._modules = modules
         self._names = {id(module): name for module, name in modules.items()}
@@ -220,6 +221,12 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
+    def close(self) -> None:
+        """Look at nothing any more, though the mode is still entered."""
+        self._is_closed = True
+        self._lineage.clear()
+        self._nodes.clear()
+
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._depth -= 1
@@ -234,6 +241,8 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Run an operation, and look at what went in and came out."""
         kwargs = kwargs or {}
         schema = getattr(func, "_schema", None)
+        if self._is_closed:
+            return func(*args, **kwargs)
         if schema is None:  # an operator on functions, such as flex_attention
             result = func(*args, **kwargs)
             self._pass((args, kwargs), result)

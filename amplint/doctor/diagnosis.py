@@ -26,6 +26,7 @@ from amplint.doctor.readings import has_nan, rows_of
 from amplint.doctor.replay import Computation, Replays, in_mode, is_finite, of_call, of_slice, without_scale
 from amplint.doctor.scale import ScaleLog
 from amplint.doctor.slices import NoSlice, Slice, last_statement_for, running_statement, slice_for, whole_slice_for
+from amplint.doctor.weights import Sources
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 _NEAR = 64  # nodes between a loss and what a trainer makes of it
@@ -62,11 +63,15 @@ _Grid = dict[tuple[bool, bool], bool]  # by training mode and by whether autocas
 
 
 class _Bad(NamedTuple):
-    """Weights, or data (then with the tensor), that were not finite before the step, and the call that got them."""
+    """Weights (then with the name of the first), or data (then with the tensor), that were not finite before the step.
+
+    `call` is the call of a module that got them.
+    """
 
     text: str
     call: RootCall
-    tensor: torch.Tensor | None
+    tensor: torch.Tensor | None = None
+    name: str = ""
 
 
 class Seen(NamedTuple):
@@ -118,7 +123,9 @@ class Diagnosis:
         replays: Replays,
         scalers: Callable[[], Sequence[ScaleLog]],
         parameters: Callable[[], Sequence[torch.Tensor]],
+        sources: Sources,
     ) -> None:
+        self._sources = sources
         self._scalers = scalers
         self._parameters = parameters
         self._capture = capture
@@ -397,7 +404,7 @@ class Diagnosis:
             # In training mode the forward pass itself has changed buffers, and doesn't read what they hold.
             bad += [] if call.module.training else list(_bad_buffers(call.module))
             if bad:
-                return _Bad(f"{bad[0]}" + (f" and {len(bad) - 1} more" if len(bad) > 1 else ""), call, None)
+                return _Bad(bad[0] + (f" and {len(bad) - 1} more" if len(bad) > 1 else ""), call, name=bad[0])
         call = group.calls[0]
         for tensor in tensors_in((call.args, call.kwargs)):
             if tensor.is_floating_point() and tensor.grad_fn is None and bool(torch.isnan(tensor).any()):
@@ -412,8 +419,24 @@ class Diagnosis:
         if (step := self._history.bad_weights) is not None:
             return self._hit_before(seen, step, place)
         message = f"weights are not finite before the forward pass ({bad.text}): {seen.kind.value} can't be finite"
-        advice = "look at the checkpoint that they come from" if self._capture.weights == 0 else ""
-        return Finding(Cause.WEIGHTS, Evidence.COMPUTED, message, where, advice=advice)
+        return self._of_weights(message, bad.call, bad.name, where)
+
+    def of_statistics(self, call: RootCall, name: str, kind: str, place: Place | None) -> Finding:
+        """The finding on running statistics that are not finite, in a layer that normalizes by them."""
+        what = "its outputs are NaN" if kind == "nan" else "its outputs don't depend on its inputs"
+        message = f"`{name}` is {'NaN' if kind == 'nan' else 'infinite'} where the layer normalizes by it: {what}"
+        return self._of_weights(message, call, name, _call_place(call) or place)
+
+    def _of_weights(self, message: str, call: RootCall, name: str, read: Place | None) -> Finding:
+        """The finding on weights of a model: at the line that loads or writes them, if one is known."""
+        source = self._sources.of(call.module, name)
+        if source is None:
+            advice = "look at the checkpoint that they come from" if self._capture.weights == 0 else ""
+            return Finding(Cause.WEIGHTS, Evidence.COMPUTED, message, read, advice=advice)
+        place, how = source
+        details = (f"{how} at {spoken(place)}, first used at {spoken(read)}",) if read is not None else ()
+        advice = "look at the checkpoint, and at the dtype that it was saved in" if how == "loaded" else ""
+        return Finding(Cause.WEIGHTS, Evidence.COMPUTED, message, place, details=details, advice=advice)
 
     def _hit_before(self, seen: Seen, step: int, place: Place | None) -> Finding:
         """The finding where a step of this run has made the weights bad: what was wrong was wrong in that step."""
@@ -449,11 +472,12 @@ class Diagnosis:
         details = (*_details(birth), *_grid_text(grid))
         growth = self._history.growth()
         if growth and cause in (Cause.OVERFLOW, Cause.MATH):
+            made, rise = self._history.rise()
             return Finding(
                 Cause.DIVERGENCE,
                 Evidence.REPRODUCED,
-                f"training diverges: {growth}; then {_message(birth)} and {seen.kind.value} {_is_not(seen)}",
-                self._history.stepped_at or birth.place or place,
+                f"training diverges: {rise}{growth}; then {_message(birth)} and {seen.kind.value} {_is_not(seen)}",
+                made or self._history.stepped_at or birth.place or place,
                 details=(f"first at {spoken(birth.place)}", *details) if birth.place else details,
                 advice="a smaller learning rate, warm-up, or clipping (after `unscale_`)",
             )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Iterable, Iterator
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import torch
@@ -46,6 +48,16 @@ def parameters_of(optimizer: Any) -> Iterator[torch.Tensor]:
     """The tensors that an optimizer steps."""
     for group in getattr(optimizer, "param_groups", []):
         yield from (each for each in group["params"] if isinstance(each, torch.Tensor))
+
+
+def modules_of(function: Any) -> list[torch.nn.Module]:
+    """The modules that a function is, is a method of, or has in its closure."""
+    if isinstance(function, torch.nn.Module):
+        return [function]
+    held = [getattr(function, "__self__", None), *(getattr(function, "args", ()) or ())]
+    if isinstance(function, FunctionType):
+        held += inspect.getclosurevars(function).nonlocals.values()
+    return [each for each in held if isinstance(each, torch.nn.Module)]
 
 
 def why_none(case: Without) -> Finding:
@@ -121,15 +133,18 @@ def _not_the_models(case: Without) -> _Answer:
     if not case.models:
         return None
     own = {id(each) for model in case.models for each in model.parameters()}
-    if not own or any(id(each) in own for each in case.parameters):
+    trained = [each for each in case.parameters if each.requires_grad]
+    if not own or any(id(each) in own for each in trained):
         return None
-    if any(not each.is_leaf for each in case.parameters) or case.unit.backwards:
+    is_for_it = any(id(each) in own for each in case.parameters)  # frozen ones: it was made for this model
+    if any(not each.is_leaf for each in trained) or (case.unit.backwards and not is_for_it):
         return None
     similar = {tuple(each.shape) for model in case.models for each in model.parameters()}
-    is_copy = all(tuple(each.shape) in similar for each in case.parameters)
+    is_copy = all(tuple(each.shape) in similar for each in trained)
     what = "they look like a copy of its parameters" if is_copy else "they belong to no model that has run"
+    who = "they are" if len(trained) == len(case.parameters) else "those that are not frozen are"
     return (
-        f"they are not the parameters of the model that runs; {what}",
+        f"{who} not the parameters of the model that runs; {what}",
         case.made,
         "make the optimizer from the parameters of the model that is trained, after it is moved, copied or wrapped",
     )

@@ -50,15 +50,21 @@ class Guard(Listener):
         listeners: Who is told, in this order.
         is_quiet: Whether what happens now is the doctor's own.
         failed: Called with the first exception of a listener; after that nobody is told anything.
+        afterwards: What listeners put here is called after the event, outside of the block that keeps it from modes.
     """
 
     def __init__(
-        self, listeners: Sequence[Listener], is_quiet: Callable[[], bool], failed: Callable[[Exception], None]
+        self,
+        listeners: Sequence[Listener],
+        is_quiet: Callable[[], bool],
+        failed: Callable[[Exception], None],
+        afterwards: list[Callable[[], object]],
     ) -> None:
         self._is_quiet = is_quiet
         self._failed = failed
         self._thread = threading.get_ident()
         self._is_off = False
+        self._afterwards = afterwards
         _guards.add(self)
         for name in _EVENTS:
             heard = [
@@ -86,6 +92,8 @@ class Guard(Listener):
             try:
                 with _quiet() if not _modes() else unheard():  # each event comes here: as short as it can be
                     function(*args, **kwargs)
+                while self._afterwards:
+                    self._afterwards.pop(0)()
             except Exception as error:  # a bug of the doctor's; `Stopped` is no Exception
                 self.fail(error)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from statistics import median
+from typing import Any
 
 import torch
 
@@ -11,6 +12,7 @@ from amplint.doctor.findings import Place
 from amplint.doctor.gradients import Models
 from amplint.doctor.readings import is_readable, norm
 
+_RISEN = 3.0  # times the first learning rate
 _FIRST, _LAST = 8, 3  # losses that are compared
 _EXPLODED = 1e3  # times the first losses
 _GROWN, _GROWN_TOO = 20.0, 1.5  # times the first norm of the weights: alone, and where the loss has exploded
@@ -25,6 +27,8 @@ class History:
         self._last: list[float] = []
         self._norms: dict[int, float] = {}
         self.stepped_at: Place | None = None
+        self._schedulers: dict[int, Place | None] = {}  # where they were made, by the ids of their optimizers
+        self._rates: dict[int, tuple[float, float]] = {}  # learning rates, the first and the last, by optimizer
         self.bad_weights: int | None = None  # the step that has made weights not finite
 
     def loss(self, value: float) -> None:
@@ -32,6 +36,25 @@ class History:
         if len(self._first) < _FIRST:
             self._first.append(abs(value))
         self._last = [*self._last[-_LAST + 1 :], abs(value)]
+
+    def scheduler_made(self, optimizer: Any, place: Place | None) -> None:
+        """A scheduler of the learning rate was made."""
+        self._schedulers[id(optimizer)] = place
+
+    def stepped(self, optimizer: Any, place: Place | None) -> None:
+        """An optimizer has stepped."""
+        self.stepped_at = place or self.stepped_at
+        if id(optimizer) in self._schedulers:
+            rate = float(optimizer.param_groups[0]["lr"])
+            first, _ = self._rates.get(id(optimizer), (rate, rate))
+            self._rates[id(optimizer)] = first, rate
+
+    def rise(self) -> tuple[Place | None, str]:
+        """Where a scheduler was made that has raised the learning rate, and how far in words; None and "" if none."""
+        for key, (first, last) in self._rates.items():
+            if last > _RISEN * first > 0:
+                return self._schedulers[key], f"the scheduler raised the learning rate from {first:.3g} to {last:.3g}, "
+        return None, ""
 
     def begin(self) -> None:
         """Remember how large the weights of models are that are new."""

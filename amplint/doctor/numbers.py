@@ -23,10 +23,12 @@ from amplint.doctor.diagnosis import Diagnosis, Kind, Seen
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import parameters_of
 from amplint.doctor.history import History
+from amplint.doctor.live import Live
 from amplint.doctor.places import is_users, place_of, user_place, users_frames
 from amplint.doctor.protocol import Protocol
 from amplint.doctor.readings import all_finite, is_readable, may_be_bad
 from amplint.doctor.saved import holds_infinity
+from amplint.doctor.weights import bad_statistics
 from amplint.verify.bench.instrument import Listener, gradient
 from amplint.verify.bench.patching import at_callers_line, patch
 
@@ -52,8 +54,10 @@ class Numbers(Listener):
         diagnosis: Diagnosis,
         protocol: Protocol,
         *,
+        live: Live,
         is_careful: bool,
     ) -> None:
+        self._live = live
         self._is_careful = is_careful
         self._collector = collector
         self._capture = capture
@@ -71,6 +75,7 @@ class Numbers(Listener):
         self._zeros = 0  # steps with gradients that are all 0, without another between
         self._hidden: Counter[tuple[Place | None, str]] = Counter()
         self._hidden_steps: set[int] = set()
+        self._known: set[int] = set()  # models whose statistics were looked at
 
     # --- losses
 
@@ -90,6 +95,13 @@ class Numbers(Listener):
         loss = roots[0] if unscaled is None else unscaled
         self._loss = weakref.ref(loss)
         self._is_unread = not (self._is_careful or is_readable(loss))
+        births = self._live.end(loss)
+        if births and not math.isfinite(float(loss.detach().double().sum())):
+            self._shown.add(Kind.LOSS)
+            self._bad_step = self._collector.step
+            frames = list(users_frames(sys._getframe(1)))
+            self._collector.add(self._diagnosis.of_births(Seen(Kind.LOSS, [loss]), births, frames))
+            return
         if not self._is_unread and not self._look_at_loss(loss):
             return
         if self._protocol.in_a_row in _SKIPS:
@@ -127,6 +139,8 @@ class Numbers(Listener):
             return
         if finding.evidence is not Evidence.NOT_SHOWN:
             self._shown.add(seen.kind)
+        elif seen.kind is Kind.LOSS:
+            self._live.arm()
         self._collector.add(finding)
 
     # --- what the program reads
@@ -204,11 +218,22 @@ class Numbers(Listener):
 
     def returned(self, call: RootCall) -> None:
         """A module has returned: where no gradients are recorded, its results are looked at."""
+        self._look_at_statistics(call)
         if call.has_grad or Kind.EVALUATION in self._shown or self._looks[Kind.EVALUATION] >= _MOST_LOOKS:
             return
         bad = [each for each in tensors_in(call.output) if may_be_bad(each)]
         if bad and any(True for _ in call.module.parameters()):
             self._look(Seen(Kind.EVALUATION, bad), sys._getframe(1))
+
+    def _look_at_statistics(self, call: RootCall) -> None:
+        """Running statistics, at the first call of a model, and at the first one of an evaluation."""
+        is_first = not call.has_grad and self._capture.current.calls[:1] == [call]
+        if not is_first and id(call.module) in self._known:
+            return
+        self._known.add(id(call.module))
+        bad = bad_statistics(call.module)
+        if bad is not None and Kind.LOSS not in self._shown and self._history.bad_weights is None:
+            self._collector.add(self._diagnosis.of_statistics(call, *bad, user_place()))
 
     def _replaced(self, tensor: Any, frame: FrameType) -> None:
         """`nan_to_num` is about to replace values."""
@@ -280,6 +305,7 @@ class Numbers(Listener):
             )
 
     def step_done(self, optimizer: Any, *, taken: bool) -> None:
+        self._live.begin()
         loss = self._loss() if self._loss is not None else None
         if self._is_unread and loss is not None and self._is_scaled():
             # The scaler has just waited for the device, so that reading the loss doesn't.
@@ -288,7 +314,7 @@ class Numbers(Listener):
         if taken:
             self._zeros = self._zeros + 1 if self._is_zero(optimizer) else 0
             self._capture.weights += 1
-            self._history.stepped_at = user_place() or self._history.stepped_at
+            self._history.stepped(optimizer, user_place())
             return
         is_late = any(log.taken >= _TAKEN and log.in_a_row for log in self._protocol.logs)
         if is_late and loss is not None and self._late < _LATE_LOOKS and self._bad_step != self._collector.step:

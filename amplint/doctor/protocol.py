@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 import torch
 
 from amplint.doctor.by_hand import MEANT_FOR_SCALED, ByHand, clipped
+from amplint.doctor.capture import tensors_in
 from amplint.doctor.collector import Collector
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
-from amplint.doctor.gradients import Models, Without, is_without, parameters_of, why_none
+from amplint.doctor.gradients import Models, Without, is_without, modules_of, parameters_of, why_none
 from amplint.doctor.graph import graph_nodes, next_node
 from amplint.doctor.places import spoken, user_place
 from amplint.doctor.readings import is_readable
@@ -33,6 +34,7 @@ from amplint.verify.bench.instrument import Clip, Listener, Region, gradient, op
 _FOLLOWED = 200  # nodes of a graph that are looked through for a scaled loss
 _HOOK_CALLS = 64  # of hooks that are looked at
 _WINDOWS = 4  # backward passes after which it is looked at what is done to gradients by hand
+_UNFED = 64  # checkpoints of a step that are remembered
 _AGAIN = 3  # scalers made at one line for one optimizer, from which on that is a fault
 # Messages of torch/amp/grad_scaler.py, with the rule about each, and what is wrong.
 _RAISED = (
@@ -84,6 +86,13 @@ class _Taken(NamedTuple):
     place: Place | None
 
 
+class _Unfed(NamedTuple):
+    """Parameters in a checkpoint whose result needs no gradient."""
+
+    parameters: list[weakref.ref[torch.Tensor]]
+    place: Place | None
+
+
 class Protocol(Listener):
     """Hears a run, and adds to the `collector` what is wrong with its use of the scaler."""
 
@@ -109,6 +118,7 @@ class Protocol(Listener):
         self._window: ByHand | None = None  # the one that is entered
         self._largest: float | None = None  # element of the scaled gradients that are about to be clipped
         self._without: Counter[int] = Counter()  # by optimizer: steps without gradients
+        self._unfed: list[_Unfed] = []
         self.float16: Place | None = None  # a float16 region that was entered
         self.requests = 0
         self.skipped = 0
@@ -162,6 +172,31 @@ class Protocol(Listener):
                             advice="divide them first: `[g / scaler.get_scale() for g in gradients]`",
                         )
                         return
+
+    def checkpointed(self, function: Any, result: Any) -> None:
+        """A checkpoint has returned: may the function have parameters that can't get a gradient through it?"""
+        if not torch.is_grad_enabled() or any(each.requires_grad for each in tensors_in(result)):
+            return
+        trained = [each for module in modules_of(function) for each in module.parameters() if each.requires_grad]
+        if trained and len(self._unfed) < _UNFED:
+            self._unfed.append(_Unfed([weakref.ref(each) for each in trained], user_place()))
+
+    def _check_unfed(self) -> None:
+        """Parameters in checkpoints that have no gradient when an optimizer steps."""
+        unfed, self._unfed = self._unfed, []
+        for each in unfed:
+            parameters = [parameter for reference in each.parameters if (parameter := reference()) is not None]
+            if parameters and all(gradient(parameter) is None for parameter in parameters):
+                self._collector.add(
+                    Finding(
+                        Cause.NO_GRADIENTS,
+                        Evidence.SEEN,
+                        f"{len(parameters)} parameters inside the checkpoint get no gradient: with "
+                        "`use_reentrant=True` one of its inputs has to require one",
+                        each.place,
+                        advice="pass `use_reentrant=False`",
+                    )
+                )
 
     def scaler_of(self, root: torch.Tensor) -> tuple[torch.amp.GradScaler | None, float, Place | None]:
         """The scaler that has scaled a loss, with its scale and the place; None and 1 if none has."""
@@ -261,7 +296,7 @@ class Protocol(Listener):
         @functools.wraps(hook)
         def call(*args: Any, **kwargs: Any) -> Any:
             scaler, scale, _ = self._backward
-            if scaler is None or self._hook_calls >= _HOOK_CALLS or not _may_have_modes():
+            if scaler is None or self._hook_calls >= _HOOK_CALLS or not may_have_modes():
                 return hook(*args, **kwargs)
             self._hook_calls += 1
             window = ByHand(scale, self._all_parameters)
@@ -288,7 +323,7 @@ class Protocol(Listener):
             if unit.is_reached():
                 self._reached(unit, scaler, scale, place)
         if scaler is not None and len(self._windows) < _WINDOWS:
-            if self._window is None and _may_have_modes():
+            if self._window is None and may_have_modes():
                 self._window = ByHand(scale)
                 self._window.enter()
             if self._window is not None:
@@ -563,6 +598,8 @@ class Protocol(Listener):
             )
 
     def gradients_applied(self, optimizer: Any) -> None:
+        if self._unfed:
+            self._check_unfed()
         if is_without(optimizer):
             self._without[id(optimizer)] += 1
             if self._without[id(optimizer)] == _AGAIN:
@@ -657,7 +694,7 @@ def _divides(node: Any, scale: float) -> bool:
     return node.name().startswith(("Mul", "Div")) and math.isclose(value, scale, rel_tol=0.01)
 
 
-def _may_have_modes() -> bool:
+def may_have_modes() -> bool:
     """Whether a mode for a few operations disturbs nobody: no mode of the program's, and nothing compiled for none."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     is_compiled = dynamo is not None and bool(dynamo.counters.get("stats"))

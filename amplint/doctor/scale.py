@@ -17,6 +17,7 @@ _CALIBRATION = 25  # skips in a row that finding the scale may take: 2**24 to 1
 _SETTLED = 20  # steps taken in a row after which the scale counts as found
 _SEARCH = 50  # steps after which the search for the scale is over in any case
 _LATE = 0.05  # share of the steps after that which may be skipped
+_BACKOFF = 0.75  # from which on a scale comes down too slowly
 _INTERVAL = 200  # steps of growth below which the settings explain skips
 _WINDOW = 500  # steps that the share is of
 _FEW = 4  # skips that are never too many
@@ -138,6 +139,18 @@ class ScaleLog:
                     advice="look at the loss for NaN and inf before the backward pass; a smaller scale can't help",
                 )
             ]
+        if self.steps >= 2 * _CALIBRATION // 5 and not self.taken:
+            return [
+                Finding(
+                    Cause.SCALE,
+                    Evidence.SEEN,
+                    f"all {self.steps} steps were skipped: the weights have not changed" + self._why(),
+                    place if self._setting is None else self.place,
+                    step=1,
+                    details=(self.summary(),),
+                    advice=self._advice(),
+                )
+            ]
         if self.is_too_late:
             late = self.late()
             return [
@@ -146,20 +159,8 @@ class ScaleLog:
                     Evidence.SEEN,
                     f"{len(late)} of {self.steps} steps were skipped after step {self._start}, too many for a scale "
                     "that is found" + self._why(),
-                    place if self._settings_at is None else self._settings_at,
+                    place if self._setting is None else self.place,
                     step=late[0],
-                    details=(self.summary(),),
-                    advice=self._advice(),
-                )
-            ]
-        if self.steps >= 2 * _CALIBRATION // 5 and not self.taken:
-            return [
-                Finding(
-                    Cause.SCALE,
-                    Evidence.SEEN,
-                    f"all {self.steps} steps were skipped: the weights have not changed" + self._why(),
-                    place,
-                    step=1,
                     details=(self.summary(),),
                     advice=self._advice(),
                 )
@@ -180,28 +181,30 @@ class ScaleLog:
         return []
 
     @property
-    def _settings_at(self) -> Place | None:
-        """Where the scaler was made, if its settings explain late skips."""
+    def _setting(self) -> tuple[str, str] | None:
+        """What the scaler was made with that explains the skips, and what to do; None where nothing does."""
         scaler = self.scaler()
-        if self.set_at is None and scaler is not None and scaler.get_growth_interval() < _INTERVAL:
-            return self.place
+        if self.set_at is not None or scaler is None:
+            return None
+        if (interval := scaler.get_growth_interval()) < _INTERVAL:
+            why = f"the scale grows every {interval} steps (`growth_interval`), and each time it is too large"
+            return why, "leave `growth_interval` at 2000"
+        if not self.taken and (factor := scaler.get_backoff_factor()) > _BACKOFF:
+            why = (
+                f"a skip makes the scale only {factor:g} times as large (`backoff_factor`), from {_number(self.first)}"
+            )
+            return why, "leave `backoff_factor` at 0.5"
         return None
 
     def _why(self) -> str:
-        scaler = self.scaler()
         if self.set_at is not None:
             return f"; the program sets the scale itself, to {_number(self.value)}"
-        if scaler is not None and (interval := scaler.get_growth_interval()) < _INTERVAL:
-            return f"; the scale grows every {interval} steps (`growth_interval`), and each time it is too large"
-        return ""
+        return f"; {self._setting[0]}" if self._setting is not None else ""
 
     def _advice(self) -> str:
-        scaler = self.scaler()
         if self.set_at is not None:
             return "leave the scale to the scaler: call `update()` without an argument"
-        if scaler is not None and scaler.get_growth_interval() < _INTERVAL:
-            return "leave `growth_interval` at 2000"
-        return ""
+        return self._setting[1] if self._setting is not None else ""
 
     def summary(self) -> str:
         """The skips and the scale, in numbers."""

@@ -27,12 +27,14 @@ from amplint.doctor.findings import Cause, Evidence, Finding, Place, Report
 from amplint.doctor.gradients import Models, parameters_of
 from amplint.doctor.guard import Guard
 from amplint.doctor.history import History
+from amplint.doctor.live import Live
 from amplint.doctor.numbers import Numbers
 from amplint.doctor.options import Options
 from amplint.doctor.places import hide_own_frames, is_users, user_place
-from amplint.doctor.protocol import Protocol
+from amplint.doctor.protocol import Protocol, may_have_modes
 from amplint.doctor.regions import Regions
 from amplint.doctor.replay import Replays
+from amplint.doctor.weights import Sources
 from amplint.explain.search import find
 from amplint.verify.bench.instrument import watched
 from amplint.verify.bench.patching import patch, wrap
@@ -56,7 +58,8 @@ class Watching:
         self._collector.told = told
         self._capture = Capture(self._models, self._has_returned)
         self._replays = Replays(self._capture, is_on=options.replay)
-        history = History(self._models)
+        self._sources = Sources()
+        self._history = history = History(self._models)
         diagnosis = Diagnosis(
             self._capture,
             self._models,
@@ -64,14 +67,18 @@ class Watching:
             replays=self._replays,
             scalers=lambda: self._protocol.all_logs,
             parameters=self._optimized,
+            sources=self._sources,
         )
         self._regions = Regions(self._collector)
         self._protocol = Protocol(self._collector, self._models)
+        afterwards: list[Callable[[], object]] = []
+        live = Live(self._models, afterwards, may_have_modes)
+        undo.callback(live.close)
         self._numbers = Numbers(
-            self._collector, self._capture, history, diagnosis, self._protocol, is_careful=options.careful
+            self._collector, self._capture, history, diagnosis, self._protocol, live=live, is_careful=options.careful
         )
         listeners = [self._regions, self._protocol, self._numbers]
-        self._guard = Guard(listeners, lambda: self._capture.is_quiet, failed)
+        self._guard = Guard(listeners, lambda: self._capture.is_quiet, failed, afterwards)
         self._returned = self._guard.guarded(self._numbers.returned)
         undo.enter_context(watched(self._guard, is_users, waits=False))
         self._capture.install(undo, self._guard)
@@ -80,6 +87,7 @@ class Watching:
         self._watch_checkpoints(undo)
         self._watch_gradients(undo)
         self._watch_states(undo)
+        self._watch_schedulers(undo)
         self._watch_hooks(undo)
         hide_own_frames(undo)
 
@@ -110,6 +118,23 @@ class Watching:
             loaded(scaler)
 
         wrap(undo, torch.amp.GradScaler, "load_state_dict", load)
+        weights_loaded = self._guard.guarded(self._sources.loaded)
+
+        def load_weights(real: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
+            result = real(module, *args, **kwargs)
+            weights_loaded(module, user_place())
+            return result
+
+        wrap(undo, torch.nn.Module, "load_state_dict", load_weights)
+
+    def _watch_schedulers(self, undo: ExitStack) -> None:
+        made = self._guard.guarded(self._history.scheduler_made)
+
+        def make(real: Any, scheduler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            real(scheduler, optimizer, *args, **kwargs)
+            made(optimizer, user_place())
+
+        wrap(undo, torch.optim.lr_scheduler.LRScheduler, "__init__", make)
 
     def _watch_gradients(self, undo: ExitStack) -> None:
         taken = self._guard.guarded(self._protocol.gradients_taken)
@@ -125,9 +150,13 @@ class Watching:
         """Note whether activations are checkpointed: what their graphs have saved is not looked at."""
         module = importlib.import_module("torch.utils.checkpoint")
 
-        def used(real: Any, *args: Any, **kwargs: Any) -> Any:
+        without = self._guard.guarded(self._protocol.checkpointed)
+
+        def used(real: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
             module._amplint_used = True  # type: ignore[attr-defined]
-            return real(*args, **kwargs)
+            result = real(function, *args, **kwargs)
+            without(function, result)
+            return result
 
         wrap(undo, module, "checkpoint", used)
         undo.callback(vars(module).pop, "_amplint_used", None)

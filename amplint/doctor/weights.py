@@ -1,0 +1,100 @@
+"""Where weights that are not finite come from: a state that was loaded, or a line of the user's that writes them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import weakref
+from collections.abc import Iterator
+
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+
+from amplint.doctor.findings import Place
+from amplint.doctor.places import is_users
+from amplint.doctor.readings import has_nan, is_finite, is_readable
+
+
+class Sources:
+    """Remembers where states were loaded, and looks for lines that write a parameter."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[int, tuple[weakref.ref[nn.Module], Place | None]] = {}
+
+    def loaded(self, module: nn.Module, place: Place | None) -> None:
+        """A state was loaded into a module, and so into those in it."""
+        for each in module.modules():
+            self._loaded[id(each)] = weakref.ref(each), place
+
+    def of(self, model: nn.Module, name: str) -> tuple[Place, str] | None:
+        """Where a parameter or buffer of a model got its values, and what happens there, as far as that is known.
+
+        Args:
+            model: The model.
+            name: The dotted name of the parameter or buffer in it.
+        """
+        owner = model.get_submodule(name.rpartition(".")[0])
+        reference, place = self._loaded.get(id(owner), (None, None))
+        if reference is not None and reference() is owner and place is not None:
+            return place, "loaded"
+        lines = {line for path in _files(model) for line in _writers(path, tuple(name.split(".")[-2:]))}
+        return (lines.pop(), "written") if len(lines) == 1 else None
+
+
+def bad_statistics(model: nn.Module) -> tuple[str, str] | None:
+    """Running statistics that are not finite of a layer in evaluation mode: their name, and "nan" or "inf"."""
+    for prefix, module in model.named_modules():
+        if isinstance(module, _NormBase) and not module.training and module.running_var is not None:
+            for name in ("running_mean", "running_var"):
+                buffer = getattr(module, name)
+                if is_readable(buffer) and not is_finite(buffer):
+                    return f"{prefix}.{name}" if prefix else name, "nan" if has_nan(buffer) else "inf"
+    return None
+
+
+def _files(model: nn.Module) -> Iterator[str]:
+    """The files of the user's with the classes of a model and of what is in it."""
+    seen = set()
+    for module in model.modules():
+        for kind in type(module).__mro__:
+            path = inspect.getsourcefile(kind) if kind is not object and kind.__module__ != "builtins" else None
+            if path is not None and path not in seen and is_users(path):
+                seen.add(path)
+                yield path
+
+
+def _writers(path: str, names: tuple[str, ...]) -> Iterator[Place]:
+    """The lines of a file that write to what ends in these names: `self.out.bias.copy_(...)`, `init.zeros_(x.bias)`."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(path)))
+    except SyntaxError:
+        return
+    for node in ast.walk(tree):
+        if any(_names(each)[-len(names) :] == names for each in _written(node)):
+            yield Place(path, getattr(node, "lineno", 0))
+
+
+def _written(node: ast.AST) -> list[ast.expr]:
+    """What a statement, or a call whose name ends with an underscore, writes to."""
+    if isinstance(node, ast.Assign):
+        return node.targets
+    if isinstance(node, (ast.AugAssign, ast.AnnAssign)):
+        return [node.target]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
+        return [node.func.value, *node.args[:1]]
+    return []
+
+
+def _names(node: ast.expr) -> tuple[str, ...]:
+    """The dotted names of an expression: `self.layers[3].bias.data` is ("self", "layers", "3", "bias")."""
+    names: list[str] = []
+    while True:
+        if isinstance(node, ast.Attribute):
+            names += [node.attr] if node.attr != "data" else []
+            node = node.value
+        elif isinstance(node, ast.Subscript):
+            names += [str(node.slice.value)] if isinstance(node.slice, ast.Constant) else [""]
+            node = node.value
+        else:
+            return (*([node.id] if isinstance(node, ast.Name) else []), *names[::-1])
