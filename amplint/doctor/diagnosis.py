@@ -32,6 +32,10 @@ _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 _NEAR = 64  # nodes between a loss and what a trainer makes of it
 _UNLIKE = 0.05  # relative difference of a loss from that in float32 that is one
 _OF_HALF = (Origin.OVERFLOW, Origin.CAST, Origin.UNDERFLOW)  # what float32 would not have made
+_UNLIKE_OUTPUT = 0.25  # the same of what a model returns
+_FEW_CALLS = 4  # of modules whose results are compared
+_SCALE = 65536.0  # of a new GradScaler
+_LOST = 0.1  # of the elements of gradients, from which on they are said to underflow
 _BACK = 6  # statements that are stepped back through
 _FEW_ROWS = 4  # of a batch that are named
 _SEARCHING = 12  # skips in a row that finding the scale may take, where the loss holds scaled gradients
@@ -54,9 +58,10 @@ class Kind(str, Enum):
     ZERO = "gradients that are all 0"
     VALUE = "a value that the program uses"
     ABSORBED = "an infinity that the loss absorbs"
+    LOST = "gradients that are 0 in float16 alone"
 
 
-_FINITE = (Kind.ZERO, Kind.ABSORBED)  # what is seen while the loss is finite
+_FINITE = (Kind.ZERO, Kind.ABSORBED, Kind.LOST)  # what is seen while the loss is finite
 
 
 _Grid = dict[tuple[bool, bool], bool]  # by training mode and by whether autocast is off: whether a run was finite
@@ -179,9 +184,10 @@ class Diagnosis:
         reasons: list[str] = []
         if not seen.is_finite and (bad := self._bad_before()) is not None:
             return self._made_bad(seen, bad.tensor, frames, place) or self._incoming(seen, bad, place)
-        for computation, part in self._computations(seen, frames, reasons):
+        for computation, part, called in self._computations(seen, frames, reasons):
+            at = called or place
             try:
-                finding = self._looked_at(seen, computation, part=part, frames=frames, place=place, reasons=reasons)
+                finding = self._looked_at(seen, computation, part=part, frames=frames, place=at, reasons=reasons)
             except _Healthy:
                 return None
             if finding is not None:
@@ -201,21 +207,22 @@ class Diagnosis:
 
     def _computations(
         self, seen: Seen, frames: Sequence[FrameType], reasons: list[str]
-    ) -> Iterator[tuple[Computation, Slice | None]]:
-        """What computes the tensors again, with the statements that do, where it is not a module alone."""
+    ) -> Iterator[tuple[Computation, Slice | None, Place | None]]:
+        """What computes the tensors again: with the statements that do, or with the line that calls a module."""
         calls, refused = self._calls()
         why: list[str] = [refused] if refused else []
         yield from self._slices(seen, frames, calls, why)
         if not refused and not seen.is_finite:
             bad = [call for call in calls if not is_finite(list(tensors_in(call.output)))]
-            yield from ((of_call(call), None) for call in bad)
+            yield from ((of_call(call), None, _call_place(call)) for call in bad)
         if not refused and seen.kind is Kind.GRADIENTS:  # of a loss that the model itself has computed
-            yield from ((of_call(call), None) for call in calls if any(map(_is_loss, tensors_in(call.output))))
+            losses = [call for call in calls if any(map(_is_loss, tensors_in(call.output)))]
+            yield from ((of_call(call), None, _call_place(call)) for call in losses)
         reasons += [f"the loss can't be computed again: {text}" for text in why[:1]]
 
     def _slices(
         self, seen: Seen, frames: Sequence[FrameType], calls: Sequence[RootCall], why: list[str]
-    ) -> Iterator[tuple[Computation, Slice]]:
+    ) -> Iterator[tuple[Computation, Slice, None]]:
         """Statements of the user's that compute a tensor: with the calls of modules, or of a function without them."""
         lines, is_refused = _first_lines(calls), bool(why)
         for frame, wanted in self._holders(seen, frames, calls):
@@ -229,7 +236,7 @@ class Diagnosis:
             except NoSlice as error:
                 why.append(str(error))
             else:
-                yield of_slice(part, calls if is_whole else []), part
+                yield of_slice(part, calls if is_whole else []), part, None
 
     def _holders(
         self, seen: Seen, frames: Sequence[FrameType], calls: Sequence[RootCall]
@@ -321,6 +328,8 @@ class Diagnosis:
         except Exception as error:  # of the user's code: it can't be run twice after all
             reasons.append(f"running it again failed: {type(error).__name__}: {str(error)[:200]}")
             return None
+        if seen.kind is Kind.LOST:
+            return _of_lost(look.effect, place) if look.effect else None
         if look.births:
             return self._born(seen, look.births, place, look.grid, look.effect)
         if not look.arriving:
@@ -343,6 +352,7 @@ class Diagnosis:
             if not seen.is_finite and self._is_of_scale(births, computation):
                 raise _Healthy
             effect = self._unlike(computation) if births and seen.kind is Kind.ABSORBED else ""
+            effect = effect or (self._lost(computation) if seen.kind is Kind.LOST else "")
             if seen.kind is Kind.ABSORBED and not effect:
                 births = []
             has_grid = births and seen.kind in (Kind.LOSS, Kind.EVALUATION)
@@ -360,6 +370,8 @@ class Diagnosis:
     def _births(
         self, seen: Seen, computation: Computation, buffers: Sequence[torch.Tensor]
     ) -> tuple[list[Birth], list[Birth]]:
+        if seen.kind is Kind.LOST:
+            return [], []
         self._replays.forwards += 1
         with Detail(named(self._models.alive()), allowed=buffers) as detail:
             values = computation()
@@ -375,12 +387,35 @@ class Diagnosis:
         return births, arriving
 
     def _unlike(self, computation: Computation) -> str:
-        """In words how the loss differs from that in float32; "" where it hardly does."""
+        """In words how the loss, or what a model returns, differs from that in float32; "" where it hardly does."""
         self._replays.forwards += 2
         with_it, without = (float(sum(each.double().sum() for each in computation(off=off))) for off in (False, True))
-        if not math.isfinite(without) or abs(with_it - without) <= _UNLIKE * abs(without):
+        if math.isfinite(without) and abs(with_it - without) > _UNLIKE * abs(without):
+            return f"it is {with_it:.4g} where float32 has {without:.4g}"
+        for call in self._calls()[0][:_FEW_CALLS]:
+            self._replays.forwards += 2
+            outputs = [of_call(call)(off=off) for off in (False, True)] if call.args is not None else []
+            share = max((_difference(*pair) for pair in zip(*outputs, strict=False)), default=0.0)
+            if share > _UNLIKE_OUTPUT:
+                kind = type(call.module).__name__
+                return f"the result of `{kind}` differs by {share:.0%} from that in float32"
+        return ""
+
+    def _lost(self, computation: Computation) -> str:
+        """In words how many gradients are 0 that a scale would save; "" for few."""
+        zeros = []
+        for scale in (1.0, _SCALE):
+            self._replays.forwards += 1
+            self._replays.backwards += 1
+            found = _gradients([each for each in computation() if _is_loss(each)], scale)
+            total = sum(each.numel() for each in found)
+            zeros.append(sum(int((each == 0).sum()) for each in found) / max(1, total))
+        without, with_scale = zeros
+        if without - with_scale < _LOST:
             return ""
-        return f"it is {with_it:.4g} where float32 has {without:.4g}"
+        return (
+            f"{without:.0%} of the gradients' elements are 0 in float16; scaled by {_SCALE:,.0f}, {with_scale:.0%} are"
+        )
 
     def _grid(self, seen: Seen, computation: Computation, models: Sequence[torch.nn.Module]) -> _Grid:
         """Which of the four runs are finite: in training and in evaluation mode, with autocast and in float32."""
@@ -518,16 +553,36 @@ def _is_loss(tensor: torch.Tensor) -> bool:
     return tensor.numel() == 1 and tensor.grad_fn is not None
 
 
-def _gradients(losses: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The gradients of losses, without a scale, by all parameters that they depend on."""
+def _gradients(losses: Sequence[torch.Tensor], scale: float = 1.0) -> list[torch.Tensor]:
+    """The gradients of losses, multiplied by a scale, by all parameters that they depend on."""
     losses = [loss for loss in losses if loss.grad_fn is not None]
     leaves = graph_leaves(losses)
     if not leaves:
         return []
-    total = torch.stack([loss.float().sum() for loss in losses]).sum()
+    total = torch.stack([loss.float().sum() for loss in losses]).sum() * scale
     # What the program's own graph has saved stays for the program's backward pass.
     found = torch.autograd.grad(total, leaves, allow_unused=True, retain_graph=True)
     return [each for each in found if each is not None]
+
+
+def _of_lost(effect: str, place: Place | None) -> Finding:
+    """The finding on float16 without a scale, or with one that is too small."""
+    return Finding(
+        Cause.UNDERFLOW,
+        Evidence.REPRODUCED,
+        f"the loss is not scaled and gradients underflow: {effect}",
+        place,
+        code="AMP207",
+        advice="scale the loss with a GradScaler, or use bfloat16, which needs none",
+    )
+
+
+def _difference(value: torch.Tensor, true: torch.Tensor) -> float:
+    """The relative difference of a tensor from the true one, by their norms; 0 where that can't be said."""
+    if value.shape != true.shape or not value.is_floating_point() or not is_finite([true.detach()]):
+        return 0.0
+    of = float(true.detach().double().norm())
+    return float((value.detach().double() - true.detach().double()).norm()) / of if of > 0 else 0.0
 
 
 def _bad_buffers(model: torch.nn.Module) -> Iterator[str]:

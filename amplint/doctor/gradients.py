@@ -51,13 +51,25 @@ def parameters_of(optimizer: Any) -> Iterator[torch.Tensor]:
 
 
 def modules_of(function: Any) -> list[torch.nn.Module]:
-    """The modules that a function is, is a method of, or has in its closure."""
+    """The modules that a function calls, as far as its code names them: of its closure, attributes of `self`."""
     if isinstance(function, torch.nn.Module):
         return [function]
-    held = [getattr(function, "__self__", None), *(getattr(function, "args", ()) or ())]
-    if isinstance(function, FunctionType):
-        held += inspect.getclosurevars(function).nonlocals.values()
+    plain = getattr(function, "func", function)  # of a partial
+    code = getattr(plain, "__code__", None)
+    if code is None:
+        return []
+    held = [*getattr(function, "args", ())]
+    if isinstance(plain, FunctionType):
+        held += inspect.getclosurevars(plain).nonlocals.values()
+    owners = [getattr(plain, "__self__", None), *(each for each in held if _has_any(each, code.co_names))]
+    held = [each for each in held if each not in owners]
+    held += [getattr(owner, name, None) for owner in owners if owner is not None for name in code.co_names]
     return [each for each in held if isinstance(each, torch.nn.Module)]
+
+
+def _has_any(value: Any, names: Iterable[str]) -> bool:
+    """Whether a module has modules of these names, so that only those of it may be called."""
+    return isinstance(value, torch.nn.Module) and any(name in value._modules for name in names)
 
 
 def why_none(case: Without) -> Finding:

@@ -37,6 +37,7 @@ _MOST_LOOKS = 6  # diagnoses of a run
 _SKIPS = (3, 10, 25)  # skips in a row at which the gradients are looked at
 _ZEROS = (2, 6, 20)  # such steps after which the loss is looked at
 _EXAMS = 512  # backward passes of which one is looked through; before that the 1st, 2nd, 4th, 8th, ...
+_EXAMS_OF_HALF = (2, 32, 256)  # backward passes that are run again where regions are in float16
 _EACH = 4  # steps of which one is asked whether its gradients are all 0
 _TAKEN = 10  # steps after which a skip is looked at by itself
 _LATE_LOOKS = 3
@@ -108,8 +109,18 @@ class Numbers(Listener):
             self._look(Seen(Kind.GRADIENTS, [loss]), sys._getframe(1))
         elif self._zeros in _ZEROS:
             self._look(Seen(Kind.ZERO, [loss]), sys._getframe(1))
-        elif self._is_exam() and holds_infinity(roots):
-            self._look(Seen(Kind.ABSORBED, [loss]), sys._getframe(1))
+        else:
+            self._examine(roots, loss, sys._getframe(1))
+
+    def _examine(self, roots: Sequence[torch.Tensor], loss: torch.Tensor, frame: FrameType) -> None:
+        """Now and then: infinities that the loss absorbs, and gradients that float16 makes 0."""
+        if not self._is_exam():
+            return
+        is_half = self._protocol.float16 is not None and self._backwards in _EXAMS_OF_HALF
+        if is_half or holds_infinity(roots):
+            self._look(Seen(Kind.ABSORBED, [loss]), frame)
+        if is_half and loss is roots[0] and not self._protocol.is_scaled(loss):
+            self._look(Seen(Kind.LOST, [loss]), frame)
 
     def backward_done(self) -> None:
         self._capture.forget_frames()

@@ -210,6 +210,10 @@ class Protocol(Listener):
             return scaled.scaler, scaled.scale, scaled.place
         return None, 1.0, None
 
+    def is_scaled(self, root: torch.Tensor) -> bool:
+        """Whether a loss that is differentiated goes back to one that a scaler has scaled."""
+        return self.scaler_of(root)[0] is not None
+
     def _protocol(self, code: str, message: str, place: Place | None, *details: str, advice: str = "") -> None:
         finding = Finding(Cause.PROTOCOL, Evidence.SEEN, message, place, code, details=details, advice=advice)
         self._collector.add(finding)

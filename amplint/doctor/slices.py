@@ -15,7 +15,7 @@ import io
 import linecache
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
@@ -91,7 +91,7 @@ def slice_for(frame: FrameType, wanted: torch.Tensor, first: int | None) -> Slic
     if first is None:
         raise NoSlice("the model was called elsewhere")
     kept, target = _statements_for(frame, wanted, first)
-    kept.take()
+    kept.take(frame.f_locals)
     return _slice_of(frame, kept, target)
 
 
@@ -297,13 +297,26 @@ class _Kept:
         self.statements: list[ast.stmt] = []
         self.attributes: set[str] = {target} if "." in target else set()
 
-    def take(self) -> None:
-        """Take them, with the attributes that they set in `attributes`."""
+    def take(self, variables: Collection[str]) -> None:
+        """Take them, with the attributes that they set in `attributes`.
+
+        Raises:
+            NoSlice: One of the function's `variables` that they read has changed since.
+        """
         for statement in self._all:
             self.attributes |= {name for name in _defined(statement) if "." in name}
         self.statements = self._from(self._all)
         kept = {name for each in self.statements for name in _defined(each)}
         self.attributes &= kept
+        self._check_first_reads(variables)
+
+    def _check_first_reads(self, variables: Collection[str]) -> None:
+        """Raise where a variable is read that has got another value since: `out, hidden = model(x, hidden)`."""
+        for name in sorted(_read_first(self.statements, set())):
+            if name in variables:
+                first = min(each.lineno for each in self.statements if name in _used(each))
+                if any(each.lineno >= first and name in _defined(each) for each in self._all):
+                    raise NoSlice(f"`{name}` has changed since")
 
     def take_last(self) -> None:
         """Take the fewest statements: variables that have not been set since hold what was read from them.
@@ -368,7 +381,7 @@ class _Kept:
         return kept
 
 
-def _defined(statement: ast.stmt) -> set[str]:
+def _defined(statement: ast.AST) -> set[str]:
     """The names and attributes that a statement sets."""
     names: set[str] = set()
     for node in ast.walk(statement):
@@ -379,6 +392,23 @@ def _defined(statement: ast.stmt) -> set[str]:
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             names.add(node.name)
     return names
+
+
+def _read_first(statements: Sequence[ast.stmt], known: set[str]) -> set[str]:
+    """The names that statements read before they set them; `known` are set, and those that they surely set come in."""
+    read: set[str] = set()
+    for statement in statements:
+        blocks = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
+        if isinstance(statement, (ast.If, ast.For, ast.While, ast.With)):
+            heads = [each for each in ast.iter_child_nodes(statement) if not isinstance(each, ast.stmt)]
+            read |= {name for head in heads for name in _used(head)} - known
+            known |= {name for head in heads for name in _defined(head)}
+            for block in blocks:
+                read |= _read_first(block, known if isinstance(statement, ast.With) else set(known))
+        else:
+            read |= _used(statement) - known
+        known |= _defined(statement)
+    return read
 
 
 def _changed_in_place(statement: ast.stmt) -> set[str]:

@@ -16,11 +16,11 @@ state["2.weight"][1, 3] = float("nan")
 torch.save(state, path)
 
 model = build()
-model.load_state_dict(torch.load(path))
+model.load_state_dict(torch.load(path))  # fault: weights
 optimizer = torch.optim.AdamW(model.parameters())
 for step in range(4):
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        logits = model(torch.randn(4, 4))  # fault: weights
+        logits = model(torch.randn(4, 4))
     loss = nn.functional.cross_entropy(logits.float(), torch.randint(0, 2, (4,)))
     optimizer.zero_grad()
     loss.backward()
