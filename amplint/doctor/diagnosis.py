@@ -16,6 +16,7 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from amplint.doctor.births import Birth, Origin
 from amplint.doctor.capture import Capture, Group, RootCall, tensors_in
+from amplint.doctor.cuts import Cut, find_cut
 from amplint.doctor.detail import CollectiveRefused, Detail, OutsideWrite
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import Models, named
@@ -59,9 +60,10 @@ class Kind(str, Enum):
     VALUE = "a value that the program uses"
     ABSORBED = "an infinity that the loss absorbs"
     LOST = "gradients that are 0 in float16 alone"
+    CUT = "gradients that don't reach parameters"
 
 
-_FINITE = (Kind.ZERO, Kind.ABSORBED, Kind.LOST)  # what is seen while the loss is finite
+_FINITE = (Kind.ZERO, Kind.ABSORBED, Kind.LOST, Kind.CUT)  # what is seen while the loss is finite
 
 
 _Grid = dict[tuple[bool, bool], bool]  # by training mode and by whether autocast is off: whether a run was finite
@@ -202,6 +204,17 @@ class Diagnosis:
         """The finding on births that were seen while the program itself ran."""
         finding = self._born(seen, births, place_of(frames[0]) if frames else None, {}, "")
         return replace(finding, evidence=Evidence.SEEN)
+
+    def of_cut(self, loss: torch.Tensor, frames: Sequence[FrameType], parameters: Sequence[torch.Tensor]) -> Cut | None:
+        """The line that cuts the graph between parameters and a loss, None where none is found."""
+        for computation, _, _ in self._computations(Seen(Kind.CUT, [loss]), frames, []):
+            models = self._models.alive()
+            computation.rewind = self._replays.rewind
+            with self._replays.quiet(models), suppress(Exception):
+                self._replays.forwards += 1
+                if (cut := find_cut(computation, parameters)) is not None:
+                    return cut
+        return None
 
     # --- what can be run again
 

@@ -74,14 +74,25 @@ def _has_any(value: Any, names: Iterable[str]) -> bool:
 
 def why_none(case: Without) -> Finding:
     """The finding: why none of an optimizer's parameters has a gradient at its step."""
-    message, place, advice = (
-        _shared(case)
-        or _frozen(case)
-        or _not_the_models(case)
-        or _cleared(case)
-        or _no_backward(case)
-        or _unreached(case)
-    )
+    return _finding(case, *(_known(case) or _unreached(case)))
+
+
+def is_unreached(case: Without) -> bool:
+    """Whether nothing is known but that the loss doesn't reach them: the graph may be cut."""
+    return _known(case) is None
+
+
+def why_cut(case: Without, what: str, place: Place | None) -> Finding:
+    """The finding where `what`, such as "detach", cuts the graph at a line."""
+    message, _, advice = _unreached(case)
+    return _finding(case, f"{message}: `{what}` cuts the graph", place, advice)
+
+
+def _known(case: Without) -> _Answer:
+    return _shared(case) or _frozen(case) or _not_the_models(case) or _cleared(case) or _no_backward(case)
+
+
+def _finding(case: Without, message: str, place: Place | None, advice: str) -> Finding:
     number = len(case.parameters)
     have = (
         "the optimizer's only tensor has no gradient"
@@ -188,7 +199,7 @@ def _unreached(case: Without) -> tuple[str, Place | None, str]:
     named = f" ({', '.join(sorted(mine)[:_SHOWN])}{', ...' if len(mine) > _SHOWN else ''})" if mine else ""
     others = f"; {have} other parameters have theirs" if have else ""
     return (
-        f"the loss doesn't depend on them{named}{others}",
+        f"no gradient reaches them{named}{others}",
         None,
         "look for `.detach()`, `torch.no_grad()` or `.data` between these parameters and the loss",
     )

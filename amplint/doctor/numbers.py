@@ -105,6 +105,9 @@ class Numbers(Listener):
             return
         if not self._is_unread and not self._look_at_loss(loss):
             return
+        if (case := self._protocol.unreached) is not None:
+            frames = list(users_frames(sys._getframe(1)))
+            self._protocol.cut_found(self._diagnosis.of_cut(loss, frames, case.parameters))
         if self._protocol.in_a_row in _SKIPS:
             self._look(Seen(Kind.GRADIENTS, [loss]), sys._getframe(1))
         elif self._zeros in _ZEROS:

@@ -22,8 +22,18 @@ import torch
 from amplint.doctor.by_hand import MEANT_FOR_SCALED, ByHand, clipped
 from amplint.doctor.capture import tensors_in
 from amplint.doctor.collector import Collector
+from amplint.doctor.cuts import Cut
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
-from amplint.doctor.gradients import Models, Without, is_without, modules_of, parameters_of, why_none
+from amplint.doctor.gradients import (
+    Models,
+    Without,
+    is_unreached,
+    is_without,
+    modules_of,
+    parameters_of,
+    why_cut,
+    why_none,
+)
 from amplint.doctor.graph import graph_nodes, next_node
 from amplint.doctor.places import spoken, user_place
 from amplint.doctor.readings import is_readable
@@ -119,6 +129,7 @@ class Protocol(Listener):
         self._largest: float | None = None  # element of the scaled gradients that are about to be clipped
         self._without: Counter[int] = Counter()  # by optimizer: steps without gradients
         self._unfed: list[_Unfed] = []
+        self.unreached: Without | None = None  # an optimizer without gradients, and nothing says why
         self.float16: Place | None = None  # a float16 region that was entered
         self.requests = 0
         self.skipped = 0
@@ -619,7 +630,16 @@ class Protocol(Listener):
             self._backwards[id(optimizer)],
             self.requests,
         )
-        self._collector.add(why_none(case))
+        if is_unreached(case) and self.unreached is None:
+            self.unreached = case  # the next backward pass shows where the graph is cut
+        else:
+            self._collector.add(why_none(case))
+
+    def cut_found(self, cut: Cut | None) -> None:
+        """It was looked for where the graph is cut between the loss and the parameters of `unreached`."""
+        case, self.unreached = self.unreached, None
+        if case is not None:
+            self._collector.add(why_none(case) if cut is None else why_cut(case, cut.what, cut.place))
 
     def step_done(self, optimizer: Any, *, taken: bool) -> None:
         scaler = self._current[1]
@@ -676,6 +696,7 @@ class Protocol(Listener):
     def finish(self) -> None:
         """Add what only the whole run shows."""
         self._leave()
+        self.cut_found(None)
         for log in self._all_logs:
             for finding in log.findings():
                 self._collector.add(finding)

@@ -111,7 +111,8 @@ def main() -> None:
     print("\n| set | run | exact | cause only | silent or not shown | wrong | healthy alarmed |")
     print("|---|---|---|---|---|---|---|")
     first = {name: verdict for name, verdict in first_runs().items() if name in now}
-    print("\n".join(row for pair in zip(table(first, "first"), table(now, "now"), strict=True) for row in pair))
+    rows = sorted([*table(first, "first"), *table(now, "now")], key=lambda row: row.split("|")[1])
+    print("\n".join(rows))
 
 
 if __name__ == "__main__":
