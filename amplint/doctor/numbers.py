@@ -27,6 +27,7 @@ from amplint.doctor.live import Live
 from amplint.doctor.places import is_users, place_of, user_place, users_frames
 from amplint.doctor.protocol import Protocol
 from amplint.doctor.readings import all_finite, is_readable, may_be_bad
+from amplint.doctor.rounding import Rounding
 from amplint.doctor.saved import holds_infinity
 from amplint.doctor.weights import bad_statistics
 from amplint.verify.bench.instrument import Listener, gradient
@@ -56,9 +57,11 @@ class Numbers(Listener):
         protocol: Protocol,
         *,
         live: Live,
+        rounding: Rounding,
         is_careful: bool,
     ) -> None:
         self._live = live
+        self._rounding = rounding
         self._is_careful = is_careful
         self._collector = collector
         self._capture = capture
@@ -281,6 +284,7 @@ class Numbers(Listener):
     def gradients_applied(self, optimizer: Any) -> None:
         if self._bad_step == self._collector.step and self._history.bad_weights is None and not self._is_scaled():
             self._history.bad_weights = self._collector.step
+        self._rounding.before(optimizer)
         if self._bad_step == self._collector.step or Kind.LOSS in self._shown or self._is_scaled():
             return  # explained already
         gradients = [found for each in parameters_of(optimizer) if (found := gradient(each)) is not None]
@@ -326,6 +330,8 @@ class Numbers(Listener):
             self._is_unread = False
             self._look_at_loss(loss)
         if taken:
+            if (finding := self._rounding.after(optimizer, user_place())) is not None:
+                self._collector.add(finding)
             self._zeros = self._zeros + 1 if self._is_zero(optimizer) else 0
             self._capture.weights += 1
             self._history.stepped(optimizer, user_place())

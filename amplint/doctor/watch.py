@@ -34,6 +34,7 @@ from amplint.doctor.places import hide_own_frames, is_users, user_place
 from amplint.doctor.protocol import Protocol, may_have_modes
 from amplint.doctor.regions import Regions
 from amplint.doctor.replay import Replays
+from amplint.doctor.rounding import Rounding
 from amplint.doctor.weights import Sources
 from amplint.explain.search import find
 from amplint.verify.bench.instrument import watched
@@ -75,7 +76,14 @@ class Watching:
         live = Live(self._models, afterwards, may_have_modes)
         undo.callback(live.close)
         self._numbers = Numbers(
-            self._collector, self._capture, history, diagnosis, self._protocol, live=live, is_careful=options.careful
+            self._collector,
+            self._capture,
+            history,
+            diagnosis,
+            self._protocol,
+            live=live,
+            rounding=Rounding(self._sources),
+            is_careful=options.careful,
         )
         listeners = [self._regions, self._protocol, self._numbers]
         self._guard = Guard(listeners, lambda: self._capture.is_quiet, failed, afterwards)
@@ -126,6 +134,15 @@ class Watching:
             return result
 
         wrap(undo, torch.nn.Module, "load_state_dict", load_weights)
+        moved = self._guard.guarded(self._sources.moved)
+
+        def move(real: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
+            result = real(module, *args, **kwargs)
+            moved(module, user_place())
+            return result
+
+        for name in ("to", "half", "bfloat16"):
+            wrap(undo, torch.nn.Module, name, move)
 
     def _watch_schedulers(self, undo: ExitStack) -> None:
         made = self._guard.guarded(self._history.scheduler_made)

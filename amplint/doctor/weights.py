@@ -8,6 +8,7 @@ import linecache
 import weakref
 from collections.abc import Iterator
 
+import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
@@ -21,11 +22,17 @@ class Sources:
 
     def __init__(self) -> None:
         self._loaded: dict[int, tuple[weakref.ref[nn.Module], Place | None]] = {}
+        self.cast_at: Place | None = None  # where weights were cast to half precision last
 
     def loaded(self, module: nn.Module, place: Place | None) -> None:
         """A state was loaded into a module, and so into those in it."""
         for each in module.modules():
             self._loaded[id(each)] = weakref.ref(each), place
+
+    def moved(self, module: nn.Module, place: Place | None) -> None:
+        """A module was moved or cast."""
+        if any(each.dtype in (torch.float16, torch.bfloat16) for each in module.parameters()):
+            self.cast_at = place
 
     def of(self, model: nn.Module, name: str) -> tuple[Place, str] | None:
         """Where a parameter or buffer of a model got its values, and what happens there, as far as that is known.

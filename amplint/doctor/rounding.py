@@ -1,0 +1,69 @@
+"""Steps on half-precision weights: whether they change the weights, or are rounded away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from amplint.doctor.findings import Cause, Evidence, Finding, Place
+from amplint.doctor.gradients import parameters_of
+from amplint.doctor.readings import is_readable, name_of
+from amplint.doctor.weights import Sources
+from amplint.verify.bench.instrument import gradient
+
+_STEPS = (4, 12, 40, 400)  # of an optimizer that are looked at: a finding needs two in a row, after any warm-up
+_MOST_TENSORS = 16  # of an optimizer that are looked at
+_LOST = 0.8  # of the weights with a gradient that keep their values, from which on the step is said to be lost
+_HALF = (torch.float16, torch.bfloat16)
+
+
+class Rounding:
+    """Compares half-precision weights before and after a few steps."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._steps: dict[int, int] = {}  # by the optimizer's id
+        self._before: list[
+            tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+        ] = []  # each with its values and its gradient
+
+    def before(self, optimizer: Any) -> None:
+        """An optimizer is about to use its gradients."""
+        number = self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + 1
+        self._before = []
+        if number not in _STEPS:
+            return
+        for parameter in parameters_of(optimizer):
+            found = gradient(parameter)
+            if parameter.dtype in _HALF and found is not None and is_readable(parameter) and is_readable(found):
+                self._before.append((parameter, parameter.detach().clone(), found.detach().clone()))
+                if len(self._before) == _MOST_TENSORS:
+                    return
+
+    def after(self, optimizer: Any, place: Place | None) -> Finding | None:
+        """The optimizer has stepped: the finding if hardly any weight has changed."""
+        before, self._before = self._before, []
+        moved = [(int(((now != was) & (by != 0)).sum()), int((by != 0).sum())) for now, was, by in before]
+        total = sum(of for _, of in moved)
+        lost = 1 - sum(changed for changed, _ in moved) / total if total else 0.0
+        rate = max((float(group["lr"]) for group in optimizer.param_groups), default=0.0)
+        if not total:
+            return None
+        was_lost = id(optimizer) in self._lost
+        self._lost.discard(id(optimizer))
+        if lost < _LOST or rate <= 0:
+            return None
+        self._lost.add(id(optimizer))
+        if not was_lost:
+            return None
+        kind = name_of(before[0][0].dtype)
+        return Finding(
+            Cause.UNDERFLOW,
+            Evidence.SEEN,
+            f"{lost:.0%} of the weights that have a gradient are the same after the step: the update is too small for "
+            f"{kind} weights and is rounded away",
+            self._sources.cast_at or place,
+            details=(f"the learning rate is {rate:.3g}",),
+            advice="keep the weights in float32 and let autocast cast them",
+        )
