@@ -24,9 +24,8 @@ class Rounding:
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._steps: dict[int, int] = {}  # by the optimizer's id
-        self._before: list[
-            tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-        ] = []  # each with its values and its gradient
+        self._lost: set[int] = set()  # optimizers whose last look showed it
+        self._before: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []  # with their values and gradients
 
     def before(self, optimizer: Any) -> None:
         """An optimizer is about to use its gradients."""
