@@ -65,6 +65,7 @@ class Guard(Listener):
         self._thread = threading.get_ident()
         self._is_off = False
         self._afterwards = afterwards
+        self._is_telling = False
         _guards.add(self)
         for name in _EVENTS:
             heard = [
@@ -89,13 +90,16 @@ class Guard(Listener):
         def call(*args: Any, **kwargs: Any) -> None:
             if self._is_off or self._is_quiet() or threading.get_ident() != self._thread or is_traced():
                 return
+            was_telling, self._is_telling = self._is_telling, True
             try:
                 with _quiet() if not _modes() else unheard():  # each event comes here: as short as it can be
                     function(*args, **kwargs)
-                while self._afterwards:
+                while self._afterwards and not was_telling:
                     self._afterwards.pop(0)()
-            except Exception as error:  # a bug of the doctor's; `Stopped` is no Exception
+            except Exception as error:  # a bug of the doctor's; `Stopped` is not an Exception
                 self.fail(error)
+            finally:
+                self._is_telling = was_telling
 
         return call
 
