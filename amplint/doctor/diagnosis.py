@@ -26,8 +26,16 @@ from amplint.doctor.places import number, place_of, spoken
 from amplint.doctor.readings import has_nan, rows_of
 from amplint.doctor.replay import Computation, Replays, in_mode, is_finite, of_call, of_slice, without_scale
 from amplint.doctor.scale import ScaleLog
-from amplint.doctor.slices import NoSlice, Slice, last_statement_for, running_statement, slice_for, whole_slice_for
-from amplint.doctor.weights import Sources
+from amplint.doctor.slices import (
+    NoSlice,
+    Slice,
+    last_statement_for,
+    line_that_sets,
+    running_statement,
+    slice_for,
+    whole_slice_for,
+)
+from amplint.doctor.sources import Sources, bad_data
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 _NEAR = 64  # nodes between a loss and what a trainer makes of it
@@ -185,7 +193,8 @@ class Diagnosis:
         place = place_of(frames[0]) if frames else None
         reasons: list[str] = []
         if not seen.is_finite and (bad := self._bad_before()) is not None:
-            return self._made_bad(seen, bad.tensor, frames, place) or self._incoming(seen, bad, place)
+            made = self._made_bad(seen, bad.tensor, frames, place) or self._source_of(seen, bad, frames, place)
+            return made or self._incoming(seen, bad, place)
         for computation, part, called in self._computations(seen, frames, reasons):
             at = called or place
             try:
@@ -317,6 +326,19 @@ class Diagnosis:
             wanted = next((each for each in values if isinstance(each, torch.Tensor) and not is_finite([each])), None)
             if wanted is not None and wanted.grad_fn is None:
                 return self._made_bad(seen, wanted, frames, place)
+        return None
+
+    def _source_of(self, seen: Seen, bad: _Bad, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
+        """The finding on the line that sets what the batch was taken from, None where that isn't known."""
+        for held in bad_data(frames) if bad.tensor is not None else ():
+            at = held.place
+            if held.frame is not None and held.tensor is not None and held.tensor is not bad.tensor:
+                found = self._made_bad(seen, held.tensor, [held.frame], place)
+                at = found.place if found is not None else line_that_sets(held.frame, held.name)
+            if at is not None:
+                message = f"`{held.name}` holds NaN before the model sees it: {seen.kind.value} can't be finite"
+                details = (f"first used at {spoken(_call_place(bad.call) or place)}{bad.text}",)
+                return Finding(Cause.DATA, Evidence.COMPUTED, message, at, details=details)
         return None
 
     # --- looking

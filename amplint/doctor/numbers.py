@@ -29,7 +29,7 @@ from amplint.doctor.protocol import Protocol
 from amplint.doctor.readings import all_finite, is_readable, may_be_bad
 from amplint.doctor.rounding import Rounding
 from amplint.doctor.saved import holds_infinity
-from amplint.doctor.weights import bad_statistics
+from amplint.doctor.sources import bad_statistics
 from amplint.verify.bench.instrument import Listener, gradient
 from amplint.verify.bench.patching import at_callers_line, patch
 
@@ -122,6 +122,7 @@ class Numbers(Listener):
         """Now and then: infinities that the loss absorbs, and gradients that float16 makes 0."""
         if not self._is_exam():
             return
+        self._protocol.look_for_unregistered(roots)
         is_half = self._protocol.float16 is not None and self._backwards in _EXAMS_OF_HALF
         if is_half or holds_infinity(roots):
             self._look(Seen(Kind.ABSORBED, [loss]), frame)

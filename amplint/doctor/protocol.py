@@ -34,10 +34,11 @@ from amplint.doctor.gradients import (
     why_cut,
     why_none,
 )
-from amplint.doctor.graph import graph_nodes, next_node
+from amplint.doctor.graph import graph_leaves, graph_nodes, next_node
 from amplint.doctor.places import spoken, user_place
 from amplint.doctor.readings import is_readable
 from amplint.doctor.scale import ScaleLog
+from amplint.doctor.sources import unregistered
 from amplint.doctor.units import Unit, Units
 from amplint.verify.bench.instrument import Clip, Listener, Region, gradient, open_regions
 
@@ -208,6 +209,26 @@ class Protocol(Listener):
                         advice="pass `use_reentrant=False`",
                     )
                 )
+
+    def look_for_unregistered(self, roots: Sequence[torch.Tensor]) -> None:
+        """Modules in a plain list: they are used and get gradients, and no optimizer has their parameters."""
+        found = unregistered(self._models.alive())
+        if found is None or not self._units.optimizers():
+            return
+        name, modules, place = found
+        lost = [each for module in modules for each in module.parameters() if self._units.of_parameter(each) is None]
+        leaves = {id(each) for each in graph_leaves(roots)} if lost else set()
+        if any(id(each) in leaves for each in lost):
+            self._collector.add(
+                Finding(
+                    Cause.NO_GRADIENTS,
+                    Evidence.SEEN,
+                    f"{len(lost)} parameters of the modules in `{name}` get gradients and no optimizer steps them: a "
+                    "plain list or dict doesn't register modules",
+                    place or user_place(),
+                    advice="use `nn.ModuleList` or `nn.ModuleDict`",
+                )
+            )
 
     def scaler_of(self, root: torch.Tensor) -> tuple[torch.amp.GradScaler | None, float, Place | None]:
         """The scaler that has scaled a loss, with its scale and the place; None and 1 if none has."""

@@ -9,6 +9,7 @@ not run again.
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import functools
 import io
@@ -22,6 +23,7 @@ from typing import Any
 
 import torch
 
+from amplint.doctor.findings import Place
 from amplint.doctor.places import is_users
 
 # Methods that do something to a program which can't be undone, or that give something else when called again.
@@ -109,6 +111,15 @@ def last_statement_for(frame: FrameType, wanted: torch.Tensor) -> Slice:
     kept, target = _statements_for(frame, wanted, 0)
     kept.take_last()
     return _slice_of(frame, kept, target)
+
+
+def line_that_sets(frame: FrameType, name: str) -> Place | None:
+    """The line of a frame's function that has set a variable last, in this round of the loop; None if none has."""
+    with contextlib.suppress(NoSlice):
+        for statement in reversed(_before(body_of(frame.f_code, frame.f_globals), frame.f_lineno, 0, None)):
+            if name in _defined(statement):
+                return Place(frame.f_code.co_filename, statement.lineno, frame.f_code.co_name)
+    return None
 
 
 def _statements_for(frame: FrameType, wanted: torch.Tensor, first: int) -> tuple[_Kept, str]:

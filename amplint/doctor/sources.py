@@ -1,16 +1,21 @@
-"""Where weights that are not finite come from: a state that was loaded, or a line of the user's that writes them."""
+"""Where weights and data that are not finite come from: what was loaded, or the line of the user's that writes them."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import linecache
+import math
+import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from types import FrameType
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
+from torch.utils.data import DataLoader, Subset
 
 from amplint.doctor.findings import Place
 from amplint.doctor.places import is_users
@@ -45,8 +50,53 @@ class Sources:
         reference, place = self._loaded.get(id(owner), (None, None))
         if reference is not None and reference() is owner and place is not None:
             return place, "loaded"
-        lines = {line for path in _files(model) for line in _writers(path, tuple(name.split(".")[-2:]))}
+        lines = {line for path in _files(model.modules()) for line in _writers(path, tuple(name.split(".")[-2:]))}
         return (lines.pop(), "written") if len(lines) == 1 else None
+
+
+class Held(NamedTuple):
+    """What of the program holds a NaN: its name, the line that sets it, and the variable's frame and tensor, if any."""
+
+    name: str
+    place: Place | None
+    frame: FrameType | None
+    tensor: torch.Tensor | None
+
+
+def bad_data(frames: Sequence[FrameType]) -> Iterator[Held]:
+    """Variables, and attributes of datasets, that hold NaN: what batches are taken from.
+
+    Args:
+        frames: The user's frames, the innermost first.
+    """
+    for frame in frames:
+        for name, value in list(frame.f_locals.items()):
+            if isinstance(value, DataLoader):
+                if (held := _bad_attribute(name, value.dataset)) is not None:
+                    yield held
+            elif isinstance(value, torch.Tensor) and value.dim() and value.grad_fn is None and _has_nan(value):
+                yield Held(name, None, frame, value)
+
+
+def _bad_attribute(name: str, dataset: Any) -> Held | None:
+    """The attribute of a dataset of the user's that holds NaN."""
+    while isinstance(dataset, Subset):
+        dataset = dataset.dataset
+    for attribute, value in getattr(dataset, "__dict__", {}).items():
+        if _has_nan(value):
+            lines = {line for path in _files([dataset]) for line in _writers(path, ("self", attribute))}
+            return Held(f"{name}.dataset.{attribute}", lines.pop() if len(lines) == 1 else None, None, None)
+    return None
+
+
+def _has_nan(value: Any) -> bool:
+    """Whether a tensor or an array holds NaN."""
+    if isinstance(value, torch.Tensor):
+        return value.is_floating_point() and is_readable(value) and not is_finite(value.detach()) and has_nan(value)
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(value, numpy.ndarray) or value.dtype.kind != "f":
+        return False
+    return math.isnan(float(value.sum())) and bool(numpy.isnan(value).any())
 
 
 def bad_statistics(model: nn.Module) -> tuple[str, str] | None:
@@ -60,12 +110,25 @@ def bad_statistics(model: nn.Module) -> tuple[str, str] | None:
     return None
 
 
-def _files(model: nn.Module) -> Iterator[str]:
-    """The files of the user's with the classes of a model and of what is in it."""
+def unregistered(models: Iterable[nn.Module]) -> tuple[str, list[nn.Module], Place | None] | None:
+    """Modules with parameters in a plain list or dict of a module: its name, they, and the line that sets it."""
+    for model in models:
+        for module in model.modules():
+            for name, value in vars(module).items():
+                items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+                held = [] if name.startswith("_") else [each for each in items if isinstance(each, nn.Module)]
+                if any(True for each in held for _ in each.parameters()):
+                    lines = {line for path in _files([module]) for line in _writers(path, ("self", name))}
+                    return name, held, lines.pop() if len(lines) == 1 else None
+    return None
+
+
+def _files(objects: Iterable[object]) -> Iterator[str]:
+    """The files of the user's with the classes of some objects."""
     seen = set()
-    for module in model.modules():
-        for kind in type(module).__mro__:
-            path = inspect.getsourcefile(kind) if kind is not object and kind.__module__ != "builtins" else None
+    for each in objects:
+        for kind in type(each).__mro__:
+            path = inspect.getsourcefile(kind) if kind.__module__ != "builtins" else None
             if path is not None and path not in seen and is_users(path):
                 seen.add(path)
                 yield path
