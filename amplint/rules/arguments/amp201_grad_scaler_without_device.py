@@ -124,13 +124,12 @@ def _message(module: Module, other: ir.Node | None) -> str:
     device = _only_device(module)
     message = "`GradScaler` without a device is for cuda"
     if device is not None:
-        where = module.line(regions(module)[0].call)
-        message = f"autocast is for {device} ({where}), and `GradScaler` without a device for cuda"
-    message += ": without CUDA it switches itself off"
+        message += f", but autocast is for {device} ({module.line(regions(module)[0].call)})"
+    message += ": without CUDA the scaler is disabled"
     if other is not None:
         where = "" if device is not None else " on another device"
         message += f", and the region on {module.line(other)} can run in float16{where}"
-    return f"{message}: name the device"
+    return f"{message}; pass the device"
 
 
 def _only_device(module: Module) -> str | None:
@@ -221,7 +220,7 @@ def _fix(module: Module, call: ir.Call) -> tuple[Fix | None, str | None]:
     if device is None:
         return None, _why_unknown(module)
     edit = add_first_argument(module, call, device.text)
-    title = f"Name the device: `GradScaler({device.text})`"
+    title = f"Pass the device: `GradScaler({device.text})`"
     doubt = _doubt(module, device.text)
     if doubt is not None:
         return Fix(Applicability.UNSAFE, f"{title}; {doubt}", (edit,)), None
@@ -233,10 +232,12 @@ def _why_unknown(module: Module) -> str:
     given = [each.device_type for each in regions(module) if each.device_type is not None]
     places = [*given, *evidence(module).chosen]
     if places:
-        return f"the device ({module.line(places[0])}) is chosen elsewhere: name its type, which is a str, here too"
+        return (
+            f"amplint can't write the device ({module.line(places[0])}) in this call: pass its type, a string, by hand"
+        )
     if evidence(module).places:
-        return "the file puts tensors on several devices"
-    return "the file does not show which device it trains on"
+        return "the file uses several devices"
+    return "the file doesn't show which device it trains on"
 
 
 def _doubt(module: Module, device: str) -> str | None:
@@ -250,7 +251,7 @@ def _doubt(module: Module, device: str) -> str | None:
     for call in module.whole.near("load_state_dict", "step").calls:  # an empty state, saved while it was off; a closure
         if isinstance(call.func, ir.Attribute) and objects(module).is_scaler(call.func.base):
             if call.func.attr == "load_state_dict" or (call.func.attr == "step" and len(call.args) > 1):
-                return f"with a scaler that is on, {module.line(call)} may raise"
+                return f"{module.line(call)} may raise once the scaler is enabled"
     return None
 
 

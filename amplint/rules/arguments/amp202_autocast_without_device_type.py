@@ -85,7 +85,7 @@ def check(module: Module) -> Iterator[Finding]:
                     module, value, "without parentheses gets the function as `device_type` and raises ValueError", _bare
                 )
             elif isinstance(parent, ir.With) and any(item.context is value for item in parent.items):
-                yield _finding(module, value, "is a class here, not a region: `with` raises TypeError", _bare)
+                yield _finding(module, value, "is not called: `with` raises TypeError", _bare)
 
 
 def _of_fallbacks(module: Module) -> Iterator[Finding]:
@@ -97,9 +97,9 @@ def _of_fallbacks(module: Module) -> Iterator[Finding]:
         if not call.positional or is_old_first(module, call.positional[0]):
             yield rule.finding(
                 module.span(call),
-                "wherever torch has the new `autocast` this is that class, which raises without `device_type`; name "
-                "the device first",
-                withheld="the old class, to which the import falls back, takes no device: write "
+                "with a release of torch that has the new `autocast`, this call raises: it has no "
+                "`device_type`; pass the device first",
+                withheld="the fallback import is the old class, which takes no device: use "
                 '`torch.autocast("cuda", ...)`, which both releases have',
             )
 
@@ -120,9 +120,9 @@ def _is_new_first(module: Module, func: ir.Value) -> bool:
 def _finding(module: Module, value: ir.Value, what: str, edits: _Edits) -> Finding:
     device = choose(module, value) or _CUDA
     fix = Fix(
-        device.applicability, f"Name the device: `autocast({device.text}, ...)`", edits(module, value, device.text)
+        device.applicability, f"Pass the device: `autocast({device.text}, ...)`", edits(module, value, device.text)
     )
-    return rule.finding(module.span(value), f"`torch.autocast` {what}; name the device first", fix=fix)
+    return rule.finding(module.span(value), f"`torch.autocast` {what}; pass the device first", fix=fix)
 
 
 def _call_edits(module: Module, value: ir.Value, device: str) -> tuple[Edit, ...]:

@@ -82,7 +82,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast", "GradScaler"),
-    not_shown="tensors of another device can't be made here",
+    not_shown="verify can't create tensors on another device",
 )
 
 
@@ -113,8 +113,8 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
         fix, withheld = _fix(module, region.device_type, f'"{other}"')
         yield rule.finding(
             module.span(region.call),
-            f"autocast is for {device}, and {module.line(place)} puts the code on {other}, where it does "
-            f"nothing; make it for {other}",
+            f"autocast is for {device}, but {module.line(place)} uses {other}: the region does "
+            f"nothing; use autocast for {other}",
             fix=fix,
             withheld=withheld,
         )
@@ -141,10 +141,10 @@ def _on_cpu(module: Module, found: list[Region]) -> Iterator[Finding]:
             device = _device(module, region)
             yield rule.finding(
                 module.span(region.call),
-                f"autocast is for {device}, but nothing moves the model made on {module.line(made)} off the CPU, which "
-                f"{module.line(named)} names: there the region does nothing; move model and data to {device}, or make "
-                "the region for cpu",
-                withheld="where the code is meant to run can't be told",
+                f"autocast is for {device}, but the model created on {module.line(made)} never leaves "
+                f"the CPU (named on {module.line(named)}): the region does nothing; move model and data "
+                f"to {device}, or use autocast for cpu",
+                withheld="amplint can't tell which device is intended",
             )
 
 
@@ -216,7 +216,7 @@ def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Re
     if not others:
         return None
     half = not only or _may_run_in_float16(module, of)
-    effect = "so that gradients underflow" if half else "which float16 would need"
+    effect = "small gradients underflow" if half else "float16 would need it"
     there = " or ".join(sorted(others))
     if len(found) != 1:
         choice = choose(module, call)
@@ -226,8 +226,8 @@ def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Re
     fix, withheld = _fix(module, literal, device)
     return rule.finding(
         module.span(call),
-        f"autocast {verb} for {there} ({module.line(of[0].call)}), the scaler for cuda: without CUDA it "
-        f"switches itself off, {effect}; make it for {target}",
+        f"autocast {verb} for {there} ({module.line(of[0].call)}), but the scaler is for cuda: "
+        f"without CUDA it is disabled, and {effect}; create the scaler for {target}",
         fix=fix,
         withheld=withheld,
         severity=Severity.ERROR if half else None,
@@ -269,6 +269,6 @@ def _float16_elsewhere(module: Module, every: list[Region]) -> set[str]:
 def _fix(module: Module, device: ir.Value | None, other: str | None) -> tuple[Fix | None, str | None]:
     """The other device, as it is written, in the place of the literal one."""
     if not isinstance(device, ir.Constant) or other is None:
-        return None, "the device is in the class's name, or kept elsewhere"
+        return None, "the device is part of the class name, or set elsewhere"
     edit = Edit(*module.layout.outer(device), other)
-    return Fix(Applicability.UNSAFE, f"Make it for {other}", (edit,)), None
+    return Fix(Applicability.UNSAFE, f"Replace the device with {other}", (edit,)), None

@@ -105,11 +105,11 @@ def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
             return finding
     if _is_str_of_tensor_device(module, value):
         assert isinstance(value, ir.Call)
-        what = f"`{module.text(value)}` carries the index of the tensor's device"
+        what = f"`{module.text(value)}` has the index of the tensor's device"
         return _with_index(module, call, value, what, f"{module.text(value.positional[0])}.type")
     if all(_is_likely_object(module, each.value) for each in found):
         return _object(module, value, surely=False)._replace(
-            message=f"`{module.text(value)}` is a tensor's torch.device, for which autocast raises ValueError; pass "
+            message=f"`{module.text(value)}` is a tensor's `torch.device`: autocast raises ValueError; pass "
             "its `.type`",
             severity=Severity.WARNING,
             confidence=Confidence.LIKELY,
@@ -148,9 +148,9 @@ def _is_input(module: Module, name: ir.Name) -> bool:
 
 def _object(module: Module, value: ir.Value, *, surely: bool) -> Finding:
     applicability = Applicability.SAFE if surely else Applicability.UNSAFE
-    fix = Fix(applicability, "Pass the device's type", (_edit(module, value, f"{_operand(module, value)}.type"),))
-    what = f"`{module.text(value)}` is a torch.device{'' if surely else ' by default'}"
-    message = f"{what}, for which autocast raises ValueError; pass its `.type`"
+    fix = Fix(applicability, "Append `.type`", (_edit(module, value, f"{_operand(module, value)}.type"),))
+    what = f"`{module.text(value)}` is a `torch.device`{'' if surely else ' by default'}"
+    message = f"{what}: autocast raises ValueError; pass its `.type`"
     return rule.finding(module.span(value), message, fix=fix)
 
 
@@ -170,28 +170,28 @@ def _is_misnamed(name: str) -> bool:
 
 def _misnamed(module: Module, value: ir.Value, device: Device) -> Finding:
     right = "cuda" if device.name is not None and device.name.lower() == "gpu" else (device.name or "").lower()
-    message = f"torch knows no device type {device.name!r}: autocast raises RuntimeError"
+    message = f"torch has no device type {device.name!r}: autocast raises RuntimeError"
     fix = None
     if right and device.value is value:
-        fix = Fix(Applicability.SAFE, f'Write "{right}"', (_edit(module, value, f'"{right}"'),))
-    return rule.finding(module.span(value), f'{message}; write "{right or "cuda"}"', fix=fix)
+        fix = Fix(Applicability.SAFE, f'Replace with "{right}"', (_edit(module, value, f'"{right}"'),))
+    return rule.finding(module.span(value), f'{message}; use "{right or "cuda"}"', fix=fix)
 
 
 def _indexed(module: Module, call: ir.Call, value: ir.Value, device: Device) -> Finding:
     if device.value is value:
-        return _with_index(module, call, value, f"`{module.text(value)}` carries an index", f'"{device.type}"')
+        return _with_index(module, call, value, f"`{module.text(value)}` has an index", f'"{device.type}"')
     torch = module_name(module, "torch")
     text = f"{torch}.device({module.text(value)}).type" if torch else None
     where = module.line(device.value)
     return _with_index(
-        module, call, value, f"`{module.text(value)}` can be {device.name!r} ({where}), with an index", text
+        module, call, value, f"`{module.text(value)}` can be {device.name!r} ({where}), which has an index", text
     )
 
 
 def _with_index(module: Module, call: ir.Call, value: ir.Value, what: str, text: str | None) -> Finding:
     refused = not module.target.guarantees("2.4")
-    effect = ", which torch before 2.4 refuses" if refused else "; autocast's checks know only the name without it"
-    message = f"{what}{effect}: pass the type alone"
+    effect = ": torch before 2.4 raises RuntimeError" if refused else ": autocast's device checks don't recognize it"
+    message = f"{what}{effect}; pass the device type only"
     fix = None
     if text is not None:
         region = region_of(module, call)

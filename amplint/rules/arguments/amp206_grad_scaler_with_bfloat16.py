@@ -78,7 +78,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("GradScaler & autocast", "GradScaler & bfloat16"),
-    not_shown="a scaler in bfloat16 only costs: gradients and updates are the same",
+    not_shown="a scaler in bfloat16 only costs time: gradients and updates are the same",
 )
 
 # A flag that speaks of float16, whose path may have no region here; and the names of bfloat16, which look like its.
@@ -137,7 +137,7 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
         where = "" if always or world is None else _chosen(module, world, each)
         if world is None or where is None:
             continue
-        what = f"the losses that this scaler scales come out of bfloat16 ({module.line(each.region.call)})"
+        what = f"this scaler's losses come from a bfloat16 region ({module.line(each.region.call)})"
         text = _condition(module, call, each.region)
         if always:
             return _finding(module, call, text, what)
@@ -158,10 +158,10 @@ def _inverted(module: Module, call: ir.Call, entered: list[Open]) -> Finding | N
         if not is_vague(chosen) and chosen.facts() & known.dtypes and contradict(on, negated(chosen)) and possible(on):
             return rule.finding(
                 module.span(call),
-                f"this scaler is on just where `{module.on_one_line(each.region.dtype)}` is bfloat16 "
-                f"({module.line(each.region.call)}), and off where it is float16, which alone needs it: "
-                "turn the test around",
-                withheld="whether the test or the dtype in it is wrong can't be told",
+                f"this scaler is enabled only if `{module.on_one_line(each.region.dtype)}` is bfloat16 "
+                f"({module.line(each.region.call)}), and disabled for float16, which needs it; invert "
+                "the test",
+                withheld="amplint can't tell whether the test or the dtype in it is wrong",
             )
     return None
 
@@ -225,11 +225,15 @@ def _speaks_of_float16(term: Term) -> bool:
 def _finding(module: Module, call: ir.Call, text: str | None, what: str) -> Finding:
     """The finding; `text` is what `enabled` should be, None where no variable tells the dtype there."""
     edit = set_enabled(module, call, text) if text is not None else None
-    withheld = "its arguments are in the way" if text is not None else "nothing tells the dtype here: pass `enabled`"
+    withheld = (
+        "amplint can't add `enabled` to these arguments"
+        if text is not None
+        else "no variable holds the dtype at this line: pass `enabled` by hand"
+    )
     return rule.finding(
         module.span(call),
-        f"{what}, which needs no scaling: the scaler costs time and skips steps; switch it off",
-        fix=Fix(Applicability.UNSAFE, f"Switch it off: `enabled={text}`", (edit,)) if edit is not None else None,
+        f"{what}: bfloat16 needs no scaling, and the scaler costs time and can skip steps; disable it",
+        fix=Fix(Applicability.UNSAFE, f"Pass `enabled={text}`", (edit,)) if edit is not None else None,
         withheld=None if edit is not None else withheld,
     )
 

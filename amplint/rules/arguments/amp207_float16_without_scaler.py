@@ -77,7 +77,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("autocast & backward & step",),
-    not_shown="how small the program's gradients are is out of sight",
+    not_shown="it depends on how small your gradients are",
     about_absence=True,
 )
 
@@ -156,9 +156,9 @@ def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
     where = f"{module.line(entered.region.call)}{', ' if under else ''}{under}"
     return rule.finding(
         module.span(backward),
-        f"the loss comes out of a float16 region ({where}), and no GradScaler multiplies it: small gradients become "
-        "zero, and infinite ones reach the weights",
-        fix=Fix(Applicability.DISPLAY, f"Scale the loss, step with `{scaler_for(module.target)}`; or run in bfloat16"),
+        f"the loss from a float16 region ({where}) is not scaled: small gradients become 0, and "
+        "infinities reach the weights",
+        fix=Fix(Applicability.DISPLAY, f"Scale the loss and step with `{scaler_for(module.target)}`, or use bfloat16"),
         severity=Severity.WARNING if is_rehearsal(module, backward) else None,
         confidence=Confidence.LIKELY if all(each.how == "unseen" for each in steps) else None,
     )

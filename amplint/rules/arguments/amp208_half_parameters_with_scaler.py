@@ -69,14 +69,14 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("GradScaler & .half(", "GradScaler & torch.float16", "GradScaler & torch.half"),
-    not_shown="the bench's parameters are float32",
+    not_shown="verify's model has float32 parameters",
 )
 
 # Adapters are float32 whatever the model is, and it is frozen.
 _ADAPTS = re.compile(r"(?i)\bpeft|lora|adapter|kbit")
 # What is written where `_casts_parameters` finds a cast.
 _CASTING = re.compile(r"data|float|double|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
-_DISPLAY = Fix(Applicability.DISPLAY, "Leave the parameters in float32; the region casts what it needs")
+_DISPLAY = Fix(Applicability.DISPLAY, "Remove the cast; autocast casts what it needs")
 
 
 @rule.check
@@ -96,8 +96,8 @@ def check(module: Module) -> Iterator[Finding]:
             if before and _can_meet(module, half, event):
                 yield rule.finding(
                     module.span(half.call),
-                    f"the parameters become float16, and the scaler that steps their optimizer on "
-                    f"{module.line(event.call)} raises ValueError: Attempting to unscale FP16 gradients",
+                    'the parameters become float16, and the scaler raises "Attempting to unscale FP16 '
+                    f'gradients" on {module.line(event.call)}; keep them in float32',
                     fix=_DISPLAY,
                 )
                 break

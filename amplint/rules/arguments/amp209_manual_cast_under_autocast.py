@@ -69,7 +69,7 @@ rule = Rule(
     severity=Severity.NOTE,
     triggers=("autocast & .half(", "autocast & .bfloat16(", "autocast & .to("),
     default=False,
-    not_shown="what is cast is a model or an input, which are out of sight",
+    not_shown="verify uses its own models and inputs",
 )
 
 # Methods and functions that store what they are given.
@@ -78,7 +78,7 @@ _KEEPS = ("append", "extend", "add", "put", "save", "copy_", "update", "index_co
 _TARGET = re.compile(r"(?i)target|label|mask|one_?hot|soft|^y$|^gt|^t$")
 _LAYER = re.compile(r"Linear|Conv|Bilinear|RNN|LSTM|GRU|Attention|Transformer|Sequential|Module")
 _NORM = re.compile(r"(?i)norm|(^|_)(bn|ln|gn)(\d|_|$)")  # no product, whoever wrote it
-_DISPLAY = Fix(Applicability.DISPLAY, "Leave it in float32; the region casts what it needs")
+_DISPLAY = Fix(Applicability.DISPLAY, "Keep it in float32; autocast casts what it needs")
 
 
 @rule.check
@@ -91,12 +91,14 @@ def check(module: Module) -> Iterator[Finding]:
     for cast in casts(module):
         if cast.dtype in HALF and cast.key in owned and _meets_region(module, cast):
             told.add(cast.call.id)
-            yield _finding(module, cast.call, f"the parameters become {cast.dtype}, which autocast keeps in float32")
+            yield _finding(
+                module, cast.call, f"the parameters become {cast.dtype}, but autocast expects float32 parameters"
+            )
     for call in near_regions(module).calls:
         if call.id in told or cast_to(module, call) not in HALF:
             continue
         if _in_region(module, call) and _is_read(module, call):
-            yield _finding(module, call, "the region around casts what its products take")
+            yield _finding(module, call, "autocast already casts the inputs of matrix products")
 
 
 def _in_region(module: Module, call: ir.Call) -> bool:
@@ -185,5 +187,5 @@ def _wants_half(module: Module, call: ir.Call) -> bool:
 
 
 def _finding(module: Module, call: ir.Call, why: str) -> Finding:
-    message = f"`{module.on_one_line(call)}` casts by hand: {why}; leave it out"
+    message = f"`{module.on_one_line(call)}` is a manual cast: {why}; remove it"
     return rule.finding(module.span(call), message, fix=_DISPLAY)

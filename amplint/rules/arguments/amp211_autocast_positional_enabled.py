@@ -78,6 +78,6 @@ def check(module: Module) -> Iterator[Finding]:
         text = module.text(given[1])
         yield rule.finding(
             module.span(given[1]),
-            f"`torch.autocast` takes the dtype second, so `{text}` raises TypeError: write `enabled={text}`",
-            fix=Fix(Applicability.SAFE, f"Write `enabled={text}`", edits),
+            f"`torch.autocast` takes the dtype as second argument: `{text}` raises TypeError; pass `enabled={text}`",
+            fix=Fix(Applicability.SAFE, f"Replace with `enabled={text}`", edits),
         )

@@ -79,7 +79,7 @@ def check(module: Module) -> Iterator[Finding]:
         what = " or ".join(_WORDS[each] for each in sorted(wrong))
         yield rule.finding(
             module.span(value),
-            f"`{module.text(value)}` {verb} {what}, for which entering the region raises TypeError: pass a bool",
+            f"`{module.text(value)}` {verb} {what}: entering the region raises TypeError; pass a bool",
             fix=fix,
             withheld=withheld,
         )
@@ -89,8 +89,8 @@ def _fix(module: Module, value: ir.Value, held: frozenset[str]) -> tuple[Fix | N
     span = module.layout.outer(value)
     if isinstance(value, ir.Constant) and value.value in (0, 1, None) and type(value.value) is not float:
         text = str(bool(value.value))
-        return Fix(Applicability.SAFE, f"Write `{text}`", (Edit(*span, text),)), None
+        return Fix(Applicability.SAFE, f"Replace with `{text}`", (Edit(*span, text),)), None
     if not held - {OPEN} <= _TRUTHS:
-        return None, "which strings are to switch it on is not plain" if "str" in held else None
+        return None, "amplint can't tell which strings mean enabled" if "str" in held else None
     text = f"bool({module.text(value)})"
-    return Fix(Applicability.UNSAFE, f"Write `{text}`", (Edit(*span, text),)), None
+    return Fix(Applicability.UNSAFE, f"Replace with `{text}`", (Edit(*span, text),)), None

@@ -79,7 +79,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & bf16", "autocast & bfloat16"),
-    not_shown="a region in another half type is right in itself",
+    not_shown="a region in another half dtype is not wrong by itself",
 )
 
 _ASKS = re.compile(r"(?i)bf_?16|bfloat16")
@@ -113,7 +113,7 @@ def check(module: Module) -> Iterator[Finding]:
         if found is not None:
             yield rule.finding(
                 module.span(value),
-                f"{found.text}, and what is called here has no dtype: on cuda it is float16; hand on "
+                f"{found.text}, but this `autocast` has no dtype: on cuda it is float16; pass "
                 "`functools.partial(..., dtype=torch.bfloat16)`",
             )
 
@@ -210,7 +210,7 @@ def _beside(module: Module, region: Region, every: list[Region]) -> Evidence | N
     if others:
         if region_round(module, region) or any(_is_for_some(each.call) for each in (region, *others)):
             return None  # each may be for what the other is not
-        text = f"the region of {module.line(others[0].call)} is bfloat16"
+        text = f"the region on {module.line(others[0].call)} is bfloat16"
         return Evidence(text) if _is_for_cuda(module, others[0]) else None
     return _variable(module, region)
 
@@ -238,7 +238,7 @@ def _variable(module: Module, region: Region) -> Evidence | None:
             continue
         if _readable(module, target, region.call):
             text = module.text(target)
-            return Evidence(f"`{text}` of {module.line(statement)} can be bfloat16", target)
+            return Evidence(f"`{text}` ({module.line(statement)}) can be bfloat16", target)
     return None
 
 
@@ -268,7 +268,7 @@ def _finding(module: Module, region: Region, found: Evidence) -> Finding:
         fix = Fix(Applicability.UNSAFE, f"Pass `dtype={text}`", (edit,))
     return rule.finding(
         module.span(region.call),
-        f"{found.text}, but this region gets no dtype: on cuda it runs in float16; pass it",
+        f"{found.text}, but this region has no dtype: on cuda it runs in float16; pass the dtype",
         fix=fix,
-        withheld=None if fix is not None else "torch has no name here that the dtype could be read from",
+        withheld=None if fix is not None else "the file has no `import torch` to write the dtype with",
     )

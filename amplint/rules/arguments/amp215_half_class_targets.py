@@ -64,7 +64,7 @@ rule = Rule(
         "nll_loss & .half(", "nll_loss & .bfloat16(", "nll_loss & float16 & autocast",
         "NLLLoss & .half(", "NLLLoss & .bfloat16(", "NLLLoss & float16 & autocast",
     ),
-    not_shown="the dtype of a batch is out of sight",
+    not_shown="verify creates its own batches",
 )  # fmt: skip
 
 _FUNCTIONS = {"torch.nn.functional.nll_loss": False, "torch.nn.functional.cross_entropy": True}
@@ -111,8 +111,8 @@ def check(module: Module) -> Iterator[Finding]:
         where = f" on {module.line(cast.call)}" if cast.through else ""
         yield rule.finding(
             module.span(loss.target),
-            f"`{module.text(cast.base)}` holds class indices and is cast to a half type{where}: the loss raises "
-            "RuntimeError; leave the cast out",
+            f"`{module.text(cast.base)}` holds class indices, but is cast to a half dtype{where}: "
+            "the loss raises RuntimeError; remove the cast",
             fix=_fix(module, call, cast),
         )
 
@@ -265,7 +265,7 @@ def _fix(module: Module, call: ir.Call, cast: _Cast) -> Fix | None:
     if edit is None:
         return None
     applicability = Applicability.UNSAFE if _read_otherwise(module, call, cast) else Applicability.SAFE
-    return Fix(applicability, "Leave the cast out", (edit,))
+    return Fix(applicability, "Remove the cast", (edit,))
 
 
 def _without(module: Module, cast: _Cast) -> Edit | None:

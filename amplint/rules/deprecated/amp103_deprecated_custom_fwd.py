@@ -66,7 +66,7 @@ rule = Rule(
     severity=Severity.WARNING,
     triggers=("custom_fwd & amp", "custom_bwd & amp"),
     trial=False,
-    not_shown="what a custom autograd function computes isn't interpreted",
+    not_shown="verify doesn't interpret custom autograd Functions",
 )
 
 

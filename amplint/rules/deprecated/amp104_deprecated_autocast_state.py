@@ -60,7 +60,7 @@ rule = Rule(
     severity=Severity.WARNING,
     triggers=("autocast_gpu_dtype", "autocast_cpu_", "autocast_xla_", "autocast_ipu_"),
     trial=False,
-    not_shown="the old names warn when they are called, which is mostly in a model's own code",
+    not_shown="the warning appears when the function is called, which is usually in a model's own code",
 )
 
 

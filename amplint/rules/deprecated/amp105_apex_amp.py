@@ -58,19 +58,19 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("apex.amp", "apex import", "import apex"),
-    not_shown="apex is another library",
+    not_shown="apex is a separate library",
 )
 
 # What torch has instead of each function of apex.amp, with its autocast and scaler.
 _INSTEAD = {
-    "initialize": "wrap the forward in `{autocast}` and make a `{scaler}`",
+    "initialize": "wrap the forward in `{autocast}` and create a `{scaler}`",
     "scale_loss": "call `scaler.scale(loss).backward()`",
     "master_params": "clip `model.parameters()` after `scaler.unscale_(optimizer)`: they stay in float32",
     "state_dict": "save `scaler.state_dict()`",
     "load_state_dict": "call `scaler.load_state_dict(...)`",
     "half_function": "use `@{autocast}`",
     "float_function": "use `@{off}` and `.float()` on the inputs",
-    "promote_function": "nothing: autocast promotes by itself",
+    "promote_function": "remove it; autocast promotes by itself",
     "disable_casts": "use `{off}`",
 }
 _OTHERWISE = "use `{autocast}` and `{scaler}`"
@@ -96,7 +96,7 @@ def check(module: Module) -> Iterator[Finding]:
     if not module.target.guarantees(FIRST):
         message += f" (needs torch {FIRST})"
     if others:
-        message += f"; apex.amp is also used on {lines(module.source, (each.span[0] for each in others))}"
+        message += f"; `apex.amp` is also used on {lines(module.source, (each.span[0] for each in others))}"
     yield rule.finding(first.span, message, fix=Fix(Applicability.DISPLAY, _title(module, found)))
 
 

@@ -157,7 +157,7 @@ def _confidence(module: Module) -> Confidence | None:
 
 
 def _when(severity: Severity) -> str:
-    return "" if severity is Severity.ERROR else f'where accelerate is told to use "{_SCALES}", '
+    return "" if severity is Severity.ERROR else f'if accelerate is configured for "{_SCALES}", '
 
 
 def _receiver(call: ir.Call) -> ir.Value:
@@ -183,8 +183,8 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
     offered, withheld = _fix(module, step, clip, backward)
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}the gradients are still multiplied by the loss scale of `{name}.backward` when "
-        f"`{module.text(clip.call.func)}` clips them; call `{instead}`" + (" first" if not own else ""),
+        f"{_when(severity)}`{module.text(clip.call.func)}` clips gradients that are still "
+        f"scaled by `{name}.backward`; call `{instead}`" + (" first" if not own else ""),
         fix=offered,
         withheld=withheld,
         severity=severity,
@@ -196,20 +196,20 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
     accelerator, call = _receiver(backward.call), clip.call
     method = _OWN.get(module.names.only(call.func) or "")
     if method is None:
-        return None, "unscale_gradients() has to come before it, on the last micro step only"
+        return None, "`unscale_gradients()` has to come before it, on the last micro step only"
     why_not = _why_not_its_own(module, step, clip, backward, SIGNATURES[f"accelerate.Accelerator.{method}"])
     if why_not is not None:
         return None, why_not
     text = f"{module.text(accelerator)}.{method}"
     edit, doubts = Edit(*module.span(call.func), text), []
     if method == "clip_grad_value_":
-        doubts.append("it refuses FSDP and DeepSpeed")
+        doubts.append("it doesn't support FSDP and DeepSpeed")
     elif own_statement(call) is None:
         if older := _older(module, _GIVES_NORM):
-            return None, f"its norm is used, which `{text}` returns since {older}"
-        doubts.append("DeepSpeed gives it no tensor for the norm")
+            return None, f"its norm is used, which `{text}` returns only since {older}"
+        doubts.append("with DeepSpeed its norm is not a tensor")
     if not accelerators(module).imported:
-        doubts.append("another file makes the Accelerator")
+        doubts.append("another file creates the Accelerator")
     if _is_tuned(call, f"accelerate.Accelerator.{method}"):
         doubts.append("a bound tuned to scaled gradients no longer clips")
     if not asks_for_sync(clip) and _may_accumulate(module, accelerator):
@@ -217,7 +217,7 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
         if isinstance(under, str):
             return None, under
         edit = under
-        doubts.append("on micro steps it no longer clips")
+        doubts.append("micro steps are no longer clipped")
     applicability = Applicability.UNSAFE if doubts else Applicability.SAFE
     note = f" ({'; '.join(doubts)})" if doubts else ""
     return Fix(applicability, f"Clip with `{text}`{note}", (edit,)), None
@@ -229,9 +229,9 @@ def _under_sync(module: Module, accelerator: ir.Value, call: ir.Call, edit: Edit
     test = f"{module.text(accelerator)}.{SYNCS}"
     guard = guarded(module, statement, test) if statement is not None else None
     if guard is None or guard.start != edit.start:
-        return f"it has to stand under `if {test}`, and its norm is used or it shares lines"
+        return f"it has to be under `if {test}`, but its norm is used or it shares lines"
     if older := _older(module, _TELLS_STEPS):
-        return f"it has to stand under `if {test}`, which is there since {older}"
+        return f"it has to be under `if {test}`, which exists only since {older}"
     return Edit(edit.start, edit.end, guard.content + edit.content)
 
 
@@ -240,16 +240,16 @@ def _why_not_its_own(module: Module, step: Step, clip: Met, backward: Met, takes
     call = clip.call
     lacking = [name for name in call.keywords if name not in takes]
     if lacking:
-        return f"the clip of an Accelerator takes no `{lacking[0]}`"
+        return f"the Accelerator's clip has no argument `{lacking[0]}`"
     if call.unpacks() or len(call.positional) > len(takes):
-        return "the clip of an Accelerator may take fewer arguments"
+        return "the Accelerator's clip may take fewer arguments"
     if not _readable(module, _receiver(backward.call), call, backward.call):
-        return "the Accelerator has another name there, or none"
+        return "the Accelerator has another name at the clip, or none"
     uses = step.behind(clip)
     if uses is None or uses.kind != "step" or tests_of(uses, clip):
-        return "what follows it in this step can't be told: it has to come once before each step"
+        return "amplint can't tell what follows it in this step: it has to come once before each step"
     if step.steps_behind(clip) > 1:
-        return "the first of several steps ends what one clip of an Accelerator unscales"
+        return "several steps follow, and the first one ends what one clip of the Accelerator unscales"
     return None
 
 
@@ -258,7 +258,7 @@ def _older(module: Module, release: str) -> str | None:
     target = module.target_of("accelerate")
     if target.guarantees(release):
         return None
-    return f"accelerate {release}, and the project admits older ones ({target.origin})"
+    return f"accelerate {release}, and the project allows older releases ({target.origin})"
 
 
 def _readable(module: Module, accelerator: ir.Value, here: ir.Call, there: ir.Call) -> bool:
@@ -312,9 +312,10 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
         return None  # of an optimizer that isn't known as one
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}`{module.text(first.call.func)}` on {module.line(first.call)} has unscaled the "
-        "gradients of all optimizers, and doing it again before the step raises RuntimeError; clip them all at once",
-        withheld="which of the two clips is meant for which parameters has to be decided",
+        f"{_when(severity)}this raises RuntimeError: `{module.text(first.call.func)}` on "
+        f"{module.line(first.call)} has already unscaled the gradients of all optimizers; clip "
+        "them all at once",
+        withheld="amplint can't tell which clip is meant for which parameters",
         severity=severity,
         confidence=_confidence(module),
     )
@@ -332,13 +333,13 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
         edit = guarded(module, statement, test) if statement is not None else None
         fix = Fix(Applicability.UNSAFE, f"Clip under `if {test}`", (edit,)) if edit is not None else None
     elif (counted := _counted(module, step, clip)) is not None:
-        test, withheld = module.text(counted), "what the step waits for need not be known where the clip stands"
+        test, withheld = module.text(counted), "the condition of the step may not be known at the clip"
     else:
         return None
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}`{module.text(clip.call.func)}` unscales the gradients on each micro step, and the second "
-        f"time before the step raises RuntimeError; call it under `if {test}`",
+        f"{_when(severity)}`{module.text(clip.call.func)}` unscales the gradients on each micro "
+        f"step: the second time before the step raises RuntimeError; call it under `if {test}`",
         fix=fix,
         withheld=None if fix else withheld,
         severity=severity,

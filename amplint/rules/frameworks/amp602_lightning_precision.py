@@ -81,7 +81,7 @@ rule = Rule(
         "ightning & amp_backend",
         "ightning & amp_level",
     ),
-    not_shown="what Lightning does in a step is out of sight",
+    not_shown="verify doesn't interpret Lightning's own step",
 )
 
 _RENAMED_IN = "2.0"
@@ -134,7 +134,7 @@ def _precision(module: Module, setup: Setup, given: ir.Value) -> Iterator[Findin
         if found in _RENAMED:
             yield _renamed(module, setup, value, at, _RENAMED[found])
         elif found not in (*_OLD, *_NEW):
-            message = f"{setup.what} knows no precision {found!r} and raises ValueError; float16 is {_NEW[0]!r}"
+            message = f"{setup.what} has no precision {found!r} and raises ValueError; float16 is {_NEW[0]!r}"
             yield rule.finding(module.span(at), message, severity=Severity.ERROR)
 
 
@@ -155,14 +155,14 @@ def _literals(module: Module, value: ir.Value, inline: bool = True) -> Iterator[
 def _renamed(module: Module, setup: Setup, value: ir.Constant, at: ir.Value, new: str) -> Finding:
     target, fix, withheld = module.target_of("lightning"), None, None
     if value is not at:
-        withheld = "it comes from a variable, which something else may read"
+        withheld = "it comes from a variable that other code may read"
     elif not target.guarantees(_RENAMED_IN):
-        withheld = f"{new!r} needs lightning {_RENAMED_IN}, and the project admits older ones ({target.origin})"
+        withheld = f"{new!r} needs lightning {_RENAMED_IN}, and the project allows older releases ({target.origin})"
     else:
         quote = "'" if module.text(value).startswith("'") else '"'
-        fix = Fix(Applicability.SAFE, f"Say {new!r}", (Edit(*module.span(value), f"{quote}{new}{quote}"),))
+        fix = Fix(Applicability.SAFE, f"Replace with {new!r}", (Edit(*module.span(value), f"{quote}{new}{quote}"),))
     message = (
-        f"`precision={module.text(value)}` is the name from before Lightning {_RENAMED_IN} of {new!r}, and "
+        f"`precision={module.text(value)}` is the name from before Lightning {_RENAMED_IN}, and "
         f"{setup.what} warns about it; pass {new!r}"
     )
     return rule.finding(module.span(at), message, fix=fix, withheld=withheld)
@@ -171,9 +171,9 @@ def _renamed(module: Module, setup: Setup, value: ir.Constant, at: ir.Value, new
 def _removed(module: Module, setup: Setup, arg: ir.Arg) -> Finding:
     native = isinstance(arg.value, ir.Constant) and arg.value.value in ("native", None)
     edit = _without(module, setup.call, arg) if native else None
-    fix = Fix(Applicability.SAFE, f"Leave `{arg.keyword}` out", (edit,)) if edit is not None else None
-    advice = "leave it out" if native else "apex is gone; leave it out and pass precision='16-mixed'"
-    message = f"Lightning {_RENAMED_IN} removed `{arg.keyword}`, and Trainer raises TypeError; {advice}"
+    fix = Fix(Applicability.SAFE, f"Remove `{arg.keyword}`", (edit,)) if edit is not None else None
+    advice = "remove it" if native else "apex is gone; remove it, and pass precision='16-mixed'"
+    message = f"Lightning {_RENAMED_IN} removed `{arg.keyword}`: Trainer raises TypeError; {advice}"
     sure = module.target_of("lightning").guarantees(_RENAMED_IN)
     severity = Severity.ERROR if sure else Severity.WARNING
     return rule.finding(module.layout.span(arg), message, fix=fix, severity=severity)

@@ -70,16 +70,16 @@ rule = Rule(
         "TrainingArguments & transformers & half_precision_backend",
         "TrainingArguments & transformers & bf16_full_eval",
     ),
-    not_shown="what transformers does with its arguments is out of sight",
+    not_shown="verify doesn't interpret what transformers does with its arguments",
 )
 
 _LIBRARIES = ("transformers",)
 _EXCLUSIVE = (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval"))
 _REMOVED_IN = "5.0"
 _REMOVED = {
-    "fp16_backend": "torch's own AMP is all there is; leave it out",
-    "half_precision_backend": "torch's own AMP is all there is; leave it out",
-    "fp16_opt_level": "it was apex's; leave it out",
+    "fp16_backend": "remove it, only torch's own AMP is left",
+    "half_precision_backend": "remove it, only torch's own AMP is left",
+    "fp16_opt_level": "remove it, it was for apex",
 }
 # Other arguments that are in 4.57 and gone in 5.0, of those that scripts use.
 _OLD = (
@@ -113,12 +113,10 @@ def _pairs(module: Module, call: ir.Call) -> Iterator[Finding]:
         if _is_true(module, first.value) and _is_true(module, second.value):
             when = ""
         elif isinstance(first.value, (ir.Name, ir.Attribute)) and flag == module.text(second.value):
-            when = f" whenever `{flag}` is true"
+            when = f" if `{flag}` is true"
         else:
             continue
-        message = (
-            f"`{one}` and `{other}` are both on, and TrainingArguments raises ValueError{when}; choose one of them"
-        )
+        message = f"`{one}` and `{other}` are both on: TrainingArguments raises ValueError{when}; choose one of them"
         # An attribute is a setting, whatever it is set to here.
         if not when or isinstance(first.value, ir.Attribute) or not _is_false(module, first.value):
             yield rule.finding(module.layout.span(max(first, second, key=lambda arg: arg.value.id)), message)
@@ -148,11 +146,11 @@ def _removed(module: Module, call: ir.Call) -> Iterator[Finding]:
         span, advice = module.layout.span(arg), _REMOVED[arg.keyword]
         if target.reaches(_REMOVED_IN):
             sure = target.guarantees(_REMOVED_IN)
-            where = "" if sure else ", which the project admits"
+            where = "" if sure else ", which the project allows"
             message = f"transformers {_REMOVED_IN}{where} has no `{arg.keyword}` and raises TypeError; {advice}"
             yield rule.finding(span, message, severity=Severity.ERROR if sure else Severity.WARNING)
         elif arg.keyword == _DEPRECATED and target.guarantees(_REPLACED_IN) and _literal(module, arg.value) != "auto":
-            message = f"`{arg.keyword}` is deprecated and gone in transformers {_REMOVED_IN}; {advice}"
+            message = f"`{arg.keyword}` is deprecated, and removed in transformers {_REMOVED_IN}; {advice}"
             yield rule.finding(span, message, severity=Severity.WARNING)
 
 
@@ -174,8 +172,8 @@ def _evaluated_first(module: Module, call: ir.Call) -> Iterator[Finding]:
         name, training = module.text(first.func), module.text(train.func)
         yield rule.finding(
             module.span(first),
-            f"with `{flag}` `{name}` casts the parameters of the model to {half}, and `{training}` "
-            f"on {module.line(train)} trains them so; train before it, or leave `{flag}` out",
+            f"with `{flag}`, `{name}` casts the model's parameters to {half}, and `{training}` on "
+            f"{module.line(train)} trains those; train first, or remove `{flag}`",
         )
 
 

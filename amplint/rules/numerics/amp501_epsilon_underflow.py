@@ -59,7 +59,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("autocast & e-", "autocast & E-", "autocast & 0.0000000"),
-    not_shown="what a model and a criterion compute isn't interpreted",
+    not_shown="verify doesn't interpret models and criteria",
 )
 
 _ADDS = ("add", "add_", "sub", "sub_")
@@ -80,8 +80,8 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
-            f"{epsilon:g} is 0 in float16, and {shown(module, tensor)} is float16 here: {does} guards against nothing; "
-            "compute it in float32 with .float()",
+            f"{epsilon:g} is 0 in float16, and {shown(module, tensor)} is float16: {does} guards "
+            "against nothing; compute it in float32",
             fix=fix,
             withheld=withheld,
         )
@@ -90,12 +90,12 @@ def check(module: Module) -> Iterator[Finding]:
 def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str | None]:
     """The cast of the tensor; of what it divides as well, where it has no dimensions: float16 over that is float16."""
     if seen.spelling.endswith("_") or not isinstance(seen.node, (ir.Call, ir.Binary)):
-        return None, "it changes a half tensor in place"
+        return None, "it changes a half-precision tensor in place"
     if not is_one_number(module, tensor):
         return up(module, [tensor]), None
     divided = divided_by(seen.node)
     if divided is None:
-        return None, "it has no dimensions: a float16 tensor would stay float16 beside it, cast that one too"
+        return None, "the tensor has no dimensions, so a float16 operand would stay float16: cast both by hand"
     if isinstance(divided, ir.Constant) or is_one_number(module, divided):
         return up(module, [tensor]), None
     return up(module, [divided, tensor]), None

@@ -63,7 +63,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("autocast & masked_fill", "autocast & where", "autocast & e9", "autocast & inf"),
-    not_shown="what a model and a criterion compute isn't interpreted",
+    not_shown="verify doesn't interpret models and criteria",
 )
 
 _RAISES = ("masked_fill", "masked_fill_", "fill", "fill_", "full_like", "new_full", "index_fill", "index_fill_")
@@ -135,15 +135,15 @@ def _message(module: Module, found: _Fill) -> str:
     value = found.tensor[0]
     name = shown(module, value) if value is not None else "the tensor"
     kind = found.seen.result
-    dtype = dtype_of(kind) if len(kind.names) == 1 else "float16 on one of the region's devices or dtypes"
-    spelling = "an assignment" if found.seen.spelling == "setitem" else found.seen.spelling
+    dtype = dtype_of(kind) if len(kind.names) == 1 else "float16 for one of the region's devices or dtypes"
+    spelling = "an assignment" if found.seen.spelling == "setitem" else f"`{found.seen.spelling}`"
     constant = shown(module, found.constant)
     if found.seen.spelling in _RAISES:
         what = f"{spelling} with {constant} raises RuntimeError"
     else:
-        what = f"{constant} becomes {'-' if found.value < 0 else ''}inf in {spelling}, and a row of these NaN"
+        what = f"{constant} becomes {'-' if found.value < 0 else ''}inf in {spelling}, and a row of these becomes NaN"
     asked = module.text(value) if value is not None and _is_dotted(value) else "tensor"
-    return f"{name} is {dtype} here: {what}; fill with torch.finfo({asked}.dtype).{found.end}"
+    return f"{name} is {dtype}: {what}; fill with `torch.finfo({asked}.dtype).{found.end}`"
 
 
 # --- the fix --------------------------------------------------------------------------------------------------------
@@ -152,11 +152,11 @@ def _message(module: Module, found: _Fill) -> str:
 def _fix(module: Module, found: _Fill) -> tuple[Fix | None, str | None]:
     torch, tensor = module_name(module, "torch"), found.tensor[0]
     if torch is None or tensor is None or not _is_dotted(tensor):
-        return None, "the tensor has no name of which the dtype could be asked for"
+        return None, "the tensor has no name to take the dtype from"
     text = f"{torch}.finfo({module.text(tensor)}.dtype).{found.end}"
     safe = found.value < 0 and _goes_into_softmax(module, found.seen.node) and _is_filled_once(module, found)
     applicability = Applicability.SAFE if safe else Applicability.UNSAFE
-    title = f"Fill with the {'least' if found.value < 0 else 'largest'} number of its dtype"
+    title = f"Fill with the {'lowest' if found.value < 0 else 'largest'} number of its dtype"
     return Fix(applicability, title, (Edit(*module.layout.outer(found.constant), text),)), None
 
 

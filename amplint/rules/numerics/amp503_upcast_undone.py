@@ -62,7 +62,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & .float",),
-    not_shown="what a model and a criterion compute isn't interpreted",
+    not_shown="verify doesn't interpret models and criteria",
 )
 
 
@@ -81,8 +81,9 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, seen)
         yield rule.finding(
             module.span(seen.node),
-            f"autocast casts {shown(module, cast)} back to {' or '.join(sorted(seen.autocast.low, reverse=True))} for "
-            f"{seen.spelling}, so that the cast to float32 does nothing; compute it in a region with enabled=False",
+            f"autocast casts {shown(module, cast)} back to "
+            f"{' or '.join(sorted(seen.autocast.low, reverse=True))} for `{seen.spelling}`: the "
+            "cast to float32 has no effect; compute it under `autocast(enabled=False)`",
             fix=fix,
             withheld=withheld,
         )
@@ -122,18 +123,18 @@ def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
     """Put the statement into a region that is off."""
     statement = ir.statement_of(seen.node)
     if len(seen.autocast.devices) != 1:
-        return None, "which device the region is for is not in sight"
+        return None, "amplint can't tell which device the region is for"
     if any(kind.what != FLOAT32 for _, kind in seen.tensors()) or not _is_all_written(module, seen):
-        return None, "an operand is not known to be float32: outside autocast a product of two dtypes raises"
+        return None, "an operand may not be float32: outside autocast, a product of two dtypes raises"
     if not isinstance(statement, (ir.Assign, ir.Expr, ir.Return)):
-        return None, "it stands in the head of a compound statement"
+        return None, "it is in the first line of a compound statement"
     header = switched_off(module, f'"{seen.autocast.devices[0]}"')
     if header is None:
-        return None, "torch is not imported by its name, or a release that the project admits has no `torch.autocast`"
+        return None, "the file has no `import torch`, or the project allows a release without `torch.autocast`"
     edits = wrapped(module, statement, header)
     if edits is None:
-        return None, "it shares its line with other code"
-    return Fix(Applicability.UNSAFE, "Compute it with autocast off", tuple(edits)), None
+        return None, "the statement shares its line with other code"
+    return Fix(Applicability.UNSAFE, "Compute it with autocast disabled", tuple(edits)), None
 
 
 def _is_all_written(module: Module, seen: Seen) -> bool:

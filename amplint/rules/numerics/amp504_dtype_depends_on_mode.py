@@ -80,7 +80,7 @@ rule = Rule(
         "is_grad_enabled & float & autocast",
         "is_grad_enabled & fp32 & autocast",
     ),
-    not_shown="evaluation isn't run",
+    not_shown="verify doesn't run evaluation",
     about_absence=True,
 )
 
@@ -115,8 +115,8 @@ def check(module: Module) -> Iterator[Finding]:
         told.add(statement)
         yield rule.finding(
             module.span(site.at),
-            f"{site.what}: under autocast evaluation runs in half precision what training runs in float32, and can "
-            "overflow where training does not; cast in both, or in neither",
+            f"{site.what}: under autocast, evaluation runs in half precision, and can overflow "
+            "where training does not; cast in both modes, or in neither",
             fix=Fix(Applicability.DISPLAY, "Cast in both modes"),
         )
 
@@ -323,7 +323,7 @@ def _flags(module: Module, near: Nodes) -> Iterator[Site]:
             if not arg.star and _mode(module, arg.value) is True and _decides_cast(module, call, arg):
                 flag = arg.keyword or module.text(arg.value)
                 named = _is_named(arg) and _is_in_module(module, call)
-                yield Site(arg.value, f"`{flag}` is on in training only", named)
+                yield Site(arg.value, f"`{flag}` is on only in training", named)
 
 
 def _is_named(arg: ir.Arg) -> bool:

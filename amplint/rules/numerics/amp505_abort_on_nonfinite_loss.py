@@ -62,7 +62,7 @@ rule = Rule(
     severity=Severity.NOTE,
     default=False,
     triggers=("isfinite & .scale( & backward", "isnan & .scale( & backward", "isinf & .scale( & backward"),
-    not_shown="whether a loss is finite hangs on the model and its data",
+    not_shown="whether a loss is finite depends on the model and its data",
 )
 
 _REDUCES = re.compile("(?i)reduce|gather")
@@ -75,12 +75,11 @@ def check(module: Module) -> Iterator[Finding]:
     for abort in aborts(module):
         for value in abort.asked:
             if gradients_in(module, value) is None and _is_scaled(module, abort, value):
-                alone = ", and leaves the other ranks waiting" if _has_ranks(module) else ""
+                alone = " and leaves the other ranks waiting" if _has_ranks(module) else ""
                 yield rule.finding(
                     module.span(abort.at),
-                    f"one batch whose loss overflows in float16 ends the program here{alone}; let the scaler leave "
-                    "that step out, and give up after many in a row",
-                    fix=Fix(Applicability.DISPLAY, "Give up only after many such losses in a row"),
+                    f"one batch whose loss overflows in float16 ends the program{alone}; let the scaler skip the step",
+                    fix=Fix(Applicability.DISPLAY, "Stop only after many such losses in a row"),
                 )
                 break
 

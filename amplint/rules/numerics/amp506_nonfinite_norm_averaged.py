@@ -73,7 +73,7 @@ rule = Rule(
         "get_total_norm & .scale( & backward",
         "get_total_norm & scaler & step(",
     ),
-    not_shown="what is done with a number that is reported is out of sight",
+    not_shown="verify doesn't follow what happens to reported numbers",
 )
 
 _METER = re.compile(r"(?i)meter|avg|average|running|metric_logger|log_buffer|(^|_)ema(_|$)")
@@ -99,9 +99,9 @@ def check(module: Module) -> Iterator[Finding]:
         if found is not None and not is_plain(found[0], norm):
             yield rule.finding(
                 module.span(at),
-                f"the norm of {module.line(norm)} is infinite or NaN where the scaler skips the step: one such step "
-                "makes this mean infinite or NaN for good; add finite norms only",
-                fix=Fix(Applicability.DISPLAY, "Take in finite norms only"),
+                f"the norm on {module.line(norm)} is inf or NaN when the scaler skips the step: one "
+                "such step makes this mean inf or NaN; add only finite norms",
+                fix=Fix(Applicability.DISPLAY, "Skip norms that are not finite"),
             )
 
 

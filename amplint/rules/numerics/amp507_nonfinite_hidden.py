@@ -84,7 +84,7 @@ rule = Rule(
         "isinf & .scale( & backward",
         "isinf & grad & scaler & step(",
     ),
-    not_shown="what a program does to gradients that are not finite isn't interpreted",
+    not_shown="verify doesn't interpret what code does to gradients that are not finite",
 )
 
 _LOSS = re.compile(r"(?i)loss|criterion|cross_entropy|objective")
@@ -93,12 +93,11 @@ _CTC = re.compile(r"(?i)(^|_|\.)ctc")
 _MASKS = ("isnan", "isinf", "isfinite", "!=", re.compile(r"\b(float|inf|nan)\b"))
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 _OF_GRADIENTS = (
-    "an overflow in the gradients is replaced before the scaler looks for it, so that it takes the step and keeps its "
-    "scale"
+    "an overflow in the gradients is replaced before the scaler checks for it: the step is taken, and the scale stays"
 )
 _OF_LOSS = (
-    "an overflow in the loss is replaced, so that the scaler steps with gradients of zero and keeps its scale, or "
-    "meets NaN all the same while the loss reads as a number"
+    "an overflow in the loss is replaced: the scaler steps with zero gradients and keeps "
+    "its scale, or still gets NaN while the loss looks finite"
 )
 
 
@@ -133,8 +132,8 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _finding(module: Module, at: ir.Node, said: str) -> Finding:
-    advice = "leave NaN and infinity to the scaler"
-    return rule.finding(module.span(at), f"{said}; {advice}", fix=Fix(Applicability.DISPLAY, advice.capitalize()))
+    fix = Fix(Applicability.DISPLAY, "Remove the replacement")
+    return rule.finding(module.span(at), f"{said}; leave inf and NaN to the scaler", fix=fix)
 
 
 # --- what replaces ----------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & fft", "autocast & stft"),
-    not_shown="what a model and a criterion compute isn't interpreted",
+    not_shown="verify doesn't interpret models and criteria",
 )
 
 _TRANSFORMS = [name for name in SPELLINGS if name.startswith("fft_") or name == "stft"]
@@ -85,8 +85,8 @@ def check(module: Module) -> Iterator[Finding]:
         done.add(seen.node.id)
         yield rule.finding(
             module.span(seen.node),
-            f"{shown(module, value)} is {dtype_of(kind)} here, and cuda transforms float16 only in sizes that are "
-            "powers of two, bfloat16 not at all; cast it with .float()",
+            f"{shown(module, value)} is {dtype_of(kind)}: cuda supports FFTs in float16 only for "
+            "sizes that are powers of two, and none in bfloat16; call `.float()` on it",
             fix=up(module, [value]),
         )
 

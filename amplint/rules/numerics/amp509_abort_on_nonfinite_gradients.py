@@ -92,7 +92,7 @@ rule = Rule(
         "grad & isinf & .scale( & backward",
         "grad & isinf & scaler & step(",
     ),
-    not_shown="whether gradients overflow hangs on the model and its data",
+    not_shown="whether gradients overflow depends on the model and its data",
 )
 
 _ANOMALY = {
@@ -101,7 +101,7 @@ _ANOMALY = {
     for name in ("set_detect_anomaly", "detect_anomaly")
 }
 _ON_DEMAND = re.compile(r"(?i)debug|anomal")
-_GIVE_UP = "Give up only after many such steps in a row"
+_GIVE_UP = "Stop only after many such steps in a row"
 
 
 @rule.check
@@ -115,9 +115,9 @@ def check(module: Module) -> Iterator[Finding]:
         elif module.names.of(call.func) & _ANOMALY and _is_on(call) and _runs_step(module, call):
             yield rule.finding(
                 module.span(call),
-                "anomaly detection raises in a backward whose gradients overflow, which the scaler would leave out; "
-                "switch it on only to look for a bug",
-                fix=Fix(Applicability.DISPLAY, "Switch it on by a flag for debugging"),
+                "anomaly detection raises when gradients overflow, but the scaler would skip that "
+                "step; enable it only to find a bug",
+                fix=Fix(Applicability.DISPLAY, "Enable it with a debug flag"),
             )
 
 
@@ -133,8 +133,9 @@ def _judge_abort(module: Module, abort: Abort) -> Iterator[Finding]:
         if found is not None and not is_plain(found[0], source):
             yield rule.finding(
                 module.span(abort.at),
-                f"this ends the program at gradients that overflowed, which `{module.text(receiver(found[1]))}.step` "
-                "leaves out, lowering its scale; give up only after many such steps in a row",
+                "this ends the program when gradients overflow, but "
+                f"`{module.text(receiver(found[1]))}.step` would skip that step and lower the scale; "
+                "let it skip the step",
                 fix=Fix(Applicability.DISPLAY, _GIVE_UP),
             )
             return
@@ -154,9 +155,10 @@ def _judge_clip(module: Module, call: ir.Call) -> Iterator[Finding]:
     if found is not None and not is_plain(found[0], call):
         yield rule.finding(
             module.span(call),
-            "`error_if_nonfinite=True` ends the program at gradients that overflowed, which "
-            f"`{module.text(receiver(found[1]))}.step` leaves out, lowering its scale; leave it at False",
-            fix=Fix(Applicability.DISPLAY, "Leave `error_if_nonfinite` at False"),
+            "`error_if_nonfinite=True` ends the program when gradients overflow, but "
+            f"`{module.text(receiver(found[1]))}.step` would skip that step and lower the scale; "
+            "leave it at False",
+            fix=Fix(Applicability.DISPLAY, "Remove `error_if_nonfinite=True`"),
         )
 
 

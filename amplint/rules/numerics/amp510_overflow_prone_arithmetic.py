@@ -56,7 +56,7 @@ rule = Rule(
     severity=Severity.NOTE,
     triggers=("autocast",),
     default=False,
-    not_shown="what a model and a criterion compute isn't interpreted",
+    not_shown="verify doesn't interpret models and criteria",
 )
 
 _SQUARES = ("mul", "multiply", "pow", "square")
@@ -84,7 +84,7 @@ def check(module: Module) -> Iterator[Finding]:
         done.add(seen.node.id)
         yield rule.finding(
             module.span(seen.node),
-            f"{shown(module, found.tensors[0])} is float16 here, and {found.why}; cast it with .float()",
+            f"{shown(module, found.tensors[0])} is float16, and {found.why}; call `.float()` on it",
             fix=up(module, found.tensors),
         )
 

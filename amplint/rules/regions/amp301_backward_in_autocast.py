@@ -81,8 +81,9 @@ def check(module: Module) -> Iterator[Finding]:
         also = f", and {again.said(module)}" if again is not None else ""
         yield rule.finding(
             module.span(found.event.call),
-            f"backward runs inside the autocast region of {region_line(module, found.region)}: custom Functions and "
-            f"float32 parts {'' if surely else 'would '}compute their gradients in half precision{also}; end the "
+            "the backward pass runs inside the autocast region on "
+            f"{region_line(module, found.region)}: custom Functions and float32 parts "
+            f"{'' if surely else 'would '}compute their gradients in half precision{also}; end the "
             "region before it",
             fix=offered,
             withheld=withheld,

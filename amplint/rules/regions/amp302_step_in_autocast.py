@@ -61,13 +61,13 @@ def check(module: Module) -> Iterator[Finding]:
     for found in inside(module, STEPS):
         offered, withheld = fix(module, found)
         again = stale(module, found.region)
-        effect = "a later forward in that region would use the old weights, kept in half precision"
+        effect = "a later forward in the region would use the old weights, cached in half precision"
         if again is not None and again.step is found.event:
             effect = again.said(module)
         yield rule.finding(
             module.span(found.event.call),
-            f"the optimizer steps inside the autocast region of {region_line(module, found.region)}: {effect}; "
-            "end the region before it",
+            "the optimizer steps inside the autocast region on "
+            f"{region_line(module, found.region)}: {effect}; end the region before it",
             fix=offered,
             withheld=withheld,
             confidence=Confidence.SUSPICION if is_measured(module, found.event.call) else None,

@@ -89,7 +89,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autograd & Function & autocast & apply & backward", "autograd & Function & custom_bwd"),
-    not_shown="what a custom autograd function computes isn't interpreted",
+    not_shown="verify doesn't interpret custom autograd Functions",
 )
 
 _FWD, _BWD = "custom_fwd", "custom_bwd"
@@ -117,7 +117,7 @@ def check(module: Module) -> Iterator[Finding]:
     applied = _applied(module) if functions else {}
     for each in functions:
         if each.bwd is not None and each.with_setup:
-            message = "`custom_bwd` does not work with `setup_context`, and raises AttributeError in backward: write"
+            message = "`custom_bwd` does not work with `setup_context`: backward raises AttributeError; write"
             yield rule.finding(
                 module.span(each.bwd), f"{message} `forward(ctx, ...)` and decorate both", severity=Severity.ERROR
             )
@@ -233,11 +233,12 @@ def _under_autocast(module: Module, function: _Function, applied: list[ir.Call])
 
 def _finding(module: Module, function: _Function, found: Open, name: str) -> Finding:
     fix, withheld = _fix(module, function)
-    missing = "`custom_bwd` is" if function.fwd is not None else "`custom_fwd` and `custom_bwd` are"
+    missing = "`custom_bwd`" if function.fwd is not None else "`custom_fwd` and `custom_bwd`"
     return rule.finding(
         module.layout.name(function.backward),
-        f"`{function.cls.name}` is applied in the region on {module.line(found.entered)}, and outside of it, where "
-        f"backward belongs, a half gradient meets the float32 `{name}`: RuntimeError; {missing} missing",
+        f"`{function.cls.name}` is applied in the region on {module.line(found.entered)}, but "
+        f"its backward runs outside of it: a half gradient meets the float32 `{name}` "
+        f"(RuntimeError); add {missing}",
         fix=fix,
         withheld=withheld,
     )
@@ -381,12 +382,12 @@ def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
     """The missing decorators, below `@staticmethod`."""
     torch, device = module_name(module, "torch"), _device(module, function)
     if torch is None:
-        return None, "torch is not imported by its name"
+        return None, "the file has no `import torch`"
     if device is None:
-        return None, "the file does not show which device it trains on"
+        return None, "the file doesn't show which device it trains on"
     new = module.target.guarantees(_SINCE)
     if not new and device != '"cuda"':
-        return None, f"torch has custom_fwd for other devices than cuda since {_SINCE} ({module.target.origin})"
+        return None, f"torch has `custom_fwd` for devices other than cuda only since {_SINCE} ({module.target.origin})"
     edits: list[Edit] = []
     for method, name, there in (
         (function.forward, _FWD, function.fwd),
@@ -395,13 +396,13 @@ def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
         if there is not None:
             continue
         if not any(module.names.of(each) == {"builtins.staticmethod"} for each in method.decorators):
-            return None, "its methods are no static ones"
+            return None, "its methods are not static"
         at = line_start(module, module.layout.name(method)[0])
         line = module.source.line(module.source.row(at))
         indent = line[: len(line) - len(line.lstrip())]
         made = f"{torch}.amp.{name}(device_type={device})" if new else f"{torch}.cuda.amp.{name}"
         edits.append(insert(at, f"{indent}@{made}{module.source.newline}"))
-    return Fix(Applicability.UNSAFE, f"Decorate it for {device}", tuple(edits)), None
+    return Fix(Applicability.UNSAFE, f"Add the decorators for {device}", tuple(edits)), None
 
 
 def _device(module: Module, function: _Function) -> str | None:

@@ -81,7 +81,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("autocast & no_grad(", "autocast & inference_mode("),
-    not_shown="which weights a model shares between its calls is out of sight",
+    not_shown="verify can't see which weights a model shares between its calls",
 )
 
 _MENDED = "2.11"
@@ -125,8 +125,9 @@ def check(module: Module) -> Iterator[Finding]:
                 name = module.text(first.model)
                 yield rule.finding(
                     module.span(later.call),
-                    f"`{name}` ran without gradients on {module.line(first.call)}, in the same region: before "
-                    f"torch {_MENDED} its weights get none here either; open a region for each",
+                    f"`{name}` ran without gradients in the same region ({module.line(first.call)}): before "
+                    f"torch {_MENDED} its weights get no gradients from this call either; open a region for "
+                    "each",
                     fix=offered,
                     withheld=withheld,
                 )
@@ -207,12 +208,12 @@ def _home(key: str) -> str:
 def _fix(module: Module, first: _Run, second: _Run) -> tuple[Fix | None, str | None]:
     assert first.without is not None
     if not isinstance(first.without, (ir.With, ir.Expr, ir.Assign)) or first.without is ir.statement_of(second.call):
-        return None, "the part without gradients is no statement of its own"
+        return None, "the part without gradients is not a statement of its own"
     torch = module_name(module, "torch")
     edit = line_behind(module, first.without, f"{torch}.clear_autocast_cache()") if torch is not None else None
     if edit is None:
-        return None, "torch is not imported by its name, or the part without gradients shares its line"
-    return Fix(Applicability.UNSAFE, "Clear the cache behind the part without gradients", (edit,)), None
+        return None, "the file has no `import torch`, or the part without gradients shares its line"
+    return Fix(Applicability.UNSAFE, "Clear autocast's cache after the part without gradients", (edit,)), None
 
 
 # --- regions --------------------------------------------------------------------------------------------------------

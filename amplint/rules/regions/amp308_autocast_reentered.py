@@ -57,7 +57,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("autocast",),
-    not_shown="the numbers hang on which ops come behind the inner region, in the model",
+    not_shown="the effect depends on the ops after the inner region, in the model",
 )
 
 
@@ -75,9 +75,9 @@ def check(module: Module) -> Iterator[Finding]:
             if _calls_itself(module, function) or _runs_its_kind(module, function):
                 yield rule.finding(
                     module.span(regions[-1]),
-                    f"`{function.name}` enters this one region again while it is active, which leaves autocast as it "
-                    "is inside; use `with` in the body",
-                    withheld="the body has to move into a `with`",
+                    f"`{function.name}` enters the same autocast object again while it is active: autocast "
+                    "keeps its inner state afterwards; use `with` in the body",
+                    withheld="move the body into a `with` by hand",
                 )
 
 

@@ -96,8 +96,9 @@ def check(module: Module) -> Iterator[Finding]:
         offered, withheld = _fix(module, region, flow, loop)
         yield rule.finding(
             module.span(region),
-            "one region spans several iterations: the half copies of the weights are never refreshed, and the "
-            "model does not learn; open a region in each iteration, or pass `cache_enabled=False`",
+            "one region spans several iterations: autocast keeps its half-precision copies of the "
+            "old weights, and the model does not learn; open a region in each iteration, or pass "
+            "`cache_enabled=False`",
             fix=offered,
             withheld=withheld,
             cause=cause(opened),
@@ -107,11 +108,11 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -> tuple[Fix | None, str | None]:
     if region.unpacks("**"):
-        return None, "its arguments are unpacked from a dict"
+        return None, "the arguments are unpacked from a dict"
     for statement in module.whole.near("with").statements:
         if isinstance(statement, ir.With) and _is_run_by(flow, statement, loop):
             if any(isinstance(item.context, (ir.Name, ir.Attribute)) for item in statement.items):
-                return None, "a region of the loop may have been made before, with a cache of its own"
+                return None, "a region of the loop may be created earlier, with its own cache"
     edit = add_last_argument(module, region, "cache_enabled=False")
     return Fix(Applicability.SAFE, "Pass `cache_enabled=False`", (edit,)), None
 

@@ -64,7 +64,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & loss", "autocast & Loss", "autocast & cross_entropy"),
-    not_shown="a forward in float32 is right in itself",
+    not_shown="a forward in float32 is not wrong by itself",
     about_absence=True,
 )
 
@@ -92,8 +92,8 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, region, forward)
         yield rule.finding(
             module.layout.span(region.items[-1]),
-            f"the region holds only the loss: {shown(module, forward)} runs before it, in float32, so that nothing is "
-            "computed in half precision; begin the region before the forward",
+            f"the region contains only the loss: {shown(module, forward)} runs before it in "
+            "float32, so nothing is computed in half precision; begin the region before the forward",
             fix=fix,
             withheld=withheld,
         )

@@ -64,7 +64,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & enabled=False", "autocast & enabled = False", "autocast & (False"),
-    not_shown="what a model and a criterion compute isn't interpreted",
+    not_shown="verify doesn't interpret models and criteria",
 )
 
 
@@ -99,13 +99,13 @@ def _halves(seen: Seen) -> list[tuple[ir.Value, Kind]]:
 def _finding(module: Module, seen: Seen, halves: list[tuple[ir.Value, Kind]]) -> Finding:
     value, kind = halves[0]
     fails = _fails(seen)
-    what = "meets float32 and raises RuntimeError" if fails else "is computed in half precision"
+    what = "with a float32 operand raises RuntimeError" if fails else "runs in half precision"
     likely = "likely " if kind.likely_half else ""
     sure = all(kind.what == HALF for _, kind in seen.tensors())
     return rule.finding(
         module.span(seen.node),
-        f"{shown(module, value)} is {likely}still {dtype_of(kind)} where autocast is off: {seen.spelling} {what}; "
-        "cast it with .float()",
+        f"{shown(module, value)} is {likely}still {dtype_of(kind)} where autocast is disabled: "
+        f"`{seen.spelling}` {what}; call `.float()` on it",
         fix=up(module, [each for each, _ in halves], safe=sure and seen.layer is None and not fails),
         severity=Severity.ERROR if fails else Severity.WARNING,
     )

@@ -74,7 +74,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & DataParallel", "autocast & Thread"),
-    not_shown="threads aren't run",
+    not_shown="verify doesn't run threads",
 )
 
 _POOLS = {
@@ -105,16 +105,17 @@ def check(module: Module) -> Iterator[Finding]:
             if around is not None and _is_started(module, call) and _runs_a_model(module, job):
                 yield rule.finding(
                     module.span(call),
-                    "the region is not open in the thread that this starts: the model runs there in float32; open a "
-                    "region in the function that the thread runs",
+                    "autocast is not active in the new thread: the model runs in float32; open a region in "
+                    "the thread's function",
                 )
         elif _is_parallel(module, call.func):
             around = _region_round(module, call)
             if around is not None and _is_bfloat16(module, around):
                 yield rule.finding(
                     module.span(call),
-                    "DataParallel's threads are not told the region's dtype: the replicas run in float16, not in "
-                    "bfloat16; open a region in the model's forward, or use DistributedDataParallel",
+                    "DataParallel doesn't pass the region's dtype to its threads: the replicas run in "
+                    "float16 instead of bfloat16; open a region in the model's `forward`, or use "
+                    "DistributedDataParallel",
                 )
 
 

@@ -81,7 +81,7 @@ rule = Rule(
     shown_by=("gradient", "update", "skips"),
 )
 
-_ELSEWHERE = "what scales and what steps stands in other functions"
+_ELSEWHERE = "the backward pass and the step are in other functions: add `unscale_()` by hand"
 
 
 @rule.check
@@ -113,5 +113,5 @@ def _message(module: Module, clip: Misuse) -> str:
     to_do = advice(module, clip)
     what = to_do.first(module)
     if to_do.waits:
-        what = f"clip where the optimizer steps, after `{to_do.unscale}`, which is for once in each update"
+        what = f"clip once per update, after `{to_do.unscale}`, where the optimizer steps"
     return f"gradients are still multiplied by the loss scale when clipped{since}; {what}"

@@ -98,8 +98,8 @@ _SCALES = re.compile(r"(?i)amp|fp16|half|scal|mixed|deepspeed|zero")
 _DIVIDES = re.compile(r"(?i)\.(\w*adam\w*|adagrad|adadelta|adafactor|rmsprop|rprop)$")
 _SCALED, _UNCHECKED, _AGAIN = (
     "steps on gradients that are still multiplied by the loss scale",
-    "steps past the scaler, which would leave out steps whose gradients overflowed",
-    "steps a second time, past the scaler",
+    "bypasses the scaler, which would skip steps whose gradients overflow",
+    "steps a second time and bypasses the scaler",
 )
 
 
@@ -118,8 +118,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if scaler is None:
         return rule.finding(
             module.span(reached.event.call),
-            f"{optimizer} {misuse.what}; step it by the scaler that scales its loss{where(module, each)}",
-            withheld="which of the scalers that is can't be seen here",
+            f"`{optimizer}` {misuse.what}; step it with the scaler that scales its loss{where(module, each)}",
+            withheld="amplint can't tell which scaler that is",
         )
     misuse = misuse._replace(scaler=scaler)
     offered, withheld = (
@@ -129,7 +129,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     only = " only" if misuse.what is _AGAIN else ""
     return rule.finding(
         module.span(reached.event.call),
-        f"{optimizer} {misuse.what}; call `{name}.step({optimizer})`{only}{where(module, each)}",
+        f"`{optimizer}` {misuse.what}; call `{name}.step({optimizer})`{only}{where(module, each)}",
         fix=offered,
         withheld=withheld,
     )
@@ -305,14 +305,14 @@ def _fix(module: Module, flow: Flow, reached: EventStates, misuse: _Misuse) -> t
     call, scaler = reached.event.call, misuse.scaler
     assert isinstance(call, ir.Call)
     if not all(flow.contains(event.call) for event in calls_of(flow, scaler, "scale", "unscale_", "step", "update")):
-        return None, "other functions use the scaler too: step through it in one of them"
+        return None, "other functions use the scaler too: step through it by hand"
     statement = own_statement(call)
     if statement is None or call.args:
         return None, "the step has arguments, or its result is used"
     if misuse.what is _AGAIN or _steps_behind(flow, reached, scaler):
         edit = removed(module, statement)
         if edit is None:
-            return None, "the step shares its line, or is all that a suite holds"
+            return None, "the step shares its line, or is the only statement of its block"
         return Fix(Applicability.UNSAFE, "Remove the direct step", (edit,)), None
     if any(
         each.event.optimizer == reached.event.optimizer and not independent(each.event.call, call)
@@ -324,7 +324,7 @@ def _fix(module: Module, flow: Flow, reached: EventStates, misuse: _Misuse) -> t
         return None, "the gradients are scaled on some paths only: step through the scaler on those"
     value = _scaler_value(module, flow, scaler)
     if not says_the_same(module, value, value, call):
-        return None, "the scaler's name says something else here"
+        return None, "the scaler's name means something else at this line"
     return _stepped_instead(module, flow, reached, scaler, module.text(value))
 
 
@@ -334,7 +334,7 @@ def _stepped_instead(
     """The scaler's step in the place of a direct one, and its update behind, if there is none."""
     call, optimizer = reached.event.call, module.text(receiver(reached.event))
     edits = [Edit(*module.span(call), f"{name}.step({optimizer})")]
-    title = f"Call `{name}.step({optimizer})` instead"
+    title = f"Replace with `{name}.step({optimizer})`"
     last = reached_events(flow, "optimizer_step")[-1]
     updates = [event.call for event in calls_of(flow, scaler, "update")]
     follows = any(update.id > call.id and not conditions(update, call) for update in updates)
@@ -343,9 +343,9 @@ def _stepped_instead(
     if not follows and last is reached:
         behind = line_behind(module, ir.statement_of(call), f"{name}.update()")
         if behind is None:
-            return None, f"`{name}.update()` has to follow, and the step shares its line"
+            return None, f"`{name}.update()` has to follow, but the step shares its line"
         edits.append(behind)
-        title += f", and `{name}.update()` behind it"
+        title += f", and insert `{name}.update()` after it"
     return Fix(Applicability.UNSAFE, title, tuple(edits)), None
 
 

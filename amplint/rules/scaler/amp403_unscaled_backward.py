@@ -99,7 +99,11 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     freed = _freed_before(module, flow, backward.event)
     if freed is not None:
         return _second_of_a_graph(module, each, freed)
-    offered, withheld = _fix(module, flow, backward, use) if here else (None, "they stand in different functions")
+    offered, withheld = (
+        _fix(module, flow, backward, use)
+        if here
+        else (None, "the backward pass and the step are in different functions")
+    )
     scaler = module.text(receiver(use))
     assert backward.event.subject is not None
     loss = module.text(backward.event.subject)
@@ -146,10 +150,13 @@ def _second_of_a_graph(module: Module, each: Misuse, first: Event) -> Finding:
     edit = call_removed(module, call) if each.here else None
     return rule.finding(
         module.span(call),
-        f"raises: the scaled backward on {module.line(first.call)} freed the graph of "
-        f"`{module.text(each.reached.event.subject)}`; remove this second backward{where(module, each)}",
+        f"raises: the backward pass on {module.line(first.call)} freed the graph of "
+        f"`{module.text(each.reached.event.subject)}`; remove this second "
+        f"one{where(module, each)}",
         fix=Fix(Applicability.UNSAFE, "Remove the second backward", (edit,)) if edit is not None else None,
-        withheld=None if edit is not None else "the call shares its line, is all of a suite, or is in another function",
+        withheld=None
+        if edit is not None
+        else "the call shares its line, is the only statement of its block, or is in another function",
     )
 
 
@@ -181,11 +188,11 @@ def _fix(module: Module, flow: Flow, backward: EventStates, use: Event) -> tuple
     assert isinstance(call, ir.Call)
     scaler, loss = receiver(use), backward.event.subject
     if not isinstance(call.func, ir.Attribute) or loss is not call.func.base or own_statement(call) is None:
-        return None, "scale each of its losses"
+        return None, "scale each of its losses by hand"
     if not says_the_same(module, scaler, call, use.call):
-        return None, "the scaler is bound only behind the backward"
+        return None, "the scaler is assigned only after the backward pass"
     if any(test for test in conditions(call, use.call) if not flow.conditions.counts(test.test)):
-        return None, "the backward belongs to some of the paths only"
+        return None, "the backward pass runs on some of the paths only"
     uses = calls_of(flow, str(use.scaler), "unscale_", "step")
     if all(asked_apart(flow, each.call, call) for each in uses):
         return None, "the scaler is used on some paths only: scale the loss on those"
@@ -198,7 +205,7 @@ def _fix(module: Module, flow: Flow, backward: EventStates, use: Event) -> tuple
     for event in thrown:
         edit = call_removed(module, event.call)
         if edit is None:
-            return None, f"`{module.text(event.call)}` throws its result away: use it"
+            return None, f"the result of `{module.text(event.call)}` is never used: use it"
         edits.append(edit)
     others = [event for event in calls_of(flow, str(use.scaler), "scale") if event not in thrown]
     kind = Applicability.UNSAFE if others or use.call.id < call.id else Applicability.SAFE

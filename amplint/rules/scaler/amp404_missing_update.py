@@ -132,9 +132,9 @@ def check(module: Module) -> Iterator[Finding]:
                 reported.add(reached.event.call.id)
                 yield rule.finding(
                     module.span(reached.event.call),
-                    f"where the gradients are not finite this returns without `{module.text(receiver(reached.event))}"
-                    ".update()`, so that the next call raises here; call it on every path",
-                    withheld="what else to do with such gradients is yours to say",
+                    f"the method returns without `{module.text(receiver(reached.event))}.update()` if "
+                    "gradients are not finite, and this line raises in the next call; call it on every path",
+                    withheld="amplint can't tell what else to do with such gradients",
                 )
 
 
@@ -156,8 +156,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if outside:
         return rule.finding(
             module.span(each.node),
-            "no update() comes before the next iteration, which raises; call it in the loop, behind the last step",
-            withheld="an update stands outside of the loop, and would have to move",
+            "raises in the next iteration: `update()` is outside the loop; call it in the loop, after the last step",
+            withheld="an update outside the loop would have to move",
             confidence=confidence_of(module, each),
         )
     tests = [test for place in here for test in skipping(each.node, place, "continue")]
@@ -172,17 +172,18 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if apart is not None:
         return rule.finding(
             module.span(each.node),
-            f"`{name}.update()` does not come in each iteration, as this step does, so that it raises in the next"
-            f"{apart.where}; {apart.cure(module)}, and update this one in each",
+            f"raises in the next iteration{apart.where}: `{name}.update()` doesn't run in every "
+            f"iteration, but this step does; {apart.cure(module)}, and update this scaler in every "
+            "iteration",
             withheld=SECOND_SCALER,
             severity=apart.severity,
         )
     return rule.finding(
         module.span(each.node),
-        f"on some path round the loop `{name}.update()` is skipped, so that "
-        f"{module.line(flow.node(violation.meets))} raises in the next iteration; call it on every path"
-        f"{where(module, each)}",
-        withheld="on which paths to update, and what to do with the gradients there, is yours to say",
+        f"some path through the loop skips `{name}.update()`: "
+        f"{module.line(flow.node(violation.meets))} raises in the next iteration; call it on "
+        f"every path{where(module, each)}",
+        withheld="amplint can't tell which paths should update, or what to do with their gradients",
         confidence=_how_sure(module, each, here),
     )
 
@@ -309,8 +310,8 @@ def _never_updated(
         name = module.text(receiver(each.reached.event))
         return rule.finding(
             module.span(each.node),
-            f"`{name}.update()` never follows, so that the next iteration raises; call it behind the last step",
-            withheld="the loop stands in another function",
+            f"raises in the next iteration: no `{name}.update()` follows; call it after the last step",
+            withheld="the loop is in another function",
             confidence=confidence,
         )
     scaler = str(flow.event_states[step.id].event.scaler)
@@ -321,7 +322,7 @@ def _never_updated(
     offered, withheld = _update_behind(module, flow, scaler, steps, kind)
     return rule.finding(
         module.span(steps[-1].call),
-        f"`{name}.update()` never follows, so that the next iteration raises; call it behind the last step",
+        f"raises in the next iteration: no `{name}.update()` follows; call it after the last step",
         fix=offered,
         withheld=withheld,
         confidence=confidence,
@@ -340,7 +341,7 @@ def _update_behind(
     ]
     if early:
         # A second one would make it run, with gradients that are divided twice.
-        return None, f"the update on {module.line(early[0])} comes before the step, and would have to move after it"
+        return None, f"the update on {module.line(early[0])} comes before the step, and has to move after it"
     place = _place([step.call for step in steps]) if last.kind == "step" else None
     backwards = [event.call for event in flow.events if event.kind in ("backward", "opaque")]
     while place is not None and isinstance(place.parent, (ir.For, ir.While)):
@@ -349,8 +350,8 @@ def _update_behind(
         place = place.parent  # a loop over optimizers: one update serves them all
     edit = line_behind(module, place, f"{name}.update()") if place is not None else None
     if edit is None:
-        return None, "there is no step, or none in a suite of its own, behind which `update()` could go"
-    return Fix(kind, f"Call `{name}.update()` behind the last step", (edit,)), None
+        return None, "there is no step in a block of its own after which `update()` could go"
+    return Fix(kind, f"Insert `{name}.update()` after the last step", (edit,)), None
 
 
 def _place(steps: list[ir.Value]) -> ir.Statement | None:

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("unscale_",), shown_by=("exception",))
 
-_ELSEWHERE = "the two stand in different functions: unscale in one of them"
+_ELSEWHERE = "the two calls are in different functions: unscale in one of them"
 
 
 @rule.check
@@ -86,8 +86,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         offered, withheld = fix_at_home(module, each, _fix, _ELSEWHERE)
         return rule.finding(
             span,
-            f"gradients are unscaled a second time{line}, which raises; call unscale_ once before update()"
-            f"{where(module, each)}",
+            f"raises: gradients are unscaled a second time{line}; call `unscale_()` once before "
+            f"`update()`{where(module, each)}",
             fix=offered,
             withheld=withheld,
             confidence=confidence_of(module, each),
@@ -96,9 +96,9 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         line = module.line(each.flow.node(each.violation.cause))
         return rule.finding(
             span,
-            f"gradients are unscaled a second time, which raises: {line} unscales them behind update(), in the "
-            f"iteration before{where(module, each)}",
-            withheld="one of the two has to go",
+            f"raises: {line} already unscales these gradients after `update()`, in the previous "
+            f"iteration; remove one of the two{where(module, each)}",
+            withheld="amplint can't tell which of the two to remove",
             confidence=confidence_of(module, each),
         )
     if on_micro_steps(each):
@@ -106,9 +106,10 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         unusual = several is not None and several.is_unusual and sure is Confidence.CERTAIN
         return rule.finding(
             span,
-            "unscale_ runs on every micro step, which raises on the second; call it once, where the optimizer steps"
-            f"{where(module, each, several and several.when)}",
-            withheld="unscale_, and what reads the gradients behind it, has to move to the boundary",
+            "raises on the second micro step: `unscale_()` runs on every one; call it once, where "
+            f"the optimizer steps{where(module, each, several and several.when)}",
+            withheld="`unscale_()`, and the code that reads the gradients after it, has to move to the "
+            "optimizer's step",
             confidence=Confidence.LIKELY if unusual else sure,
         )
     return None
@@ -133,10 +134,10 @@ def _comes_behind_the_update(each: Misuse) -> bool:
 
 def _fix(module: Module, flow: Flow, reached: EventStates, first: Event) -> tuple[Fix | None, str | None]:
     if not dominates(first.call, reached.event.call):
-        return None, "on some paths it is the only one: unscale once, before both, under no condition"
+        return None, "on some paths it is the only one: unscale once, before both, without a condition"
     if backward_between(module, flow, first.call, reached.event.call):
-        return None, "a backward stands in between: unscale once, behind the last one"
+        return None, "a backward pass comes in between: unscale once, after the last one"
     edit = call_removed(module, reached.event.call)
     if edit is None:
-        return None, "the call shares its line, or is all that a suite holds"
+        return None, "the call shares its line, or is the only statement of its block"
     return Fix(Applicability.SAFE, "Remove the second call", (edit,)), None

@@ -90,7 +90,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     step = each.cause
     if step is None or (each.violation.kind is ViolationKind.UNSCALE_AFTER_STEP_AND_UPDATE and _is_forgotten(each)):
         return None
-    offered, withheld = fix_at_home(module, each, _fix, "the step stands in another function")
+    offered, withheld = fix_at_home(module, each, _fix, "the step is in another function")
     return rule.finding(
         module.span(each.reached.event.call),
         _message(each.flow, each.reached, step, module.line(step.call), each.violation.kind) + where(module, each),
@@ -102,14 +102,14 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
 
 def _message(flow: Flow, reached: EventStates, step: Event, line: str, kind: ViolationKind) -> str:
     if _is_a_round_of_its_own(flow, reached, step):
-        return f"no update() came since the step on {line}, so that this raises; call it behind that step"
+        return f"raises: no `update()` since the step on {line}; call it after that step"
     if reached.event.kind == "step":
-        return f"the optimizer was stepped on {line} already, which raises; step once before update()"
+        return f"raises: the optimizer was already stepped on {line}; step once before `update()`"
     if kind is ViolationKind.CALL_AFTER_STEP:
-        return f"unscale_ comes after the step on {line}, which raises; call it before"
+        return f"raises: `unscale_()` comes after the step on {line}; call it before the step"
     return (
-        f"unscale_ comes after the step on {line}, so that the next step takes scaled gradients for unscaled ones; "
-        "call it before"
+        f"`unscale_()` comes after the step on {line}: the next step takes scaled gradients for "
+        "unscaled ones; call it before the step"
     )
 
 
@@ -136,22 +136,22 @@ def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple
     if reached.event.kind == "unscale_":
         clips = reached_events(flow, "clip")
         if any(each.event.call.id > call.id for each in clips):
-            return None, "move it before the step, with the clipping that it is for"
+            return None, "move it before the step by hand, with the clipping that needs it"
         others = calls_of(flow, str(reached.event.scaler), "unscale_")
         if clips and not any(
             each.call.id < call.id and each.optimizer == reached.event.optimizer and not conditions(each.call, call)
             for each in others
         ):
-            return None, "it may be meant for the clipping before the step: move it there"
+            return None, "it may be meant for the clipping before the step: move it by hand"
     if _is_a_round_of_its_own(flow, reached, step):
-        return None, "what is missing is `update()` behind the first step"
+        return None, "`update()` is missing after the first step"
     if not dominates(step.call, call):
-        return None, "on some paths it is the only one: step once, under no condition"
+        return None, "on some paths it is the only one: step once, without a condition"
     scaler = str(reached.event.scaler)
     stepped = {event.optimizer for event in calls_of(flow, scaler, "step")}
     if any(event.optimizer not in stepped for event in calls_of(flow, scaler, "unscale_")):
-        return None, "another optimizer is unscaled and never stepped: it may be meant for that one"
+        return None, "it may be meant for another optimizer, which is unscaled but never stepped"
     edit = call_removed(module, call)
     if edit is None:
         return None, "the call shares its line, or its result is used"
-    return Fix(Applicability.UNSAFE, "Remove it", (edit,)), None
+    return Fix(Applicability.UNSAFE, "Remove the call", (edit,)), None

@@ -123,9 +123,9 @@ def _flat_buffers(module: Module) -> Iterator[Finding]:
         edit = add_last_argument(module, clear.call, "set_to_none=False")
         yield rule.finding(
             module.span(clear.call),
-            f"`{clear.maker.name}` makes the gradients parts of one buffer, which is the optimizer's: since torch 2.0 "
-            "this sets the buffer's gradient to None, backward no longer reaches it, and the scaler's step raises; "
-            "pass `set_to_none=False`",
+            "the scaler's step raises: since torch 2.0 this sets the gradient of the flat buffer "
+            f"made by `{clear.maker.name}` to None, and backward no longer reaches it; pass "
+            "`set_to_none=False`",
             fix=Fix(Applicability.UNSAFE, "Pass `set_to_none=False`", (edit,)),
         )
 
@@ -149,9 +149,10 @@ def _without_history(module: Module) -> Iterator[Finding]:
                 reported.add(backward.event.call.id)
                 yield rule.finding(
                     module.span(backward.event.call),
-                    f"the loss is a new tensor, made on {module.line(new)}, in which no parameter has a part: backward "
-                    "leaves the gradients empty, and the step raises; compute it from the model's outputs",
-                    withheld="how the loss follows from the outputs is yours to say",
+                    f"the loss is a new tensor (created on {module.line(new)}) that depends on no "
+                    "parameter: there are no gradients, and the step raises; compute it from the model's "
+                    "outputs",
+                    withheld="amplint can't tell how the loss follows from the outputs",
                 )
 
 
@@ -175,9 +176,9 @@ def _replaced(module: Module, flow: Flow, backward: Event, steps: list[Event]) -
         return None
     return rule.finding(
         module.span(new[0]),
-        "no parameter has a part in this loss: its backward leaves the gradients empty, and the scaler's step "
-        f"({module.line(steps[0].call)}) raises; skip the batch, step and update included",
-        withheld="what else the batch does is not for a bad loss to decide",
+        "this loss depends on no parameter: there are no gradients, and the scaler's step "
+        f"({module.line(steps[0].call)}) raises; skip the batch, with its step and update",
+        withheld="amplint can't tell what else to skip for such a batch",
     )
 
 
@@ -199,16 +200,12 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     span = module.span(each.reached.event.call)
     if clear is not None and any(state.gradients_of(optimizer).origin for state in each.states):
-        offered, withheld = fix_at_home(module, each, _fix, "the clear and the step stand in different functions")
-        left = (
-            "so that it steps with zeros"
-            if each.violation.gradients is GradientKind.ZEROS
-            else "so that there are none, and its step raises"
-        )
+        offered, withheld = fix_at_home(module, each, _fix, "the clear and the step are in different functions")
+        left = "the step uses zeros" if each.violation.gradients is GradientKind.ZEROS else "the step raises"
         return rule.finding(
             span,
-            f"the gradients were cleared on {module.line(clear.call)}, behind their backward: {left}; clear them "
-            f"after the step{where(module, each)}",
+            f"gradients are cleared on {module.line(clear.call)}, after their backward pass: "
+            f"{left}; clear them after the step{where(module, each)}",
             fix=offered,
             withheld=withheld,
             confidence=confidence_of(module, each),
@@ -216,9 +213,9 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if _is_certain(module, each):
         return rule.finding(
             span,
-            "no backward has given this optimizer's parameters gradients, which raises; call it behind the "
-            f"backward{where(module, each)}",
-            withheld="where the backward belongs is not in the code",
+            "raises: no backward pass has given this optimizer's parameters gradients; call it "
+            f"after the backward pass{where(module, each)}",
+            withheld="amplint can't tell where the backward pass belongs",
             confidence=confidence_of(module, each),
         )
     return None
@@ -266,11 +263,11 @@ def _fix(module: Module, flow: Flow, reached: EventStates, clear: Event) -> tupl
     behind = [event.call for event in calls_of(flow, scaler, "update", "step") if clear.call.id < event.call.id < end]
     beside = [each for each in map(own_statement, behind) if each and statement and each.block is statement.block]
     if statement is None or not beside:
-        return None, "zero_grad has to move behind the step"
+        return None, "`zero_grad()` has to move after the step by hand"
     target = beside[-1]
     gone = removed(module, statement)
     code = text_with_comment(module, statement)
     added = line_behind(module, target, code)
     if gone is None or added is None or "\n" in code:
-        return None, "zero_grad has to move behind the step, and shares its line"
-    return Fix(Applicability.UNSAFE, "Move it behind the step", tuple(sorted((gone, added)))), None
+        return None, "`zero_grad()` has to move after the step, but a line is shared with other code"
+    return Fix(Applicability.UNSAFE, "Move it after the step", tuple(sorted((gone, added)))), None

@@ -115,13 +115,13 @@ def _judge(
         yield from _in_loop(module, loop, steps, scaler, made) if _is_made_anew(module, loop, made) else ()
     elif steps and all(loop_of(step.call) is None for step in steps):
         if _is_a_step(module, container, made, steps):
-            yield _finding(module, made, "in each call", None, "make it once, and pass it in")
+            yield _finding(module, made, "in each call", None, "create it once, and pass it in")
     elif (
         steps
         and all(len(loops_round(step.call)) == 1 for step in steps)
         and _is_an_epoch(module, container, made, steps)
     ):
-        yield _epochs(module, made, "in each call", None, "make it once, and pass it in")
+        yield _epochs(module, made, "in each call", None, "create it once, and pass it in")
 
 
 def _in_loop(module: Module, loop: ir.For | ir.While, steps: list[Event], scaler: str, made: Made) -> Iterator[Finding]:
@@ -219,7 +219,7 @@ def _is_tried_out(module: Module, made: Made, loop: ir.For | ir.While) -> bool:
 def _finding(module: Module, made: Made, when: str, offered: Fix | None, withheld: str | None) -> Finding:
     return rule.finding(
         module.span(made.call),
-        f"a new scaler {when}: its scale never adapts, and steps that overflow are left out for ever; make it once",
+        f"a new scaler {when}: every overflowing step is skipped and the scale never adapts; create it once",
         fix=offered,
         withheld=withheld,
     )
@@ -228,7 +228,7 @@ def _finding(module: Module, made: Made, when: str, offered: Fix | None, withhel
 def _epochs(module: Module, made: Made, when: str, offered: Fix | None, withheld: str | None) -> Finding:
     return rule.finding(
         module.span(made.call),
-        f"a new scaler {when}: its scale starts anew, and steps are left out until it fits again; make it once",
+        f"a new scaler {when}: the scale starts again, and steps are skipped until it fits; create it once",
         fix=offered,
         withheld=withheld,
         severity=Severity.WARNING,
@@ -358,18 +358,18 @@ def _fix(module: Module, statement: ir.Assign, loop: ir.For | ir.While) -> tuple
     assert statement.value is not None
     target = statement.targets[0]
     if statement.block is not loop.body:
-        return None, "it is made under a condition"
+        return None, "it is created under a condition"
     if known.names_in(statement.value) & assigned or len(statement.targets) != 1:
-        return None, "what it is made of changes in the loop"
+        return None, "its arguments change in the loop"
     if isinstance(target, ir.Name) and len(known.bindings(target)) > 1:
-        return None, "the name is bound, or deleted, elsewhere too"
+        return None, "the name is also assigned or deleted elsewhere"
     indent = indentation(module, loop)
     gone = removed(module, statement)
     if gone is None or indent is None or not stands_alone(module, statement):
-        return None, "the statement shares its line, or is all that the loop holds"
+        return None, "the statement shares its line, or is the only one of the loop"
     code = text_with_comment(module, statement)
     if "\n" in code:
         return None, "the statement spans several lines"
     at = line_start(module, module.span(loop)[0])
     edits: tuple[Edit, ...] = (insert(at, f"{indent}{code}{module.source.newline}"), gone)
-    return Fix(Applicability.UNSAFE, "Make it before the loop", edits), None
+    return Fix(Applicability.UNSAFE, "Move it before the loop", edits), None

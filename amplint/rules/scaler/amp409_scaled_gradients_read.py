@@ -82,7 +82,7 @@ rule = Rule(
     shown_by=("gradient",),
 )
 
-_ELSEWHERE = "what scales and what steps stands in other functions"
+_ELSEWHERE = "the backward pass and the step are in other functions: add `unscale_()` by hand"
 
 
 @rule.check
@@ -140,17 +140,16 @@ def _message(module: Module, read: Misuse, change: bool) -> str:
     origin = read.violation.cause
     since = f" (scaled on {module.line(module.value(origin))})" if origin else ""
     if change:
-        what = f"when this changes them{since}, and what it adds or compares with is not"
+        what = f"when they are changed{since}, but what is added or compared is not"
     else:
         what = f"when their size is read{since}"
     to_do = advice(module, read)
     if not to_do.waits:
         do = to_do.first(module)
     elif change:
-        do = f"change them where the optimizer steps, after `{to_do.unscale}`, which is for once in each update"
+        do = f"change them once per update, after `{to_do.unscale}`, where the optimizer steps"
     else:
-        do = "before the update more backward passes can follow, and `unscale_` is for once in each update: "
-        do += f"read `grad / {to_do.scaler}.get_scale()`"
+        do = f"read `grad / {to_do.scaler}.get_scale()`, because `unscale_()` may run only once per update"
     return f"gradients are still multiplied by the loss scale {what}; {do}"
 
 
@@ -167,8 +166,8 @@ class ReadFix(ClipFix):
         bounds = [read] if isinstance(read, ir.Compare) else ValueUses(self._module, read).bounds
         numbers = [each.value for bound in bounds for each in ir.walk_values(bound) if isinstance(each, ir.Constant)]
         if any(isinstance(each, (int, float)) and each > LARGE_NORM for each in numbers):
-            return "the number that it is compared with may have been tuned to scaled gradients"
+            return "the number that they are compared with may be tuned to scaled gradients"
         return ""
 
     def _move(self, call: str, step: ir.Value) -> tuple[Fix | None, str | None]:
-        return None, f"on micro steps unscale_ would raise; or read where the optimizer steps, after `{call}`"
+        return None, f"`unscale_()` would raise on micro steps: or read them where the optimizer steps, after `{call}`"

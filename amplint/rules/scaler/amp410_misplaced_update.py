@@ -100,8 +100,8 @@ rule = Rule(
     shown_by=("exception", "gradient", "update", "skips"),
 )
 
-_NOTHING = "nothing was unscaled or stepped since the last update(), which raises"
-_ELSEWHERE = "the step stands in another function: call it there, behind the last step"
+_NOTHING = "raises: nothing was unscaled or stepped since the last `update()`"
+_ELSEWHERE = "the step is in another function: update in that function, after the last step"
 
 
 @rule.check
@@ -128,7 +128,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         said = _said(each, _when(module, each, step))
         return rule.finding(
             module.span(each.node),
-            f"{said}; call it once, behind the last step{where(module, each)}",
+            f"{said}; call it once, after the last step{where(module, each)}",
             fix=offered,
             withheld=withheld,
             confidence=_how_sure(module, each, own is not None),
@@ -146,7 +146,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     when = in_words(module.on_one_line(left_out[0]), not left_out[1]) if left_out is not None else None
     return rule.finding(
         module.span(each.node),
-        f"{_NOTHING}; call it once, behind the last step{where(module, each, when)}",
+        f"{_NOTHING}; call it once, after the last step{where(module, each, when)}",
         fix=offered,
         withheld=withheld,
         severity=Severity.WARNING if is_unusual else None,
@@ -227,10 +227,10 @@ def _when(module: Module, each: Misuse, step: Event) -> str:
 def _said(each: Misuse, step: str) -> str:
     """What an update does that comes before a step, which is told by its line."""
     if each.violation.kind is ViolationKind.UPDATE_WITHOUT_CHECK:
-        return f"update() comes before {step}, with nothing unscaled or stepped since the last one: it raises"
+        return f"raises: `update()` before {step}, but nothing was unscaled or stepped since the last one"
     if each.violation.gradients in (GradientKind.UNSCALED, GradientKind.UNKNOWN):
-        return f"update() forgets that the gradients are unscaled, and {step} divides them by the scale once more"
-    return f"update() changes the scale before {step}, whose gradients were scaled with the old one"
+        return f"`update()` before {step} resets the scaler, and the unscaled gradients are divided by the scale again"
+    return f"`update()` changes the scale before {step}, whose gradients were scaled with the old one"
 
 
 def _is_early(module: Module, update: int) -> bool:
@@ -346,7 +346,7 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     edit = call_removed(module, call)
     statement = own_statement(call)
     if edit is None or statement is None or not isinstance(call, ir.Call) or call.args:
-        return None, "the call shares its line, or is all that a suite holds"
+        return None, "the call shares its line, or is the only statement of its block"
     scaler = str(reached.event.scaler)
     steps = [event for event in calls_of(flow, scaler, "step") if event.call.id > call.id]
     if not steps:
@@ -354,17 +354,17 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     clip = _clip_before_unscale(module, flow, scaler)
     if clip is not None:
         line = module.line(clip)
-        return None, f"the clip on {line} comes before unscale_: it would clip gradients that are still scaled"
+        return None, f"the clip on {line} comes before `unscale_()`, and would clip scaled gradients"
     last = steps[-1].call
     later = [event for event in calls_of(flow, scaler, "update") if event.call.id > last.id]
     if any(not conditions(event.call, last) and not conditions(event.call, call) for event in later):
-        return Fix(Applicability.SAFE, "Remove it: an update follows the last step", (edit,)), None
+        return Fix(Applicability.SAFE, "Remove the call; an update follows the last step", (edit,)), None
     if later or conditions(last, call) or not says_the_same(module, step.call.func.base, call, last):  # type: ignore[attr-defined]
-        return None, "move it behind the last step, on every path on which there is one"
+        return None, "move it after the last step by hand, on every path that steps"
     behind = line_behind(module, ir.statement_of(last), text_with_comment(module, statement))
     if behind is None or own_statement(last) is None:
-        return None, "move it behind the last step, which shares its line"
-    return Fix(Applicability.UNSAFE, "Move it behind the last step", tuple(sorted((edit, behind)))), None
+        return None, "it has to move after the last step, but that shares its line"
+    return Fix(Applicability.UNSAFE, "Move it after the last step", tuple(sorted((edit, behind)))), None
 
 
 def _clip_before_unscale(module: Module, flow: Flow, scaler: str) -> ir.Value | None:
@@ -387,10 +387,10 @@ def _fix_again(module: Module, flow: Flow, each: Misuse) -> tuple[Fix | None, st
         any(use.id < other.id < call.id and not conditions(other, use) for other in updates)
         for use in _uses_since(each)
     ):
-        return None, "a step comes before it on other paths: update there, behind the step"
+        return None, "a step comes before it on other paths: update on those, after the step"
     if not any(event.call.id < call.id for event in calls_of(flow, str(reached.event.scaler), "update")):
-        return None, "call it once, behind the last step"
+        return None, "call it once, after the last step"
     edit = call_removed(module, call)
     if edit is None:
-        return None, "the call shares its line, or is all that a suite holds"
+        return None, "the call shares its line, or is the only statement of its block"
     return Fix(Applicability.SAFE, "Remove the second call", (edit,)), None

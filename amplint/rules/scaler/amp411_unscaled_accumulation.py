@@ -81,9 +81,7 @@ rule = Rule(
     shown_by=("update", "gradient"),
 )
 
-_NEVER_CLEARED = (
-    "nothing in sight clears the gradients: without the exception each iteration would add its own to the last one's"
-)
+_NEVER_CLEARED = "amplint sees no `zero_grad()`: without the exception, the gradients of all iterations would add up"
 _BOUNDS = ("clamp_", "clip_")  # leave gradients as they are, where they are small
 
 
@@ -114,9 +112,10 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     several = _several(module, each)
     return rule.finding(
         module.span(each.node),
-        "scaled gradients are added to those that this has unscaled: unscale, step and update once, behind the "
-        f"last backward, and clear the gradients then{where(module, each, several and several.when)}",
-        withheld="what belongs to the boundary is yours to say",
+        "later backward passes add scaled gradients to the ones that this call unscales; "
+        "unscale, step and update once, after the last backward pass, then clear the "
+        f"gradients{where(module, each, several and several.when)}",
+        withheld="amplint can't tell what else belongs to the optimizer's step",
         confidence=Confidence.LIKELY if several is not None and several.is_unusual else None,
     )
 

@@ -72,7 +72,7 @@ rule = Rule(
     severity=Severity.NOTE,
     triggers=("scaler & sched & step(", ".scale( & sched & step("),
     default=False,
-    not_shown="schedulers aren't run",
+    not_shown="verify doesn't run schedulers",
     about_absence=True,
 )
 
@@ -83,7 +83,7 @@ _NAME = "scale_before"
 def check(module: Module) -> Iterator[Finding]:
     """Each step of a scheduler that counts the steps that were left out, too."""
     unknown = maybe_float16(module)
-    doubt = f"where the region of {module.line(unknown.call)} is float16, " if unknown is not None else ""
+    doubt = f"if the region on {module.line(unknown.call)} is float16, " if unknown is not None else ""
     for flow in flows(module) if overflows(module) else ():
         for pair in pairs(module, flow, certain=False):
             if reads_scale(module, pair.call) or _is_decided(module, pair) or _never_overflows(flow, pair):
@@ -92,8 +92,8 @@ def check(module: Module) -> Iterator[Finding]:
                 offered, withheld = _fix(module, flow, pair)
                 yield rule.finding(
                     module.span(pair.call),
-                    f"the scheduler steps even where the scaler skipped the optimizer's step: {doubt}the learning rate "
-                    "runs ahead of the training; step it only where update() has not lowered the scale",
+                    f"the scheduler advances even when the scaler skips the step: {doubt}the learning rate "
+                    "runs ahead of the training; step it only if `update()` has not lowered the scale",
                     fix=offered,
                     withheld=withheld,
                 )
@@ -140,7 +140,7 @@ def _asks_gradients(statement: ir.If) -> bool:
 
 def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None]:
     """Read the scale before the update, and step the scheduler where it has not become smaller."""
-    refusal = "compare `scaler.get_scale()` before and after `update()`, and step the scheduler behind both"
+    refusal = "compare `scaler.get_scale()` before and after `update()` by hand, and step the scheduler after both"
     statement = own_statement(pair.call)
     updates = [
         event
@@ -162,4 +162,4 @@ def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None
     guard = guarded(module, statement, f"{module.text(scaler)}.get_scale() >= {_NAME}")
     if before is None or guard is None:
         return None, refusal
-    return Fix(Applicability.UNSAFE, "Step it only where the optimizer has stepped", (before, guard)), None
+    return Fix(Applicability.UNSAFE, "Step it only if the optimizer has stepped", (before, guard)), None

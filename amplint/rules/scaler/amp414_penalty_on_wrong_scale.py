@@ -90,16 +90,16 @@ def check(module: Module) -> Iterator[Finding]:
                 if _is_scaled(module, outputs) or _is_scaled(module, start):
                     yield rule.finding(
                         module.span(call),
-                        "the penalty is made of gradients that are multiplied by the loss scale; divide them by "
+                        "the penalty uses gradients that are multiplied by the loss scale; divide them by "
                         "`get_scale()` first",
-                        withheld="where the gradients become the penalty is yours to say",
+                        withheld="amplint can't tell where the gradients become the penalty",
                     )
                 elif start is None and _is_loss(module, outputs, losses):
                     yield rule.finding(
                         module.span(call),
-                        "the gradients of an unscaled loss vanish in float16 where they are small, and the penalty "
-                        "with them; take those of `scaler.scale(...)`, and divide them by `get_scale()`",
-                        withheld="where the gradients become the penalty is yours to say",
+                        "small gradients of an unscaled loss become 0 in float16, and so does the penalty; use "
+                        "`scaler.scale(...)`, and divide the gradients by `get_scale()`",
+                        withheld="amplint can't tell where the gradients become the penalty",
                         severity=Severity.WARNING,
                     )
 

@@ -85,7 +85,7 @@ def check(module: Module) -> Iterator[Finding]:
                 reported.add(reached.event.call.id)
                 yield rule.finding(
                     module.span(reached.event.call),
-                    f"{what}; compute loss and backward before, and step without it",
+                    f"{what}; run forward and backward first, and step without a closure",
                     withheld="an optimizer that needs its closure has to train without a scaler",
                 )
 
@@ -104,18 +104,18 @@ def _closure(module: Module, reached: EventStates) -> str:
     call = reached.event.call
     assert isinstance(call, ir.Call)
     if call.keyword("closure") is not None:
-        return "the scaler refuses a closure"
+        return "raises: the scaler does not support a closure"
     kinds = _kinds(module, call.positional[1]) if len(call.positional) > 1 else set()
     if "scale" in kinds or "opaque" in kinds:
-        return "the optimizer runs the closure behind the scaler's back, on gradients that stay scaled"
+        return "the optimizer runs the closure itself, on gradients that stay scaled"
     if "backward" in kinds:
         return (
-            "the optimizer runs the closure behind the scaler's back, on gradients that are not scaled, so that small "
-            "ones are lost, and that nobody checks for inf"
+            "the optimizer runs the closure itself, on gradients that are not scaled: small ones "
+            "become 0, and nothing checks for inf"
         )
     made = objects(module).classes_of(str(reached.event.optimizer))
     if made == {"torch.optim.LBFGS"} and len(call.args) == 1:
-        return "LBFGS needs a closure, which a scaler does not support"
+        return "LBFGS needs a closure, which the scaler does not support"
     return ""
 
 

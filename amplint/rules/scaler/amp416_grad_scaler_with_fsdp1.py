@@ -78,7 +78,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("GradScaler & FullyShardedDataParallel",),
-    not_shown="it takes several processes",
+    not_shown="it needs several processes",
 )
 
 _FSDP = {
@@ -110,8 +110,8 @@ def check(module: Module) -> Iterator[Finding]:
                 offered, withheld = _fix(module, made, wrap)
                 yield rule.finding(
                     module.span(made.call),
-                    f"the model wrapped on {module.line(wrap)} is sharded, and a plain GradScaler sees the "
-                    "overflows of its own rank only, so that ranks diverge; use ShardedGradScaler",
+                    f"the model is sharded ({module.line(wrap)}), but a plain GradScaler sees only the "
+                    "overflows of its own rank: the ranks diverge; use ShardedGradScaler",
                     fix=offered,
                     withheld=withheld,
                 )
@@ -223,10 +223,10 @@ def _fix(module: Module, made: Made, wrap: ir.Call) -> tuple[Fix | None, str | N
     """Another class in the same call, imported where the wrapper is."""
     call = made.call
     if _tests(wrap, call):
-        return None, "the model is sharded under a condition: make a ShardedGradScaler under the same one"
+        return None, "the model is sharded under a condition: create a ShardedGradScaler under the same one"
     old = bool(module.names.of(call.func) & set(OLD_SCALER))
     if len(call.positional) > (0 if old else 1) or call.unpacks():
-        return None, "by position the arguments of ShardedGradScaler are others: name them"
+        return None, "ShardedGradScaler takes its arguments in another order: pass them by keyword"
     edits = [Edit(*module.span(call.func), _SHARDED)]
     bound = module.program.scope.bindings.get(_SHARDED, [])
     if not any(isinstance(each, Imported) and each.name == f"{_HOME}.{_SHARDED}" for each in bound):

@@ -91,8 +91,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     return rule.finding(
         module.span(each.node),
-        f"{each.reached.event.kind}() comes before the first scale(), which raises; call `scale(loss).backward()` first"
-        f"{where(module, each)}",
+        f"raises: `{each.reached.event.kind}()` comes before the first `scale()`; call "
+        f"`scale(loss).backward()` first{where(module, each)}",
         confidence=confidence_of(module, each),
     )
 

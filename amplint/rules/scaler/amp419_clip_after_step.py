@@ -94,11 +94,11 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     if mine and all(_has_no_backward(each.flow, state) for state in each.states):
         return None
-    offered, withheld = fix_at_home(module, each, _fix, "the step stands in another function")
+    offered, withheld = fix_at_home(module, each, _fix, "the step is in another function")
     return rule.finding(
         module.span(reached.event.call),
-        f"the optimizer has stepped on {module.line(step.call)} already, so that this clips nothing; "
-        f"clip before the step, after unscale_{where(module, each)}",
+        f"clips nothing: the optimizer has already stepped on {module.line(step.call)}; clip "
+        f"before the step, after `unscale_()`{where(module, each)}",
         fix=offered,
         withheld=withheld,
     )
@@ -131,13 +131,13 @@ def _clips_the_models(module: Module, reached: EventStates) -> bool:
 def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple[Fix | None, str | None]:
     statement, target = own_statement(reached.event.call), own_statement(step.call)
     if step.kind != "step":
-        return None, "the optimizer steps without the scaler: clip before that, after `unscale_`"
+        return None, "the optimizer steps without the scaler: clip before that step, after `unscale_()`"
     if statement is None or target is None or statement.block is not target.block:
-        return None, "the clip's result is used, or it stands in another suite than the step"
+        return None, "the clip's result is used, or the clip and the step are in different blocks"
     gone = removed(module, statement)
     names = [value for value in ir.walk_values(statement.value) if isinstance(value, ir.Name)]
     if gone is None or not all(says_the_same(module, name, target, name) for name in names):
-        return None, "what it needs is bound only behind the step"
+        return None, "a name that it needs is assigned only after the step"
     code = text_with_comment(module, statement)
     call = unscale_for(module, step.call)
     unscales = [

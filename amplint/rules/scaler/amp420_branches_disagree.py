@@ -83,7 +83,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=(".scale( & backward & step(", ".scale( & backward & zero_grad"),
-    not_shown="each arm is right in itself, or another rule's misuse",
+    not_shown="each branch is right by itself, or another rule reports it",
     about_absence=True,
 )
 
@@ -94,12 +94,12 @@ _NOTEBOOK = ("display", "get_ipython", "_")
 
 # What happens in the arm that doesn't do it.
 _MISSING = {
-    CLEARS: "the gradients of each iteration are added to those of the ones before",
-    CLIPS: "nothing bounds the gradients",
+    CLEARS: "the gradients of each iteration are added to the previous ones",
+    CLIPS: "gradients are not clipped",
     DIVIDES: "the gradients are larger by the divisor",
-    WAITS: "the optimizer steps in each iteration",
-    SCHEDULES: "the learning rate stays as it is",
-    AVERAGES: "the average stays as it is",
+    WAITS: "the optimizer steps in every iteration",
+    SCHEDULES: "the learning rate never changes",
+    AVERAGES: "the average never changes",
     STEPS: "the parameters of {} are never trained",
 }
 
@@ -119,13 +119,13 @@ def _of_one_arm(module: Module, found: Difference) -> Finding:
         names = " and ".join(f"`{module.on_one_line(_optimizer(each, found.arm.scaled))}`" for each in found.steps)
         what, missing = f"{what} {names}", missing.format(names)
     unscaled = found.what == CLIPS and not found.arm.scaled
-    where = "after `unscale_` in the scaler's arm" if unscaled else "or outside of them"
+    where = ", after `unscale_()` in the scaler's" if unscaled else ", or outside of them"
     return rule.finding(
         module.span(found.node),
-        f"of two arms that do the same otherwise, only this one {what}; in the one "
-        f"{'without' if found.arm.scaled else 'with'} the scaler, on {module.line(found.other.block.statements[0])}, "
-        f"{missing}; do it in both, {where}",
-        withheld="which of the arms is right can't be told",
+        f"of two otherwise equal branches, only this one {what}: "
+        f"{'without' if found.arm.scaled else 'with'} the scaler "
+        f"({module.line(found.other.block.statements[0])}), {missing}; do it in both{where}",
+        withheld="amplint can't tell which branch is right",
         confidence=Confidence.LIKELY if _may_be_meant(found) else Confidence.CERTAIN,
     )
 
@@ -159,6 +159,6 @@ def _unbound(module: Module, arms: list[Arm]) -> Iterator[Finding]:
                 return
             yield rule.finding(
                 module.span(value),
-                f"`{name}` is bound nowhere in this file: this arm raises NameError, while the others do without it",
-                withheld="what took its place is yours to say",
+                f"`{name}` is not defined in this file: this branch raises NameError, and the others don't need it",
+                withheld="amplint can't tell what replaced it",
             )

@@ -86,9 +86,9 @@ def check(module: Module) -> Iterator[Finding]:
                     offered, withheld = _fix_argument(module, unscale, step)
                     yield rule.finding(
                         module.span(unscale.call),
-                        f"`{_text(module, unscale)}` is unscaled here, and `{_text(module, step)}` steps with the same "
-                        f"gradients on {module.line(step.call)}: the scaler takes them for two and divides twice; "
-                        "give both calls one object",
+                        f"`{_text(module, unscale)}` is unscaled, but `{_text(module, step)}` steps with the "
+                        f"same gradients ({module.line(step.call)}): the scaler divides them twice; pass the "
+                        "same object to both calls",
                         fix=offered,
                         withheld=withheld,
                     )
@@ -97,8 +97,8 @@ def check(module: Module) -> Iterator[Finding]:
                     offered, withheld = _fix_scaler(module, flow, unscale, step)
                     yield rule.finding(
                         module.span(unscale.call),
-                        f"`{module.text(receiver(unscale))}` unscales, and `{module.text(receiver(step))}` steps on "
-                        f"{module.line(step.call)}, which divides again and by a scale of its own; use one scaler",
+                        f"`{module.text(receiver(unscale))}` unscales, but `{module.text(receiver(step))}` "
+                        f"steps on {module.line(step.call)} and divides again, by its own scale; use one scaler",
                         fix=offered,
                         withheld=withheld,
                     )
@@ -272,10 +272,10 @@ def _fix_argument(module: Module, unscale: Event, step: Event) -> tuple[Fix | No
         first = first.base
     same = isinstance(root, ir.Name) and isinstance(first, ir.Name) and root.name == first.name
     if not same and not says_the_same(module, new, unscale.call, step.call):
-        return None, f"`{module.text(new)}` is made behind this line"
+        return None, f"`{module.text(new)}` is created after this line"
     text = module.text(new)
     edits = (Edit(*module.span(old), text),)
-    return Fix(Applicability.UNSAFE, f"Unscale `{text}`, which steps", edits), None
+    return Fix(Applicability.UNSAFE, f"Replace with `{text}`, which steps", edits), None
 
 
 # --- two scalers ----------------------------------------------------------------------------------------------------
@@ -300,11 +300,11 @@ def _fix_scaler(module: Module, flow: Flow, unscale: Event, step: Event) -> tupl
     scales = [event for event in _own(module, flow, "scale") if event.call.id < unscale.call.id]
     scaling = scales[-1].scaler if scales else None
     if scaling not in (unscale.scaler, step.scaler):
-        return None, "which of the two has scaled the loss can't be seen here"
+        return None, "amplint can't tell which of the two has scaled the loss"
     right, wrong = (step, unscale) if scaling == step.scaler else (unscale, step)
     text = module.text(receiver(right))
     edits = (Edit(*module.span(receiver(wrong)), text),)
-    return Fix(Applicability.UNSAFE, f"Use `{text}`, which has scaled the loss", edits), None
+    return Fix(Applicability.UNSAFE, f"Replace with `{text}`, which has scaled the loss", edits), None
 
 
 def _text(module: Module, event: Event) -> str:

@@ -70,7 +70,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=(".grad & .scale( & backward & requires_grad", ".grad & .scale( & backward & Parameter("),
-    not_shown="gradients of inputs and of tensors outside the optimizer aren't compared",
+    not_shown="verify doesn't compare gradients of inputs and of tensors outside the optimizer",
 )
 
 _PARAMETERS = {"torch.nn.Parameter", "torch.nn.parameter.Parameter"}
@@ -94,9 +94,9 @@ def check(module: Module) -> Iterator[Finding]:
                 text = module.text(tensor)
                 yield rule.finding(
                     module.span(use),
-                    f"the gradient of `{text}` is still multiplied by the scale: no optimizer has `{text}`, so nothing "
-                    "divides or checks it; give it to one, or divide by `get_scale()`",
-                    withheld="to whom the tensor belongs is yours to say",
+                    f"the gradient of `{text}` is still scaled: no optimizer owns `{text}`, so nothing "
+                    "unscales or checks it; add it to an optimizer, or divide by `get_scale()`",
+                    withheld="amplint can't tell which optimizer should own the tensor",
                 )
 
 

@@ -84,7 +84,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("GradScaler",),
-    not_shown="checkpoints are neither written nor read",
+    not_shown="verify doesn't save or load checkpoints",
 )
 
 
@@ -102,8 +102,8 @@ def check(module: Module) -> Iterator[Finding]:
                 yield _finding(
                     module,
                     load.call,
-                    f"the state saved on {module.line(save)} is empty where that scaler was off, and load_state_dict() "
-                    "of one that is on raises",
+                    f"the state saved on {module.line(save)} is empty if that scaler was disabled, and "
+                    "loading it into an enabled one raises",
                 )
                 break
             found = _of_another_run(module, usage, load)
@@ -125,9 +125,9 @@ def _finding(
     edit = guarded(module, statement, given) if statement is not None else None
     return rule.finding(
         module.span(load),
-        f"{why}; load it only where it is not {what}",
-        fix=Fix(Applicability.UNSAFE, f"Load it only where it is not {what}", (edit,)) if edit else None,
-        withheld=None if edit else "the call shares its line, or spans several",
+        f"{why}; load it only if it is not {what}",
+        fix=Fix(Applicability.UNSAFE, f"Load it only if it is not {what}", (edit,)) if edit else None,
+        withheld=None if edit else "the call shares its line, or spans several lines",
         severity=severity,
         confidence=confidence,
     )
@@ -148,15 +148,15 @@ def _of_another_run(module: Module, usage: ScalerUsage, load: State) -> Finding 
 
 
 def _of_lost(module: Module, load: ir.Call, save: ir.Call, found: Lost) -> Finding:
-    when = said(module, found.world, found.formula, turning(found.world, found.formula)) or "where the scaler was off"
+    when = said(module, found.world, found.formula, turning(found.world, found.formula)) or "if the scaler was disabled"
     state = f"the state saved on {module.line(save)} is empty"
     if found.what == "None":
-        state = f"on {module.line(save)} None is saved in place of the scaler's state"
-    goes_on = "on cuda" if found.device else "with the scaler on"
+        state = f"on {module.line(save)} None is saved instead of the scaler's state"
+    goes_on = "on cuda" if found.device else "with the scaler enabled"
     return _finding(
         module,
         load,
-        f"{state} {when}, and a run that resumes from it {goes_on} raises here",
+        f"{state} {when}, and a run that resumes from it {goes_on} raises",
         found.what,
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY if found.device else Confidence.CERTAIN,

@@ -184,7 +184,7 @@ class Looker:
         if hidden is not None:
             return Kind.HIDDEN, self._unseen(hidden)
         if trains:
-            return Kind.HIDDEN, why if missing else f"{what}, but amplint sees no backward and no step that go with it"
+            return Kind.HIDDEN, why if missing else f"{what}, but amplint sees no backward and no step for it"
         if self._steps or followed or not self._may_train(function, has):
             return Kind.NONE, f"{why}: nothing to check"
         return Kind.HIDDEN, f"{what}, but amplint doesn't see the training step that runs it"
