@@ -1,15 +1,14 @@
-"""`torch.autocast` is used without its device_type.
+"""`torch.autocast` is used without its `device_type`.
 
 ## What it does
-Finds `torch.autocast(...)` and `torch.amp.autocast(...)` without `device_type`: called with nothing or keywords only,
+Finds `torch.autocast(...)` and `torch.amp.autocast(...)` without `device_type`: called with nothing or only keywords,
 with the old class's first argument (`autocast(True)`, `autocast(torch.float16)`), as a decorator without parentheses,
-and as `with torch.autocast:`. So is a name that is the old class only where the import of the new one fails. Silent
-where the arguments are unpacked.
+and as `with torch.autocast:`. Also finds calls of a name that is the old class only if the import of the new one fails.
+Silent if the arguments are unpacked.
 
 ## Why is this bad?
-It raises: `TypeError: autocast.__init__() missing 1 required positional argument: 'device_type'`, or `ValueError`
-where something else stands in its place. It is what is left when only the import of `torch.cuda.amp.autocast` was
-changed.
+It raises `TypeError: autocast.__init__() missing 1 required positional argument: 'device_type'`, or `ValueError` if
+something else is passed in its place. This happens when only the import of `torch.cuda.amp.autocast` was changed.
 
 ## Example
 ```python
@@ -28,9 +27,9 @@ with autocast("cuda", enabled=use_amp):
 ```
 
 ## Fix safety
-Safe where the device is the literal of the file's other regions, or "cuda" because all evidence is cuda. Unsafe where
-it is chosen at run time, or where the file shows none ("cuda": what the old class meant). Where the configuration has
-`device`, that is written instead, and is safe for cuda. Old positional arguments become keywords.
+Safe if the device is the literal of the file's other regions, or "cuda" because everything in the file is on cuda.
+Unsafe if the device is chosen at run time, or if the file shows none ("cuda" is what the old class meant). If the
+configuration has `device`, that is written instead, and is safe for cuda. Old positional arguments become keywords.
 
 ## Proof
 The fixtures raise before and run after; the region's device, dtype and `enabled` are those that the old class would

@@ -1,15 +1,15 @@
-"""autocast's `device_type` is not the type of a device.
+"""autocast's `device_type` is not a device type.
 
 ## What it does
-Finds a `device_type` of `torch.autocast` (and of `custom_fwd`, `custom_bwd`) that is a `torch.device`, a string with
-an index ("cuda:0", an f-string, `str(tensor.device)`), a number or None, or a name that torch does not know ("gpu",
-"CUDA"). It follows variables and attributes as far as the file shows them. `x.device` is likely a `torch.device` where
-`x` is used as a tensor in the same function, or is what a model's `forward` is given.
+Finds a `device_type` of `torch.autocast` (and of `custom_fwd`, `custom_bwd`) that is a `torch.device`, a string with an
+index ("cuda:0", an f-string, `str(tensor.device)`), a number or None, or a name that torch does not know ("gpu",
+"CUDA"). It follows variables and attributes as far as the file shows them. `x.device` is likely a `torch.device` if `x`
+is used as a tensor in the same function, or is an input of a model's `forward`.
 
 ## Why is this bad?
-`device_type` has to be a string such as "cuda". A `torch.device` raises ValueError, "gpu" RuntimeError. "cuda:0" was
-refused up to torch 2.3; since then it is taken, but skips the test whether CUDA is available (so it is a warning, and
-an error only where the project admits torch 2.3).
+`device_type` has to be a string such as "cuda". A `torch.device` raises ValueError, "gpu" RuntimeError. "cuda:0" raises
+up to torch 2.3; later releases accept it but skip the check that CUDA is available. So it is a warning, and an error
+only if the project allows torch 2.3.
 
 ## Example
 ```python
@@ -26,12 +26,12 @@ with torch.autocast(device_type=device.type):
 ```
 
 ## Fix safety
-Safe: `.type` of a device, the name without its index. Unsafe where it is likely one, and where the region's dtype is,
-or may be (one of a table's), no half type: with an index such a region switches itself off, without it stays on.
+Safe: `.type` of a device, the name without its index. Unsafe if it is only likely a device, and if the region's dtype
+is not a half type, or may not be one: with an index such a region disables itself, without it stays enabled.
 
 ## Proof
-The fixtures raise before, or (with an index) run as an unchecked region; after the fix they run, with the same dtype
-in the region.
+The fixtures raise before, or (with an index) run as an unchecked region; after the fix they run, with the same dtype in
+the region.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -191,7 +191,7 @@ def _indexed(module: Module, call: ir.Call, value: ir.Value, device: Device) -> 
 def _with_index(module: Module, call: ir.Call, value: ir.Value, what: str, text: str | None) -> Finding:
     refused = not module.target.guarantees("2.4")
     effect = ": torch before 2.4 raises RuntimeError" if refused else ": autocast's device checks don't recognize it"
-    message = f"{what}{effect}; pass the device type only"
+    message = f"{what}{effect}; pass only the type"
     fix = None
     if text is not None:
         region = region_of(module, call)

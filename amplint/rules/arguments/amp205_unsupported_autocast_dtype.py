@@ -1,20 +1,20 @@
-"""autocast is given a dtype that its device doesn't take.
+"""autocast gets a dtype that its device doesn't support.
 
 ## What it does
-Finds a region whose dtype is a string, float32, float64 or another type than float16 and bfloat16 on a device for which
-autocast knows only these two (cpu, xpu, mps, hpu; a tensor's `device.type` can be any of them), and float16 on the CPU
-where the project admits torch before 2.2. It follows variables, tables and choices as far as the file shows them.
+Finds a region whose dtype is a string; float32, float64 or a type other than float16 and bfloat16 on a device for which
+autocast supports only these two (cpu, xpu, mps, hpu; the `device.type` of a tensor can be any of them); and float16 on
+the CPU if the project allows torch before 2.2. It follows variables, tables and conditional values as far as the file
+shows them.
 
-On cuda other dtypes are taken: there a float32 region runs matrix products in float32. A region that is off says
-nothing about its dtype, and a flag that asks what the dtype hangs on is read with it
-(`enabled=precision is not None` beside `{"bf16": torch.bfloat16, None: torch.float32}[precision]`). It is a note where
-float32 is chosen just for other devices than cuda, or for where half precision failed: the region is off there, as was
-meant, and only warns.
+On cuda other dtypes are supported: a float32 region runs matrix products in float32. Silent about disabled regions. A
+flag that depends on the same value as the dtype is evaluated with it (`enabled=precision is not None` with `{"bf16":
+torch.bfloat16, None: torch.float32}[precision]`). It is a note if float32 is chosen only for devices other than cuda,
+or as a fallback when half precision failed: the region is disabled there, as intended, and only warns.
 
 ## Why is this bad?
-A string raises TypeError as soon as the region is entered. Another dtype makes it warn and switch itself off: what was
-meant to run in float64 runs in float32, and within another region it runs in whatever its inputs have. Where float32
-was meant, `enabled=False` says so on every device, and without a warning at each step.
+A string raises TypeError when the region is entered. With another dtype the region warns and disables itself: code
+meant for float64 runs in float32, and inside another region it runs in the dtypes of its inputs. If float32 is
+intended, `enabled=False` says so on every device, without a warning in each step.
 
 ## Example
 ```python
@@ -29,7 +29,7 @@ with torch.autocast("cpu", enabled=False):
 ```
 
 ## Fix safety
-Displayed only: whether half precision was wanted, or none, the code doesn't say.
+Displayed only: amplint can't tell whether half precision was wanted.
 
 ## Proof
 The fixtures warn, or raise, before; after, they run without a warning.
@@ -125,7 +125,7 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
         return rule.finding(
             module.span(given),
             f"{under}the dtype is {_written(module, given, full)}: autocast warns and is disabled; "
-            "`enabled=False` does the same without the warning",
+            "pass `enabled=False` instead",
             fix=_ISLAND,
             severity=Severity.NOTE,
             confidence=Confidence.SUSPICION,
@@ -133,7 +133,7 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
     return rule.finding(
         module.span(given),
         f"{under}autocast for {' and '.join(named)} does not support "
-        f"{_written(module, given, full)}: it warns and is disabled, and the code runs in the "
+        f"{_written(module, given, full)}: it warns, is disabled, and the code runs in the "
         "dtypes of its inputs; pass a half dtype or `enabled=False`",
         fix=_ISLAND,
         # Where float32 was asked for, it is what the code gets, with a warning.

@@ -1,14 +1,13 @@
-"""A GradScaler steps an optimizer over float16 parameters.
+"""A GradScaler steps an optimizer with float16 parameters.
 
 ## What it does
 Finds a model that is cast to float16 as a whole (`model.half()`, `.to(torch.float16)`, `from_pretrained(...,
-torch_dtype=torch.float16)`) and whose parameters are those of an optimizer that the file steps, or unscales, with a
-scaler that can be on.
+torch_dtype=torch.float16)`) and whose optimizer the file steps, or unscales, with a scaler that can be enabled.
 
-It is silent where the model, or a part of it, is cast back, where single parameters are cast, where the cast stands
-behind the training or what is made of the model is trained (peft and other adapters), for ShardedGradScaler, which
-takes float16 gradients, for a fused optimizer that is never unscaled explicitly, and where the cast and the scaler are
-each under a condition of which it can't be told that both can hold.
+Silent if the model, or a part of it, is cast back; if single parameters are cast; if the cast comes after the training,
+or what is trained is built from the model (peft and other adapters); about ShardedGradScaler, which supports float16
+gradients; about a fused optimizer that is never unscaled explicitly; and if cast and scaler depend on different
+conditions that may exclude each other.
 
 ## Why is this bad?
 float16 parameters get float16 gradients, and the scaler refuses to divide those: `ValueError: Attempting to unscale
@@ -96,8 +95,8 @@ def check(module: Module) -> Iterator[Finding]:
             if before and _can_meet(module, half, event):
                 yield rule.finding(
                     module.span(half.call),
-                    'the parameters become float16, and the scaler raises "Attempting to unscale FP16 '
-                    f'gradients" on {module.line(event.call)}; keep them in float32',
+                    f'the scaler on {module.line(event.call)} raises "Attempting to unscale FP16 gradients" '
+                    "for these float16 parameters; keep them in float32",
                     fix=_DISPLAY,
                 )
                 break

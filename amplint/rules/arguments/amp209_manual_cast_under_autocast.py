@@ -1,17 +1,18 @@
-"""What autocast would cast is cast by hand.
+"""A manual cast duplicates what autocast does.
 
 ## What it does
-Finds `.half()`, `.bfloat16()` and `.to(torch.float16)` in the body of an autocast region, and on a whole model where
-the file has regions.
+Finds `.half()`, `.bfloat16()` and `.to(torch.float16)` in the body of an autocast region, and on a whole model if the
+file has regions.
 
-It is silent for casts to float32, for what no product takes (the region casts nothing for a norm or a sum), for what is
-stored or handed to functions of other packages, for casts of a model behind its training, for those under a condition
-within the region, for values that are written to (`out[:] = x.half()`), and where the region is off.
+Silent about casts to float32; about values that no matrix product uses (the region casts nothing for a norm or a sum);
+about values that are stored or passed to functions of other packages; about casts of a model after its training; about
+casts under a condition inside the region; about values that are written to (`out[:] = x.half()`); and if the region is
+disabled.
 
 ## Why is this bad?
-It changes nothing at best: the region casts what its matrix products take. At worst it takes away what the region keeps
-in float32: a parameter that is half has half gradients and half updates, inputs of 1e5 become infinite in float16
-although a bfloat16 region would have kept them, and losses and targets in half lose digits.
+At best it changes nothing: the region casts the inputs of matrix products. At worst it undoes what the region keeps in
+float32: a half parameter has half gradients and half updates, inputs of 1e5 become infinite in float16 although a
+bfloat16 region would have kept them, and losses and targets in half precision lose digits.
 
 ## Example
 ```python
@@ -26,7 +27,7 @@ with torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Displayed only: what else reads the value isn't known.
+Displayed only: amplint doesn't know what else reads the value.
 
 ## Proof
 The fixtures are not executed (shows=none): under autocast the numbers of a float32 and of a half input are the same.
@@ -92,7 +93,7 @@ def check(module: Module) -> Iterator[Finding]:
         if cast.dtype in HALF and cast.key in owned and _meets_region(module, cast):
             told.add(cast.call.id)
             yield _finding(
-                module, cast.call, f"the parameters become {cast.dtype}, but autocast expects float32 parameters"
+                module, cast.call, f"the parameters become {cast.dtype}, and autocast works with float32 ones"
             )
     for call in near_regions(module).calls:
         if call.id in told or cast_to(module, call) not in HALF:

@@ -1,19 +1,18 @@
-"""autocast is on, in float16, where the scaler is off.
+"""autocast runs in float16 while the scaler is disabled.
 
 ## What it does
-Finds a loss that comes out of a region that is on and in float16 on some path on which the scaler is off or isn't
-there. It follows `enabled` of both, and the conditions under which a scaler is made, to the flags and tests that
-decide, and compares those: whether they have the same name doesn't matter. So it finds a scaler that is on for the
-other half type (`enabled=dtype == "bfloat16"`), and an arm without the scaler for another optimizer, which steps by a
-method of its own, as `first_step`. It is a warning where nothing is trained: where all data is random and nothing is
-saved.
+Finds a loss from a region that is enabled and in float16 on some path on which the scaler is disabled or missing. It
+follows `enabled` of both, and the conditions under which a scaler is created, to the flags and tests that decide, and
+compares those, whatever their names. So it also finds a scaler that is enabled for the other half type (`enabled=dtype
+== "bfloat16"`), and a branch without the scaler for an optimizer with a stepping method of its own, such as
+`first_step`. It is a warning if nothing is really trained: if all data is random and nothing is saved.
 
-The reverse, a scaler that is on round float32, is harmless and isn't told. It is silent where the two hang on
-different flags of which it can't be told that they are independent: two options of one set of options are.
+Silent about the reverse, an enabled scaler with float32, which is harmless; and if the two depend on different flags
+that may be connected. Two options of one set of options count as independent.
 
 ## Why is this bad?
-float16 has no numbers below 6e-8. Without the scaler's factor small gradients become zero: of a loss of order 1e-4
-3.7 % of them, and updates are off by 10 %; of a loss of order 1e-5 80 %. Nothing raises or warns.
+float16 has no numbers below 6e-8. Without scaling, small gradients become zero: 3.7 % of them for a loss of order 1e-4,
+where updates are off by 10 %; 80 % for a loss of order 1e-5. Nothing raises or warns.
 
 ## Example
 ```python
@@ -33,14 +32,13 @@ scaler.scale(loss).backward()
 
 ## Fix safety
 Unsafe: without the flag, training now runs in float32, slower and with more memory. The region gets the scaler's
-`enabled`, or a scaler that is always off gets the region's. No fix where the flag can't be read there, where it asks
-for the dtype, or where it is by conditions round them that the two differ. None
-for a region that may run inside another one, by its callers, a decorator, or a framework that calls the method (as
-Lightning does under `precision="16-mixed"`): a region that is off switches the outer one off, and training would run in
-float32.
+`enabled`, or a scaler that is always disabled gets the region's. No fix if the flag is not available at the other call,
+if it depends on the dtype, or if the difference is in conditions around the two. No fix for a region that may run
+inside another one, opened by its callers, a decorator, or a framework that calls the method (as Lightning does with
+`precision="16-mixed"`): a disabled region would disable the outer one, and training would run in float32.
 
 ## Proof
-The fixtures lose gradients before: they differ from the float32 reference by more than float16's rounding; after, they
+The fixtures lose gradients before: they differ from the float32 reference by more than float16's rounding. After, they
 agree with it.
 
 ## References
@@ -100,7 +98,7 @@ _HALF_TYPES = {"torch.float16", "torch.half", "torch.bfloat16"}
 _HOOKS = {"training_step", "validation_step", "test_step", "predict_step", "compute_loss"}
 _KNOWN = ("torch.", "builtins.", "functools.", "abc.", "typing.", "contextlib.")
 
-_BOTH = "enable both under the same condition"
+_BOTH = "use one condition for both"
 
 
 @rule.check
@@ -139,7 +137,7 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
         off = f"None: {module.line(found.event.call)} raises AttributeError; create it with `enabled=`, and {_BOTH}"
     return rule.finding(
         module.span(entered.region.call),
-        f"{what}{', ' if what else ''}autocast runs in float16, but the scaler created on {line} is {off}",
+        f"{what}{', ' if what else ''}autocast runs in float16 while the scaler ({line}) is {off}",
         fix=offered,
         withheld=withheld,
         severity=_severity(module, found),
@@ -165,7 +163,7 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
     what = said(module, world, arm, about)
     return rule.finding(
         module.span(entered.region.call),
-        f"{what}{', ' if what else ''}autocast runs in float16, but the backward pass on "
+        f"{what}{', ' if what else ''}autocast runs in float16 while the backward pass on "
         f"{module.line(found.event.call)} is not scaled: small gradients become 0; {_BOTH}",
         withheld="amplint can't tell which of the two is intended",
         severity=Severity.NOTE if unseen else _severity(module, found),

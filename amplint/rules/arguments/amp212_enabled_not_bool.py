@@ -1,13 +1,13 @@
-"""autocast's `enabled` is no bool.
+"""autocast's `enabled` is not a bool.
 
 ## What it does
-Finds an `enabled` of `torch.autocast`, or of the old classes, that is evidently no bool: a literal, a number, a string,
-what `os.environ` gives, a `numpy.bool`, a GradScaler, an option that the file's own command line parses as an int or a
-string. Silent where the value comes from elsewhere.
+Finds an `enabled` of `torch.autocast`, or of the old classes, that is clearly not a bool: a literal, a number, a
+string, a value from `os.environ`, a `numpy.bool`, a GradScaler, an option that the file's own command line parses as an
+int or a string. Silent if the value comes from elsewhere.
 
 ## Why is this bad?
 Entering the region raises `TypeError: set_autocast_enabled(): argument 'enabled' (position 2) must be bool, not int`.
-The scaler takes the same flag without a word: `GradScaler(enabled=1)` is on, and so is `GradScaler(enabled="False")`.
+The scaler accepts the same flag silently: `GradScaler(enabled=1)` is enabled, and so is `GradScaler(enabled="False")`.
 
 ## Example
 ```python
@@ -24,8 +24,8 @@ with torch.autocast("cuda", enabled=bool(args.amp)):
 ```
 
 ## Fix safety
-Safe for the literals 0, 1 and None, which become False and True. Unsafe for `bool(...)` round anything else. There is
-none for strings: `bool("False")` is True.
+Safe for the literals 0, 1 and None, which become False and True. Unsafe for `bool(...)` around anything else. No fix
+for strings: `bool("False")` is True.
 
 ## Proof
 The fixtures raise on entering the region before, and train after.

@@ -1,21 +1,21 @@
-"""The code decides on bfloat16, and enters autocast without a dtype.
+"""The code selects bfloat16, and enters autocast without a dtype.
 
 ## What it does
 Finds a region that can be for cuda, has no `dtype`, and
 
-- stands where a test asked for bfloat16 (`if args.bf16:`, `if precision == "bf16":`), also the class handed on there;
+- is under a test for bfloat16 (`if args.bf16:`, `if precision == "bf16":`), also if only the class is passed on;
 - or runs a model that the file casts to bfloat16;
-- or stands beside others that are all bfloat16: what is trained in one dtype is run in another;
-- or stands beside a variable that is, or can be, bfloat16, where no region of the file gets a dtype.
+- or is in a file whose other regions are all bfloat16: the same model is trained in one dtype and run in another;
+- or is in a file with a variable that is, or can be, bfloat16, if no region of the file gets a dtype.
 
-It is silent where the region is off, where a flag for float16 switches it, or a scaler is always on (but for the first
-two), where the device is the CPU, whose default is bfloat16, where the test asks for either half type, and where it is
-there for what could not be done in bfloat16: in a handler of what was tried, or where a test found no support for it.
+Silent if the region is disabled; if a flag for float16 enables it, or a scaler is always enabled (except in the first
+two cases); if the device is the CPU, whose default is bfloat16; if the test is for either half type; and if the region
+is a fallback for bfloat16: in a handler of a failed attempt, or if a test found no support.
 
 ## Why is this bad?
-On cuda (and xpu and mps) a region without a dtype is float16: what was chosen for float32's range runs with a largest
-number of 65504 and no gradients below 6e-8, and mostly without a scaler, since bfloat16 needs none. On the CPU it is
-bfloat16 whatever was meant.
+On cuda (and xpu and mps) a region without a dtype is float16: code that selected float32's range runs with a largest
+number of 65504 and no gradients below 6e-8, and usually without a scaler, since bfloat16 needs none. On the CPU it is
+bfloat16, whatever was intended.
 
 ## Example
 ```python
@@ -34,8 +34,8 @@ with torch.autocast("cuda", dtype=dtype):
 ```
 
 ## Fix safety
-Unsafe: what the region computes changes from float16 to bfloat16. It gets the variable, where one can be read there,
-else `torch.bfloat16`. No fix where torch isn't imported under a name of its own, or the class is handed on.
+Unsafe: what the region computes changes from float16 to bfloat16. It gets the variable, if that is available there,
+otherwise `torch.bfloat16`. No fix if torch isn't imported as a module, or if the class is passed on.
 
 ## Proof
 The fixtures' regions run in float16 before, and in bfloat16 after.
@@ -113,7 +113,7 @@ def check(module: Module) -> Iterator[Finding]:
         if found is not None:
             yield rule.finding(
                 module.span(value),
-                f"{found.text}, but this `autocast` has no dtype: on cuda it is float16; pass "
+                f"{found.text}, but this `autocast` has no dtype and is float16 on cuda; pass "
                 "`functools.partial(..., dtype=torch.bfloat16)`",
             )
 
@@ -268,7 +268,7 @@ def _finding(module: Module, region: Region, found: Evidence) -> Finding:
         fix = Fix(Applicability.UNSAFE, f"Pass `dtype={text}`", (edit,))
     return rule.finding(
         module.span(region.call),
-        f"{found.text}, but this region has no dtype: on cuda it runs in float16; pass the dtype",
+        f"{found.text}, but this region has no dtype and runs in float16 on cuda; pass the dtype",
         fix=fix,
         withheld=None if fix is not None else "the file has no `import torch` to write the dtype with",
     )

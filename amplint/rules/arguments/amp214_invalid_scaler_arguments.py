@@ -1,17 +1,17 @@
-"""A GradScaler is given an argument that it can't work with.
+"""A GradScaler gets an invalid argument.
 
 ## What it does
-Finds, where the value is in sight, a `growth_factor` of at most 1 or a `backoff_factor` of at least 1, a scale of 0,
-text or None for a number, a `growth_interval` that is no int, a bool where the initial scale belongs
-(`GradScaler("cuda", use_amp)`), a number or a bool in the place of `torch.amp.GradScaler`'s device, and an int for
-`scaler.update()`. A warning, and likely: a setting that is given the value named after another one,
-`growth_interval=args.init_scale`. Silent where the scaler is switched off by a literal `enabled=False`.
+Finds, if the value is visible, a `growth_factor` of at most 1, a `backoff_factor` of at least 1, a scale of 0, a string
+or None instead of a number, a `growth_interval` that is not an int, a bool in place of the initial scale
+(`GradScaler("cuda", use_amp)`), a number or a bool in place of `torch.amp.GradScaler`'s device, and an int for
+`scaler.update()`. A likely warning: a setting that gets a value named after another one,
+`growth_interval=args.init_scale`. Silent if the scaler has a literal `enabled=False`.
 
 ## Why is this bad?
 Most of these raise, some only in the first `scale()` or `update()`. Two are silent. The first parameter of
-`torch.amp.GradScaler` is the device: `GradScaler(1024.0)` starts at 65536 all the same, `GradScaler(False)` is switched
-on. And a bool is a number: with `GradScaler("cuda", True)` the scale is 1, so that small float16 gradients become zero;
-with False it is 0, and the first step makes every parameter NaN.
+`torch.amp.GradScaler` is the device: `GradScaler(1024.0)` still starts at 65536, `GradScaler(False)` is enabled. And a
+bool is a number: with `GradScaler("cuda", True)` the scale is 1, so that small float16 gradients become zero; with
+False it is 0, and the first step makes every parameter NaN.
 
 ## Example
 ```python
@@ -24,9 +24,9 @@ scaler = torch.amp.GradScaler("cuda", enabled=use_amp == "fp16")
 ```
 
 ## Fix safety
-Safe where what is meant is plain: the two factors change places, a number loses its quotes or becomes the int or float
-that it has to be, a bool is passed as `enabled`, the device that the file's regions are for goes in front. Unsafe
-where that device is chosen at run time. Otherwise there is none.
+Safe if the intention is clear: the two factors are swapped, a number loses its quotes or becomes the required int or
+float, a bool is passed as `enabled`, the device of the file's regions is inserted first. Unsafe if that device is
+chosen at run time. Otherwise there is no fix.
 
 ## Proof
 The fixtures raise, start at another scale than they ask for, or lose their gradients before; after the fix they train
@@ -125,8 +125,8 @@ def _named_after_another(module: Module, given: _Arguments, key: str) -> Finding
     other = meant.pop()
     return rule.finding(
         module.span(value),
-        f"`{key}={module.text(value)}` passes a value named after `{other}`: {_EFFECTS[key]}; "
-        f"pass it as `{other}`, or pass another value for `{key}`",
+        f"`{key}={module.text(value)}` gets a value named after `{other}`: {_EFFECTS[key]}; "
+        f"pass it as `{other}`, or pass another value",
         withheld="amplint can't tell which of the two is intended",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
@@ -160,7 +160,7 @@ def _in_place_of_the_device(module: Module, call: ir.Call, value: ir.Value) -> F
     else:
         return None
     text = module.text(value)
-    message = f"`{text}` is taken for the device, the first parameter of `torch.amp.GradScaler`"
+    message = f"`{text}` is taken for the device, the first argument of `GradScaler`"
     fix, withheld = _with_device(module, call, value, meant)
     return rule.finding(
         module.span(value),
@@ -195,7 +195,7 @@ def _factors(module: Module, given: _Arguments) -> Finding | None:
         return None
     if bad_growth:
         key, bound, numbers = "growth_factor", "greater than 1", growths
-        advice = "to keep the scale from growing, pass a very large `growth_interval`"
+        advice = "to stop growth, pass a very large `growth_interval`"
     else:
         key, bound, numbers = "backoff_factor", "less than 1", backoffs
         advice = "the scale has to shrink after an overflow"

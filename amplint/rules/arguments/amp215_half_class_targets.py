@@ -1,14 +1,14 @@
-"""Class indices are cast to a half type before a loss that takes them as integers.
+"""Class indices are cast to a half type before a loss that needs integers.
 
 ## What it does
 Finds a target of `cross_entropy`, `nll_loss`, or of their modules, that is cast by `.half()`, `.bfloat16()` or
-`.to(torch.float16)`, where the code shows that it holds class indices: `nll_loss` takes nothing else, `ignore_index` is
-given, the target was an integer, is flattened, or is compared with an `argmax`. Silent for targets that may be
+`.to(torch.float16)`, if the code shows that it holds class indices: `nll_loss` takes nothing else, `ignore_index` is
+passed, or the target was an integer, is flattened, or is compared with an `argmax`. Silent about targets that may be
 probabilities, which `cross_entropy` takes as floating point.
 
 ## Why is this bad?
-The loss raises `RuntimeError: expected target dtype to be Long or Byte, but got Half`. Above 2048
-not every class index is a float16, either.
+The loss raises `RuntimeError: expected target dtype to be Long or Byte, but got Half`. And above 2048 float16 can't
+represent every class index.
 
 ## Example
 ```python
@@ -23,7 +23,8 @@ loss = F.nll_loss(model(inputs), targets)
 ```
 
 ## Fix safety
-Safe: the cast goes, and only a loss that raised has read its result. Unsafe where something else reads it as well.
+Safe: only a loss that raised has read the result of the cast, which is removed. Unsafe if something else reads it as
+well.
 
 ## Proof
 The fixtures raise before, and train after.

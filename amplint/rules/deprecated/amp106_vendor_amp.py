@@ -1,15 +1,15 @@
-"""A vendor's own autocast or scaler is used, where torch.amp takes the device.
+"""A vendor's own autocast or scaler is used instead of `torch.amp` with the device.
 
 ## What it does
 Finds `torch.xpu.amp`, `torch.mlu.amp` and `torch.musa.amp` (`autocast`, `GradScaler`, `custom_fwd`, `custom_bwd`), the
-same of `intel_extension_for_pytorch.xpu`, and `torch.npu.amp.autocast`. Silent under a test of a release or with
-`hasattr`, in a try that catches a missing name, and where the project admits a torch before 2.4. Silent about
-`torch.npu.amp.GradScaler`, which finds overflows in a way of its own on devices that saturate.
+same names in `intel_extension_for_pytorch.xpu`, and `torch.npu.amp.autocast`. Silent under a test for a release or with
+`hasattr`, in a try that catches a missing name, and if the project allows a torch before 2.4. Silent about
+`torch.npu.amp.GradScaler`, which finds overflows in its own way on devices that saturate.
 
 ## Why is this bad?
-`torch.amp` serves every device since torch 2.4, and the vendors' classes only pass their arguments on to it. Those for
-xpu came with Intel's extension, which is retired: torch itself has no `torch.xpu.amp`, and raises AttributeError. The
-others are said as a note.
+`torch.amp` supports every device since torch 2.4, and the vendors' classes only pass their arguments on to it. The
+classes for xpu came with Intel's extension, which is retired: torch itself has no `torch.xpu.amp` and raises
+AttributeError. The others are reported as a note.
 
 ## Example
 ```python
@@ -26,12 +26,12 @@ with torch.amp.autocast("xpu", enabled=use_amp, dtype=torch.bfloat16):
 ```
 
 ## Fix safety
-Unsafe: which release of the vendor's package is installed isn't known. Positional arguments become keywords, and
-bfloat16, the default of `torch.xpu.amp.autocast`, is written out. There is no fix for names that are imported, for
-unpacked arguments, and for positional ones of `torch.npu.amp.autocast`, whose order depends on the release.
+Unsafe: amplint doesn't know which release of the vendor's package is installed. Positional arguments become keywords,
+and bfloat16, the default of `torch.xpu.amp.autocast`, is written out. No fix for imported names, for unpacked
+arguments, and for positional arguments of `torch.npu.amp.autocast`, whose order depends on the release.
 
 ## Proof
-The fixtures for xpu raise before, under a torch without Intel's extension, and train after. Those for other vendors are
+The fixtures for xpu raise before, with a torch without Intel's extension, and train after. Those for other vendors are
 not executed (`shows=none`): their packages are not installed where the fixtures run.
 
 ## References

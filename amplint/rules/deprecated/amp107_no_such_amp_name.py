@@ -1,13 +1,13 @@
-"""A name or an argument of AMP that torch does not have.
+"""A name or an argument of AMP does not exist in torch.
 
 ## What it does
-Finds names that exist in no release of torch (`torch.cuda.autocast`, `torch.cuda.GradScaler`, ...), keyword arguments
-that the function does not take (`GradScaler(device_type=...)`, `autocast(device=...)`), `torch.amp.custom_fwd` and
-`custom_bwd` without their `device_type`, and `autocast` or `GradScaler` used in a file that binds them nowhere
-(silent with a star import or `exec`).
+Finds names that no release of torch has (`torch.cuda.autocast`, `torch.cuda.GradScaler`, ...), keyword arguments that
+the function does not take (`GradScaler(device_type=...)`, `autocast(device=...)`), `torch.amp.custom_fwd` and
+`custom_bwd` without `device_type`, and `autocast` or `GradScaler` in a file that neither imports nor defines them.
+Silent about the last if the file has a star import or `exec`.
 
 ## Why is this bad?
-It raises: ImportError, AttributeError, TypeError or NameError. Often only where AMP is switched on, hours into a job.
+It raises ImportError, AttributeError, TypeError or NameError, often only when AMP is enabled, hours into a job.
 
 ## Example
 ```python
@@ -24,9 +24,9 @@ with torch.autocast(device_type="cuda"):
 ```
 
 ## Fix safety
-Safe where the meaning is plain: the keyword's right name, the place where torch has the name, the missing import
-where the call has the new class's arguments, `device_type="cuda"` where all evidence is cuda (unsafe without
-evidence). Otherwise there is none.
+Safe if the meaning is clear: the right keyword, the module in which torch has the name, a missing import if the call
+has the new class's arguments, `device_type="cuda"` if everything in the file is on cuda (unsafe if the file shows no
+device). Otherwise there is no fix.
 
 ## Proof
 The fixtures raise before and run after.
@@ -102,13 +102,13 @@ def _missing_names(module: Module) -> Iterator[Finding]:
                 full = f"{statement.module}.{alias.name}"
                 if full in _MISSING and not _optional(module, statement, full):
                     home = _instead(module, full).rpartition(".")[0]
-                    message = f"`{full}` does not exist in any release of torch (ImportError); import it from `{home}`"
+                    message = f"no release of torch has `{full}` (ImportError); import it from `{home}`"
                     yield rule.finding(module.layout.span(alias), message, fix=_import_fix(module, statement, full))
     for full in _MISSING:
         for value in module.references(full):
             if isinstance(value, ir.Attribute) and not _optional(module, value, full):
                 instead = _instead(module, full)
-                message = f"`{full}` does not exist in any release of torch (AttributeError); use `{instead}`"
+                message = f"no release of torch has `{full}` (AttributeError); use `{instead}`"
                 yield rule.finding(module.span(value), message, fix=_name_fix(module, value, full))
 
 

@@ -1,25 +1,27 @@
-"""Gradients are clipped past accelerate, which has scaled them.
+"""Gradients that accelerate has scaled are clipped without accelerate.
 
 ## What it does
-Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` (and timm's clips, and `p.grad.clamp_(...)`) behind
-`accelerator.backward(loss)`, in one function or in the functions of the same file that it calls. It also finds
-`accelerator.clip_grad_norm_` where it comes on each micro step (of `with accelerator.accumulate(...)`, or with a step
-that waits for a counter), and twice in one step: it unscales the gradients of every optimizer each time. An error where
-the file shows `mixed_precision="fp16"`; a warning where accelerate is told elsewhere (`accelerate launch`, a setting),
-which is right until that is float16. Where another file makes what is called `accelerator`, it is likely where this one
-also calls what only an Accelerator has (`prepare`, `accumulate`), or imports a library that is built on accelerate.
+Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` (and timm's clips, and `p.grad.clamp_(...)`) after
+`accelerator.backward(loss)`, in one function or in the functions of the same file that it calls. Also finds
+`accelerator.clip_grad_norm_` on each micro step (in `with accelerator.accumulate(...)`, or with a step that waits for a
+counter), and twice in one step: it unscales the gradients of every optimizer each time.
 
-It is silent where the file shows that the precision is another one ("no", "bf16", "fp8"), where DeepSpeed is set up
-(it clips itself) or `cpu=True` (there is no scaler), behind `accelerator.unscale_gradients()`, in the other arm of an
-if that has an Accelerator's clip, in a function that asks for the scale, and under a test that may ask for the
-precision or for the way of training. Checked against accelerate 1.15.
+It is an error if the file shows `mixed_precision="fp16"`, and a warning if accelerate is configured elsewhere
+(`accelerate launch`, a setting), where the code is right until that is float16. If another file creates the
+`accelerator`, it is likely, if this file also calls methods that only an Accelerator has (`prepare`, `accumulate`) or
+imports a library that is built on accelerate.
+
+Silent if the file shows another precision ("no", "bf16", "fp8"); with DeepSpeed (it clips itself) or `cpu=True`
+(without a scaler); after `accelerator.unscale_gradients()`; in the other branch of an if that has an Accelerator's
+clip; in a function that reads the scale; and under a test that may be for the precision or for the kind of training.
+Checked with accelerate 1.15.
 
 ## Why is this bad?
-In float16 `accelerator.backward` multiplies the loss by the scale of its own GradScaler, and the gradients are divided
-by it in `optimizer.step()`. A clip in between sees gradients that are 65,536 times too large (the initial scale), and
-makes nearly every step one of length `max_norm / 65536`. `accelerator.clip_grad_norm_` unscales first. It does so each
-time: a second one before the step, or one on a micro step, raises "unscale_() has already been called on this
-optimizer since the last update()".
+In float16 `accelerator.backward` multiplies the loss by the scale of its own GradScaler, and `optimizer.step()` divides
+the gradients by it. A clip in between sees gradients that are 65,536 times too large (the initial scale), and reduces
+nearly every step to a length of `max_norm / 65536`. `accelerator.clip_grad_norm_` unscales first. It does so each time:
+a second one before the step, or one on a micro step, raises "unscale_() has already been called on this optimizer since
+the last update()".
 
 ## Example
 ```python
@@ -43,20 +45,22 @@ optimizer.step()
 ```
 
 ## Fix safety
-Safe for `clip_grad_norm_` under `if accelerator.sync_gradients`, or where the file makes the Accelerator and nowhere
-accumulates. Else unsafe, and with that `if`. Unsafe for `clip_grad_value_` too, which accelerate refuses with FSDP and
-DeepSpeed, where the norm is used (with DeepSpeed there is none), and for a bound beyond 1,000 (tuned to scaled
-gradients, it would no longer clip). The `if` round an Accelerator's own clip is unsafe: in other precisions micro steps
-were clipped one by one. No fix where an argument is given that the Accelerator's clip lacks (`foreach`,
-`error_if_nonfinite`), where the step does not always follow the clip, or several steps do (the first one's `update()`
-ends what was unscaled for the others), where the norm is used and an `if` would leave it unset, where a counter decides
-on micro steps, and for the second clip of a step: clip all parameters at once, or leave the second one to torch. Where
-the project admits older releases of accelerate no fix uses the norm (returned since 0.14) or that `if` (since 0.11).
+Safe for `clip_grad_norm_` under `if accelerator.sync_gradients`, or if the file creates the Accelerator and never
+accumulates. Otherwise unsafe, and with that `if`. Also unsafe for `clip_grad_value_`, which accelerate refuses with
+FSDP and DeepSpeed; if the norm is used (DeepSpeed returns none); and for a bound above 1,000 (tuned to scaled
+gradients, it would no longer clip). The `if` around an Accelerator's own clip is unsafe: in other precisions micro
+steps were clipped one by one.
+
+No fix if an argument is passed that the Accelerator's clip lacks (`foreach`, `error_if_nonfinite`); if the step does
+not always follow the clip, or several steps do (the first one's `update()` ends what was unscaled for the others); if
+the norm is used and an `if` would leave it unset; if a counter decides on micro steps; and for the second clip of a
+step: clip all parameters at once, or use torch's clip for the second one. If the project allows older releases of
+accelerate, no fix uses the norm (returned since 0.14) or that `if` (since 0.11).
 
 ## Proof
-accelerate need not be installed where fixtures run: `_libraries` in the rule's folder stands in for it, with torch's
-own scaler and optimizers. The clip sees 65,536 times the true norm before, and the true norm after; micro steps and
-second clips raise. The same came out by hand with accelerate 1.15 itself, its scaler set to the CPU's.
+accelerate need not be installed where fixtures run: `_libraries` in the rule's folder replaces it, with torch's own
+scaler and optimizers. The clip sees 65,536 times the true norm before, and the true norm after; micro steps and second
+clips raise. A manual run with accelerate 1.15 itself, with its scaler set to the CPU's, gave the same.
 
 ## References
 - [The Accelerator](https://huggingface.co/docs/accelerate/package_reference/accelerator)
@@ -313,8 +317,7 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
     return rule.finding(
         module.span(clip.call),
         f"{_when(severity)}this raises RuntimeError: `{module.text(first.call.func)}` on "
-        f"{module.line(first.call)} has already unscaled the gradients of all optimizers; clip "
-        "them all at once",
+        f"{module.line(first.call)} already unscaled all gradients; clip them all at once",
         withheld="amplint can't tell which clip is meant for which parameters",
         severity=severity,
         confidence=_confidence(module),
@@ -338,8 +341,8 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
         return None
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}`{module.text(clip.call.func)}` unscales the gradients on each micro "
-        f"step: the second time before the step raises RuntimeError; call it under `if {test}`",
+        f"{_when(severity)}`{module.text(clip.call.func)}` unscales on each micro step, and the "
+        f"second time raises RuntimeError; call it under `if {test}`",
         fix=fix,
         withheld=None if fix else withheld,
         severity=severity,

@@ -5,13 +5,12 @@ Finds numbers beyond 65504 (for bfloat16: beyond 3.39e38) that are filled into a
 precision: `masked_fill`, `fill_`, `full_like`, `torch.where`, an assignment under a mask. The number may be a literal,
 a constant of the module, an attribute, a default, or `torch.finfo(torch.float32).min`.
 
-It is silent about -inf, which half precision holds; where the scores are float32 (after `softmax` on cuda, after
-`.float()`); where the constant is added to float32, so that the sum is float32; and where the code asks for the dtype.
+Silent about -inf, which half precision can hold; if the scores are float32 (after `softmax` on cuda, after `.float()`);
+if the constant is added to float32, so that the sum is float32; and if the code checks the dtype.
 
 ## Why is this bad?
 `scores.masked_fill(mask, -1e9)` raises "value cannot be converted to type c10::Half without overflow". An assignment
-and `torch.where` say nothing and make -inf of it: a row in which everything is masked becomes NaN, and so does the
-loss.
+and `torch.where` silently turn it into -inf: a row in which everything is masked becomes NaN, and so does the loss.
 
 ## Example
 ```python
@@ -30,8 +29,8 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-Safe where the tensor is filled once and goes straight into a softmax. Else unsafe: a second mask that is added to the
-least number makes -inf of it, and a row of these NaN. There is no fix where the tensor has no name.
+Safe if the tensor is filled once and goes straight into a softmax. Otherwise unsafe: a second mask that is added to the
+lowest number gives -inf, and a row of these NaN. No fix if the tensor has no name.
 
 ## Proof
 The fixtures train: RuntimeError before with `masked_fill`, a loss of NaN with `where` and the assignment; after the fix

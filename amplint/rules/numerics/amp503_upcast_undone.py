@@ -1,16 +1,16 @@
-"""A cast to float32 goes straight into a product, which autocast computes in half precision.
+"""A cast to float32 is followed by a matrix product, which autocast computes in half precision.
 
 ## What it does
 Finds a half tensor that is cast with `.float()`, `.to(torch.float32)` or `.type(torch.float32)` inside a region and
-then goes into an op that autocast computes in half precision: a product of matrices, `einsum`, a convolution, a linear
+then goes into an op that autocast computes in half precision: a matrix product, `einsum`, a convolution, a linear
 layer. Only views may come in between.
 
-It is silent where what was cast is also used by something else, where the tensor was no half one (a mask, an image), in
-a part of the region with `enabled=False`, and where softmax, a norm or a sum is what the cast is for.
+Silent if something else uses the cast tensor too, if the tensor was not half (a mask, an image), in a part of the
+region with `enabled=False`, and if the cast is for softmax, a norm or a sum.
 
 ## Why is this bad?
-Autocast casts the arguments of these ops back to half precision, whatever the code has done before. The cast costs
-memory and time and changes nothing: sums of large numbers overflow in float16 as they did without it.
+Autocast casts the arguments of these ops back to half precision, whatever the code did before. The cast costs memory
+and time and changes nothing: sums of large numbers overflow in float16 as they did without it.
 
 ## Example
 ```python
@@ -26,9 +26,9 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix puts the statement into a region with `enabled=False`. It is unsafe: the product becomes slower and its result
-float32, with which later ops compute. There is no fix where an operand is not known to be float32 (outside autocast a
-product of two dtypes raises), where the region is not for one device, and where the statement is a compound one.
+The fix puts the statement into a region with `enabled=False`. Unsafe: the product becomes slower and its result
+float32, which later ops use. No fix if an operand is not known to be float32 (outside autocast a product of two dtypes
+raises), if the region is not for one device, and if the statement is a compound one.
 
 ## Proof
 The fixtures train with sums that overflow in float16: a loss of NaN or inf before, the reference's losses after.
@@ -83,7 +83,7 @@ def check(module: Module) -> Iterator[Finding]:
             module.span(seen.node),
             f"autocast casts {shown(module, cast)} back to "
             f"{' or '.join(sorted(seen.autocast.low, reverse=True))} for `{seen.spelling}`: the "
-            "cast to float32 has no effect; compute it under `autocast(enabled=False)`",
+            "cast has no effect; compute it under `autocast(enabled=False)`",
             fix=fix,
             withheld=withheld,
         )

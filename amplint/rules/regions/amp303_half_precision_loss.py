@@ -1,14 +1,14 @@
 """The criterion runs after the region, on the region's half-precision outputs.
 
 ## What it does
-Finds a loss of torch's (`nn.CrossEntropyLoss`, `F.mse_loss`, ...) that is computed outside of every region from a value
-that a region left in half precision: the output of a layer of this file, or of a product of matrices. Of a model that
-is not in sight the output is likely half, as that of its last layer is; cross entropy with class indices says so. So is
-a product of such an output and of what is not in sight: with a float32 matrix it would raise.
+Finds a loss of torch (`nn.CrossEntropyLoss`, `F.mse_loss`, ...) that is computed outside of every region from a value
+that a region left in half precision: the output of a layer of this file, or of a matrix product. The output of a model
+that amplint can't see is likely half, as that of its last layer is; cross entropy with class indices is evidence for
+it. So is a product of such an output with a value that amplint can't see: with a float32 matrix it would raise.
 
-It is silent where the value is cast with `.float()`, where another operand is float32 so that the loss is too
-(`mse_loss(half, float32)`), where the criterion is not in sight, for models that accelerate, Fabric or DeepSpeed wrap
-(their outputs are float32), under `no_grad`, and in functions that evaluate.
+Silent if the value is cast with `.float()`; if another operand is float32, so that the loss is too (`mse_loss(half,
+float32)`); if amplint can't see the criterion; about models that accelerate, Fabric or DeepSpeed wrap (their outputs
+are float32); under `no_grad`; and in functions that evaluate.
 
 ## Why is this bad?
 Inside a region autocast computes losses in float32. After it the loss has the dtype of its input: sums over classes
@@ -32,9 +32,9 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-The fix takes the statements between the region and the criterion into the region. It is unsafe: what else stands there
-is computed by autocast's rules from then on. There is no fix where the criterion stands in another block or function,
-and where the `with` has other contexts.
+The fix takes the statements between the region and the criterion into the region. It is unsafe: what else is there is
+computed by autocast's rules from then on. No fix where the criterion is in another block or function, and where the
+`with` has other contexts.
 
 ## Proof
 The fixtures compare the dtype of the loss that backward is called on: float16 or bfloat16 before, float32 after.
@@ -89,7 +89,7 @@ def check(module: Module) -> Iterator[Finding]:
         name = shown(module, value) if value is not None else "the loss's input"
         scaled = "float16" in kind.names and _is_scaled(module, seen)
         why = (
-            "so is the loss: scaled by 65536, its gradient is inf and the first step is always skipped"
+            "so is the loss: its scaled gradient is inf, and the first step is always skipped"
             if scaled
             else "so are the loss and its gradient"
         )

@@ -1,16 +1,16 @@
-"""Binary cross entropy of probabilities runs inside an autocast region, where it is forbidden.
+"""Binary cross entropy of probabilities runs inside an autocast region, where it raises.
 
 ## What it does
-Finds `F.binary_cross_entropy` and calls of an `nn.BCELoss` inside a region for cuda, xpu or mtia: in its suite, under a
-decorator, or in a function or `forward` of the project that is called from there; and in a step of a LightningModule
-whose file makes a Trainer of mixed precision, which opens a region round it. Silent on cpu and mps, which allow it, in
-`enabled=False` islands, where the region's device is not in sight or its flag is a parameter that is False by default,
-and where it is out of sight what the loss is made by.
+Finds `F.binary_cross_entropy` and calls of an `nn.BCELoss` inside a region for cuda, xpu or mtia: in its body, under a
+decorator, or in a function or `forward` of the project that is called from it; and in a step of a LightningModule whose
+file creates a Trainer with mixed precision, which opens a region around the step. Silent on cpu and mps, which allow
+it; under `enabled=False`; if the region's device is unknown or its flag is a parameter that is False by default; and if
+amplint can't see how the loss is created.
 
 ## Why is this bad?
 It raises `RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast`, whatever
-the dtype of the inputs. The reason is that a half sigmoid is exactly 1 from about 9 on: the loss would be 100 instead
-of 9.
+the dtype of the inputs. The reason: a half-precision sigmoid is exactly 1 from about 9 on, and the loss would be 100
+instead of 9.
 
 ## Example
 ```python
@@ -25,9 +25,9 @@ with torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Unsafe. Where the sigmoid is in sight the loss takes the logits instead: the same number, computed in a stable way.
-Elsewhere the loss goes into a nested region with `enabled=False`, its inputs cast to float32; a sigmoid that ran in
-half before has lost its small differences from 1 by then.
+Unsafe. If the sigmoid is visible, the loss takes the logits instead: the same number, computed in a stable way.
+Otherwise the loss goes into a nested region with `enabled=False`, its inputs cast to float32; a sigmoid that already
+ran in half precision has lost its small differences from 1.
 
 ## Proof
 The fixtures raise under (simulated) cuda and xpu before, and train after.
@@ -215,7 +215,7 @@ def _under_a_trainer(module: Module, call: ir.Call) -> Finding | None:
     if False in devices:
         return None
     edits = _with_logits(module, call)
-    what = "use the loss with logits, or compute it in float32 under `autocast(enabled=False)`"
+    what = "use the loss with logits, or float32 under `autocast(enabled=False)`"
     fix = (
         Fix(Applicability.UNSAFE, "Pass the logits to the loss with logits", tuple(sorted(edits)))
         if edits is not None
@@ -257,7 +257,7 @@ def _fix(module: Module, call: ir.Call, found: Open) -> tuple[Fix | None, str, s
     if edits is not None:
         what = "use the loss with logits"
         return Fix(Applicability.UNSAFE, "Pass the logits, and remove the sigmoid", tuple(sorted(edits))), what, None
-    what = "compute it in float32 under `autocast(enabled=False)`, or use the loss with logits"
+    what = "use float32 under `autocast(enabled=False)`, or the loss with logits"
     edits = _in_disabled_region(module, call, found)
     if edits is not None:
         title = "Compute it in float32, with autocast disabled"

@@ -1,19 +1,19 @@
-"""An autocast object is made and never entered.
+"""An autocast object is created but never entered.
 
 ## What it does
-Finds `torch.autocast(...)` as a statement of its own, `with a and torch.autocast(...)`, which enters the last one only,
+Finds `torch.autocast(...)` as a statement of its own, `with a and torch.autocast(...)`, which enters only the last one,
 and the decorator on a generator function, whose body runs outside the region.
 
-It is silent where the object goes anywhere else: it may be entered there.
+Silent if the object is used in any other way: it may be entered elsewhere.
 
-It is a warning, with the advice to remove the call, where the losses that the file trains with come out of other
-regions: the call does nothing there, and is not missed.
+It is a warning, with the advice to remove the call, if the file's training losses come from other regions: the call
+does nothing and is not needed.
 
 ## Why is this bad?
-The object does nothing. Where no other region is round the forward, nothing runs in half precision, and nothing says
-so: the training is as slow as without AMP, or the context before the `and` (`torch.no_grad()`, say) is the one that is
-missing. A `with` belongs round the forward and the loss and no more: round whole epochs it keeps the half-precision
-copies of the weights past their steps (AMP309).
+The object does nothing. Unless another region is around the forward, everything runs in float32 without a warning:
+training is as slow as without AMP. With `and`, the other context (`torch.no_grad()`, for example) may be the one that
+is missing. Put `with` around the forward and the loss only: around whole epochs it keeps the half-precision copies of
+the weights past their steps (AMP309).
 
 ## Example
 ```python
@@ -28,12 +28,13 @@ with torch.no_grad(), torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Unsafe for `and`: both contexts are entered, and the first one was not before; a backward inside `torch.no_grad()`
-raises then. A call alone is removed where the forwards are in other regions: safe, as it has no effect. Else there is
-no fix for it, since what it was to hold is not known, and none for a generator: use `with` inside it.
+Unsafe for `and`: both contexts are entered, and the first one was not before; a backward inside `torch.no_grad()` then
+raises. A call alone is removed if the forwards are in other regions: safe, as it has no effect. Otherwise there is no
+fix, since amplint doesn't know what the region should contain, and none for a generator: use `with` inside it.
 
 ## Proof
-The fixtures list the regions that were entered, and the dtype of the losses: none before, those of the `with` after.
+The fixtures list the regions that were entered and the dtypes of the losses: no region before, those of the `with`
+after.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
@@ -107,9 +108,9 @@ def _alone(module: Module, statement: ir.Expr) -> Finding:
     other = next((each.call for each in regions(module) if _is_entered(each.call)), None)
     if bare is not None:
         message += (
-            f": the loss on {module.line(bare.event.call)} is in no region and runs in float32; use `with` around "
+            f": the loss on {module.line(bare.event.call)} runs in float32; use `with` around its forward and the "
         )
-        message += "its forward and the loss"
+        message += "loss"
     elif entered:
         message += f": the forward has its own region ({module.line(entered[0])}); remove the call"
         severity, edit = Severity.WARNING, _gone(module, statement)
@@ -119,8 +120,8 @@ def _alone(module: Module, statement: ir.Expr) -> Finding:
             withheld = "other code shares its line, or its arguments may have side effects"
     else:
         where = f" ({module.line(other)}?)" if other is not None else ""
-        message += f": unless another region{where} contains it, the forward runs in float32; use `with` around the "
-        message += "forward and the loss, or remove the call"
+        message += f": unless another region{where} contains it, the forward runs in float32; use `with`, or "
+        message += "remove the call"
     return rule.finding(module.span(statement.value), message, fix=fix, withheld=withheld, severity=severity)
 
 

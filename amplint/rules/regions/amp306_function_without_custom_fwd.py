@@ -1,18 +1,18 @@
-"""The backward of an autograd Function runs in other dtypes than its forward did.
+"""The backward of an autograd Function runs in other dtypes than its forward.
 
 ## What it does
-Finds a `torch.autograd.Function` of which only `backward` is decorated (with `custom_bwd`), or which has a
-`setup_context` beside it; and one that is applied in an autocast region with a float32 parameter, multiplies matrices
-with it in `forward` and in `backward`, and lacks `custom_fwd` or `custom_bwd`. Silent where a method casts or opens a
-region by itself, under `custom_fwd(cast_inputs=...)`, where nothing shows that an operand is float32, and where no
-region of this file leads to its `apply`.
+Finds a `torch.autograd.Function` of which only `backward` is decorated (with `custom_bwd`), or which has both
+`custom_bwd` and a `setup_context`. Also finds one that is applied in an autocast region with a float32 parameter,
+multiplies matrices with it in `forward` and in `backward`, and lacks `custom_fwd` or `custom_bwd`. Silent if a method
+casts or opens a region by itself, under `custom_fwd(cast_inputs=...)`, if nothing shows that an operand is float32, and
+if no region of this file leads to its `apply`.
 
 ## Why is this bad?
 `forward` runs inside the region, where autocast casts the operands of a product. `backward` runs outside of it: the
-half gradient meets the float32 weight that was saved, which raises `RuntimeError: expected m1 and m2 to have the same
-dtype`. The decorators make `backward` run under the state that `forward` ran under; one without the other doesn't.
-`custom_bwd` reads what `custom_fwd` has left on `ctx`: without that, and always with a `setup_context` (where `forward`
-gets no `ctx`), it raises AttributeError.
+half gradient meets the saved float32 weight and raises `RuntimeError: expected m1 and m2 to have the same dtype`. The
+decorators make `backward` run under the state of `forward`; one without the other doesn't. `custom_bwd` reads what
+`custom_fwd` has left on `ctx`: without that, and always with a `setup_context` (where `forward` gets no `ctx`), it
+raises AttributeError.
 
 ## Example
 ```python
@@ -45,8 +45,8 @@ class Product(torch.autograd.Function):
 ```
 
 ## Fix safety
-Unsafe: the missing decorators are added, for the device of the file's regions; what else the backward computes runs
-under autocast then, too. A Function with a `setup_context` has to be written with `forward(ctx, ...)`: there is no fix.
+Unsafe: the missing decorators are added, for the device of the file's regions, and everything else in the backward then
+runs under autocast too. A Function with a `setup_context` has to be rewritten with `forward(ctx, ...)`: no fix.
 
 ## Proof
 The fixtures raise in backward before, and train after.
@@ -236,9 +236,9 @@ def _finding(module: Module, function: _Function, found: Open, name: str) -> Fin
     missing = "`custom_bwd`" if function.fwd is not None else "`custom_fwd` and `custom_bwd`"
     return rule.finding(
         module.layout.name(function.backward),
-        f"`{function.cls.name}` is applied in the region on {module.line(found.entered)}, but "
-        f"its backward runs outside of it: a half gradient meets the float32 `{name}` "
-        f"(RuntimeError); add {missing}",
+        f"`{function.cls.name}.backward` raises RuntimeError: it runs outside of the region on "
+        f"{module.line(found.entered)}, where a half gradient meets the float32 `{name}`; add "
+        f"{missing}",
         fix=fix,
         withheld=withheld,
     )

@@ -1,14 +1,14 @@
 """In one autocast region a model runs first without gradients and then with them.
 
 ## What it does
-Finds a call of a model under `torch.no_grad()` or `torch.inference_mode()`, and behind it, in the same region, one of
-the same model that is to be trained. It asks for evidence that the model is trained there: the step that follows is one
-of an optimizer over its parameters, or it is the only model with a clip, `model.train()` or `model.zero_grad()`.
+Finds a call of a model under `torch.no_grad()` or `torch.inference_mode()`, and after it, in the same region, a call of
+the same model that is trained. The evidence that it is trained: the next step is one of an optimizer over its
+parameters, or it is the only model with a clip, `model.train()` or `model.zero_grad()`. A call of a function of the
+project counts as a call of the model that it always runs.
 
-A call of a function of the project counts as one of the model that it always calls. torch 2.11 has mended this: the
-rule says something only where the project declares a torch that may be older (see `target-torch`). It is silent with
-`cache_enabled=False`, where `torch.clear_autocast_cache()` comes in between, where the two calls have a region each or
-stand in arms that exclude each other, and where the model is frozen, or was called with gradients before.
+torch 2.11 fixed this: the rule reports only if the project declares a torch that may be older (see `target-torch`).
+Silent with `cache_enabled=False`, with `torch.clear_autocast_cache()` in between, if the two calls have a region each
+or are in branches that exclude each other, and if the model is frozen, or was called with gradients before.
 
 ## Why is this bad?
 Autocast keeps the half-precision copy of each weight until the outermost region ends. Before torch 2.11 the copies made
@@ -32,13 +32,15 @@ with torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Unsafe: `torch.clear_autocast_cache()` goes behind the part without gradients, which helps inside an outer region, too.
-The other weights of the region are cast once more. Two regions are as good, and yours to write.
+Unsafe: `torch.clear_autocast_cache()` is inserted after the part without gradients, which also helps inside an outer
+region. The other weights of the region are cast once more. Two regions are just as good, but have to be written by
+hand.
 
 ## Proof
-The fixtures are not executed (shows=none): the torch that `amplint verify` runs with may be right already. Run with
-torch 2.10.0, each of them raises in backward before, and trains with all its gradients after. Where only a part of the
-model had run without gradients, its weights' gradients were None with torch 2.3.1 and 2.10.0, and right from 2.11.0 on.
+The fixtures are not executed (shows=none): the torch that `amplint verify` runs with may already be fixed. Run with
+torch 2.10.0, each of them raises in backward before, and trains with all its gradients after. If only a part of the
+model ran without gradients, the gradients of its weights were None with torch 2.3.1 and 2.10.0, and right from 2.11.0
+on.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast): `cache_enabled`
@@ -125,7 +127,7 @@ def check(module: Module) -> Iterator[Finding]:
                 name = module.text(first.model)
                 yield rule.finding(
                     module.span(later.call),
-                    f"`{name}` ran without gradients in the same region ({module.line(first.call)}): before "
+                    f"`{name}` ran without gradients in this region ({module.line(first.call)}): before "
                     f"torch {_MENDED} its weights get no gradients from this call either; open a region for "
                     "each",
                     fix=offered,

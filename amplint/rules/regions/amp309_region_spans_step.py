@@ -1,20 +1,19 @@
-"""One autocast region spans several iterations, the optimizer's step included.
+"""One autocast region spans several iterations with their optimizer steps.
 
 ## What it does
-Follows each function along its paths and finds a backward and a step of one loop that both run inside a region which
-was entered outside that loop: a `with` round the loop, or a decorator on the function that holds it. Both may stand in
+Follows each function along its paths and finds a backward and a step of one loop that both run inside a region that was
+entered outside that loop: a `with` around the loop, or a decorator on the function that holds it. Both may be in
 functions that the loop calls.
 
-A region in each iteration doesn't help while another one is open round the loop, even one that is switched off: that is
-found too. It is silent where the loop surely has no more than five rounds and another loop opens the region anew: a few
-steps use old weights then, which AMP301 and AMP302 say. It is silent with `cache_enabled=False`, where the loop calls
-`torch.clear_autocast_cache()`, where no region is on, and where all that the optimizer steps was cast to a half type:
-only casts of float32 weights are kept. Where another model of the file was cast so, the finding is likely.
+A region in each iteration doesn't help while another one is open around the loop, even a disabled one: that is found
+too. Silent if the loop clearly has at most five iterations and an outer loop opens the region again: a few steps use
+old weights then, which AMP301 and AMP302 report. Silent with `cache_enabled=False`, if the loop calls
+`torch.clear_autocast_cache()`, if no region is enabled, and if everything that the optimizer steps was cast to a half
+type: only casts of float32 weights are cached. If another model of the file was cast so, the finding is likely.
 
 ## Why is this bad?
-Autocast keeps the half-precision copy of each weight until the outermost region ends. In one region round the loop the
-forward goes on using the copies made before the first step: the loss never changes, and the model does not learn. A
-region inside the loop doesn't help while another one is open round it, not even one that is switched off.
+Autocast keeps the half-precision copy of each weight until the outermost region ends. In one region around the loop,
+the forward keeps using the copies from before the first step: the loss never changes, and the model does not learn.
 
 ## Example
 ```python
@@ -37,11 +36,11 @@ for inputs, targets in loader:
 ```
 
 ## Fix safety
-Safe: `cache_enabled=False` in the autocast call. Weights are then cast at each use, which costs a little time; a region
-in each iteration is better, and yours to write.
+Safe: `cache_enabled=False` in the autocast call. Weights are then cast at each use, which costs a little time. A region
+in each iteration is better, but has to be written by hand.
 
 ## Proof
-The fixtures compare how the loss moves with a float32 run: not at all before, like it after.
+The fixtures compare how the loss changes with a float32 run: not at all before, like it after.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
@@ -96,8 +95,8 @@ def check(module: Module) -> Iterator[Finding]:
         offered, withheld = _fix(module, region, flow, loop)
         yield rule.finding(
             module.span(region),
-            "one region spans several iterations: autocast keeps its half-precision copies of the "
-            "old weights, and the model does not learn; open a region in each iteration, or pass "
+            "one region spans several iterations: autocast keeps the old half-precision weights, "
+            "and the model does not learn; enter a region in each iteration, or pass "
             "`cache_enabled=False`",
             fix=offered,
             withheld=withheld,

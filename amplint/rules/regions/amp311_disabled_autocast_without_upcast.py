@@ -1,16 +1,16 @@
-"""A part of a region that is switched off still computes with the region's half-precision tensors.
+"""Code with autocast disabled still computes with the outer region's half-precision tensors.
 
 ## What it does
 Finds a region with `enabled=False` inside another one (or in a function or module that one calls) in which an op that
-autocast would care for (a product, a loss, a norm, softmax, ...) gets a tensor that the outer region has left in half
-precision, with no `.float()`.
+autocast would cast for (a matrix product, a loss, a norm, softmax, ...) gets a tensor that the outer region has left in
+half precision, without `.float()`.
 
-It is silent where what enters is cast, where it comes from out of sight (but for cross entropy of what a model gives
-whole), and where the part casts to half on purpose.
+Silent if the inputs are cast, if amplint can't see where they come from (except cross entropy of a model's whole
+output), and if the code casts to half on purpose.
 
 ## Why is this bad?
-`enabled=False` switches the casts off; it casts nothing itself. A half tensor stays half, and what was to be computed
-in float32 overflows or is rounded as in the region. Where half meets the float32 weights of a layer, or another float32
+`enabled=False` disables the casts; it casts nothing itself. A half tensor stays half, and what should be computed in
+float32 overflows or is rounded as in the region. If half meets the float32 weights of a layer, or another float32
 operand of a product, it raises "mat1 and mat2 must have the same dtype".
 
 ## Example
@@ -30,11 +30,11 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix casts the half operands of the op. Safe for a function or operator all of whose operands are known to be half;
-unsafe for a layer, whose weights may be half too, and where another operand is not known.
+The fix casts the half operands of the op. Safe for a function or operator whose operands are all known to be half;
+unsafe for a layer, whose weights may be half too, and if another operand is not known.
 
 ## Proof
-The fixtures train: sums that overflow to inf and a loss of NaN before, or RuntimeError where dtypes meet; after the fix
+The fixtures train: sums that overflow to inf and a loss of NaN before, or RuntimeError if dtypes meet; after the fix,
 the reference's losses.
 
 ## References

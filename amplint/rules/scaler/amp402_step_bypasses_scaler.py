@@ -1,20 +1,20 @@
 """The optimizer steps directly on gradients that the scaler has scaled.
 
 ## What it does
-Follows each function along its paths and finds `optimizer.step()` where the gradients come from
+Follows each function along its paths and finds `optimizer.step()` if the gradients come from
 `scaler.scale(loss).backward()`: still multiplied by the scale, or unscaled by `scaler.unscale_` but not checked for
-inf, or stepped by `scaler.step` already. That may be a second optimizer, stepped behind a helper that scales the one
-loss of both; what the same helper does without the scaler, in another arm, doesn't hide it.
+inf, or already stepped by `scaler.step`. It may be a second optimizer, stepped after a helper that scales the loss of
+both; another branch of the helper without the scaler doesn't hide it.
 
-It is silent where another arm of a condition steps through the scaler (the condition may be AMP's own flag), where the
-function reads the scale or asks for finite gradients itself, for an optimizer that the scaler has nothing to do with
-in a function with several, where the scaler went out of sight, and for a scaler made with a scale of its own that is
-used for nothing but `scale`: Adam divides a constant out, so it may be there on purpose (with SGD it is not).
+Silent if another branch of a condition steps through the scaler (the condition may be AMP's own flag); if the function
+reads the scale or checks for finite gradients itself; about one of several optimizers that the scaler never uses; if
+the scaler is passed to code that amplint can't see; and about a scaler with its own initial scale that is used only for
+`scale`: Adam divides a constant out, so this may be intended (with SGD it is wrong).
 
 ## Why is this bad?
-On scaled gradients the update is 65,536 times too large with SGD; Adam hides it. `scaler.step(optimizer)` also leaves
-out the steps whose gradients overflowed, of which there are some in every float16 training: directly stepped, the inf
-reaches the weights. A following `scaler.update()` raises "No inf checks were recorded prior to update."
+With SGD the update from scaled gradients is 65,536 times too large; Adam hides it. `scaler.step(optimizer)` also skips
+the steps whose gradients overflow, and every float16 training has some: with a direct step, the inf reaches the
+weights. A following `scaler.update()` raises "No inf checks were recorded prior to update."
 
 ## Example
 ```python
@@ -30,14 +30,14 @@ scaler.update()
 ```
 
 ## Fix safety
-Unsafe: the step becomes the scaler's, followed by `scaler.update()` where none comes; of two steps in one iteration
-the direct one goes. That is right in the evident intent, and changes what is learned. No fix where the step has
-arguments, or where the scaler is used on some paths only.
+Unsafe: the step becomes the scaler's, followed by `scaler.update()` if there is none; of two steps in one iteration,
+the direct one is removed. That is what the code evidently intends, and it changes the training. No fix if the step has
+arguments, or if the scaler is used on some paths only.
 
 ## Proof
 The fixtures compare SGD updates with a float32 reference step: 65,536 times too large before, equal within float16's
-noise after. Where only the check for inf is lost, they let one gradient overflow: before, it reaches the weights;
-after, that step is left out.
+noise after. If only the check for inf is lost, they let one gradient overflow: before, it reaches the weights; after,
+that step is skipped.
 
 ## References
 - [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
@@ -97,7 +97,7 @@ _SCALES = re.compile(r"(?i)amp|fp16|half|scal|mixed|deepspeed|zero")
 # Optimizers whose updates are the same for gradients of any scale, but for their eps.
 _DIVIDES = re.compile(r"(?i)\.(\w*adam\w*|adagrad|adadelta|adafactor|rmsprop|rprop)$")
 _SCALED, _UNCHECKED, _AGAIN = (
-    "steps on gradients that are still multiplied by the loss scale",
+    "steps on gradients still multiplied by the loss scale",
     "bypasses the scaler, which would skip steps whose gradients overflow",
     "steps a second time and bypasses the scaler",
 )

@@ -2,18 +2,18 @@
 
 ## What it does
 Follows each function along its paths and finds `loss.backward()` whose gradients `scaler.unscale_` or `scaler.step`
-takes for scaled ones: `scaler.scale` was forgotten, its result was thrown away, or one of several losses is left out.
+takes for scaled ones: `scaler.scale` was forgotten, its result is unused, or one of several losses is not scaled.
 
-It is silent where the loss may be scaled in a way that can't be seen here: it is a parameter, the scaler goes into
-another call, the result of `scale()` goes anywhere but into a backward, the function reads the scale; where another
-arm of the condition scales (it may be AMP's own flag); where a second loss comes from another forward, and may be
-another model's; and where the scaler is switched off.
+Silent if the loss may be scaled in code that amplint can't see: it is a parameter, the scaler is passed to another
+call, the result of `scale()` is used in another way than for a backward, or the function reads the scale. Also silent
+if another branch of the condition scales (it may be AMP's own flag), if a second loss comes from another forward and
+may be another model's, and if the scaler is disabled.
 
 ## Why is this bad?
-The scaler divides by a scale that was never multiplied in: the update is 65,536 times too small, and the model stands
-still. Where `scale()` is never called at all, the step raises "Attempted step but _scale is None."; where one of two
-losses is left out, its share of the gradients is lost. A second backward of one loss, scaled or not, raises "Trying to
-backward through the graph a second time".
+The scaler divides by a scale that was never multiplied in: the update is 65,536 times too small, and the model does not
+learn. If `scale()` is never called, the step raises "Attempted step but _scale is None."; if one of two losses is not
+scaled, its share of the gradients is lost. A second backward of one loss, scaled or not, raises "Trying to backward
+through the graph a second time".
 
 ## Example
 ```python
@@ -30,10 +30,10 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe where it is the only loss of the function: `scaler.scale(loss).backward()`, and a bare `scaler.scale(loss)` goes.
-Unsafe where other losses are scaled beside it: one may be left out on purpose. No fix where the backward belongs to
-some of the paths that step. Where the same loss already ran a scaled backward, the plain one raises, and the fix
-removes it; unsafe, since another loss may have been meant.
+Safe for the only loss of the function: `scaler.scale(loss).backward()`; a bare `scaler.scale(loss)` is removed. Unsafe
+if other losses are scaled too: not scaling one may be intended. No fix if the backward runs on only some of the paths
+that step. If the same loss already ran a scaled backward, the plain one raises, and the fix removes it; unsafe, since
+another loss may have been intended.
 
 ## Proof
 The fixtures compare SGD updates with a float32 reference step: 65,536 times too small before (or a RuntimeError),

@@ -1,19 +1,19 @@
 """`unscale_` is called twice for one optimizer before `update()`.
 
 ## What it does
-Follows each function along its paths and finds a `scaler.unscale_(optimizer)` that meets another one of the same
-optimizer, in the same iteration, or on the micro steps of an accumulation whose `update()` waits for the boundary.
+Follows each function along its paths and finds a `scaler.unscale_(optimizer)` that meets another one for the same
+optimizer, in the same iteration, or on the micro steps of an accumulation with one `update()` at the end.
 
-It is certain where no condition decides about the misuse, or those do that hold by default. It is likely under other
-settings of the program and under one thing that changes as it trains, and a suspicion where a setting has to be
-changed from its default, or two things have to come together. On micro steps it is likely where the default is not to
-accumulate. The message names the condition.
+A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely under other
+settings of the program, and under one condition that changes during training. It is a suspicion if a setting has to
+differ from its default, or if two conditions have to hold together. The message names the condition. On micro steps it
+is likely if the default is not to accumulate.
 
-It is silent where the two stand under conditions of their own, in different arms, and for different optimizers.
+Silent if the two have conditions of their own, are in different branches, or are for different optimizers.
 
 ## Why is this bad?
 The second call raises "unscale_() has already been called on this optimizer since the last update()." A disabled scaler
-says nothing, so the error waits for the first run with AMP.
+doesn't raise, so the error waits for the first run with AMP.
 
 ## Example
 ```python
@@ -31,8 +31,9 @@ scaler.step(optimizer)
 ```
 
 ## Fix safety
-The second call goes. Safe where it is reached only through the first; otherwise no fix: on the paths without the first
-the gradients would stay scaled. On micro steps `unscale_`, and the clipping with it, has to move to the boundary.
+The second call is removed. Safe if it is reached only through the first; otherwise no fix: on the paths without the
+first, the gradients would stay scaled. On micro steps `unscale_`, and the clipping with it, has to move to the
+optimizer's step by hand.
 
 ## Proof
 The fixtures raise before; after, the SGD updates agree with a float32 reference step within float16's noise.

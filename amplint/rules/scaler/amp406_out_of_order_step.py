@@ -1,19 +1,19 @@
 """`unscale_` comes after the step, or an optimizer is stepped twice before `update()`.
 
 ## What it does
-Follows each function along its paths and finds, within one iteration, a `scaler.unscale_(optimizer)` behind
-`scaler.step(optimizer)`, with `update()` in between or not, and a second `scaler.step(optimizer)`.
+Follows each function along its paths and finds, within one iteration, a `scaler.unscale_(optimizer)` after
+`scaler.step(optimizer)`, with or without `update()` in between, and a second `scaler.step(optimizer)`.
 
-It is certain where no condition decides about the misuse, or those do that hold by default. It is likely under other
-settings of the program and under one thing that changes as it trains, and a suspicion where a setting has to be
-changed from its default, or two things have to come together. The message names the condition.
+A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely under other
+settings of the program, and under one condition that changes during training. It is a suspicion if a setting has to
+differ from its default, or if two conditions have to hold together. The message names the condition.
 
-It is silent where the two stand under conditions of their own, and for different optimizers. What the next iteration
-meets because `update()` is missing is AMP404.
+Silent if the two have conditions of their own, and for different optimizers. Errors in the next iteration because
+`update()` is missing are AMP404.
 
 ## Why is this bad?
 Both raise: "unscale_() is being called after step()." and "step() has already been called since the last update()." A
-disabled scaler says nothing, so the error waits for the first run with AMP. With `update()` in between nothing raises,
+disabled scaler doesn't raise, so the error waits for the first run with AMP. With `update()` in between nothing raises,
 and the next step takes its gradients for unscaled: it is 65,536 times too large.
 
 ## Example
@@ -33,9 +33,9 @@ scaler.update()
 ```
 
 ## Fix safety
-Unsafe: the call that raises goes. No fix where gradients are clipped after a late `unscale_` (both have to move before
-the step), or before it with no other `unscale_` (without one they would stay scaled), and where the first step is taken
-on some paths only.
+Unsafe: the call that raises is removed. No fix if gradients are clipped after a late `unscale_` (both have to move
+before the step), or before it without another `unscale_` (they would stay scaled), and if the first step is made on
+some paths only.
 
 ## Proof
 The fixtures raise before; after, the SGD updates agree with a float32 reference step within float16's noise.

@@ -1,19 +1,18 @@
-"""A GradScaler is made anew for each step.
+"""A new GradScaler is created for each step.
 
 ## What it does
-Finds a `GradScaler(...)` in the loop whose iterations step with it, and in a function that makes one step with it: one
-that is called in a loop of the file, a method of the object that keeps the optimizer, or one that is called like a step
-and given the optimizer. A warning where it is made anew for each epoch: in a loop round that of the steps, or in a
-function with the loop of the steps, which is called in a loop, or is told the epoch.
+Finds a `GradScaler(...)` in the loop whose iterations step with it, and in a function that makes one step with it: a
+function that is called in a loop of the file, a method of the object that keeps the optimizer, or a function named like
+a step that gets the optimizer. It is a warning if the scaler is created again for each epoch: in a loop around the loop
+of the steps, or in a function with the loop of the steps that is called in a loop or gets the epoch.
 
-It is silent where the scaler is made under a condition that may change in the loop, for a training run of its own (the
-model or optimizer is made, set back or chosen beside it), and where what is scaled is computed in regions that are all
-off (`enabled=False`).
+Silent if the scaler is created under a condition that may change in the loop; for a training run of its own (the model
+or optimizer is created, reset or chosen with it); and if all regions around its losses are disabled (`enabled=False`).
 
 ## Why is this bad?
 The scale adapts over thousands of steps: it halves when gradients overflow, and grows when they don't. A new scaler
-starts at 65,536 each time: where that overflows, every single step is left out, and the model never learns. Made anew
-for each epoch it leaves out the first steps of each.
+starts at 65,536 each time. If that overflows, every single step is skipped and the model never learns. Created for each
+epoch, it skips the first steps of each.
 
 ## Example
 ```python
@@ -30,10 +29,10 @@ for inputs, targets in loader:
 ```
 
 ## Fix safety
-Unsafe: the line moves before the loop. No fix in a function: who keeps the scaler is yours to say.
+Unsafe: the line moves before the loop. No fix in a function: amplint can't tell which object should keep the scaler.
 
 ## Proof
-The fixtures compare the scale at the end: where it started before, adapted after.
+The fixtures compare the scale at the end: the initial scale before, an adapted one after.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)

@@ -1,28 +1,27 @@
-"""`update()` is called where the scale must not change, or with nothing checked since the last one.
+"""`update()` is called while the scale must not change, or with nothing checked since the last one.
 
 ## What it does
 Follows each function along its paths and finds `scaler.update()` between a backward and the step on its gradients,
-between `unscale_` and the step, after each of several optimizers that share one backward, and a second `update()`
-behind another. A function that updates before it steps counts too, wherever the backward is.
+between `unscale_` and the step, after each of several optimizers that share one backward, and a second `update()` after
+another. A function that updates before it steps counts too, wherever the backward is.
 
-Where one optimizer is stepped in each iteration and another by the same scaler at the boundary of an accumulation only,
-no place of the update is right for both: the second needs a scaler of its own. With a window of one iteration nothing
-is wrong; it is a warning where that is the default.
+If one optimizer steps in each iteration and another one, with the same scaler, only after several, no place of the
+update is right for both: the second needs its own scaler. With a window of one iteration nothing is wrong; the finding
+is a warning if that is the default. It is also a warning if nothing is checked only because an `unscale_` is skipped
+that runs by default.
 
-It is a warning, too, where nothing is checked only if an `unscale_` is left out that is there by default.
+A finding is certain if the step that the update comes before has no condition, or one that holds by default; likely if
+it depends on other settings of the program; and a suspicion if such a setting is off by default, if two conditions that
+change during training decide, or if amplint sees nothing that gives that optimizer's parameters gradients. The message
+names the condition.
 
-It is certain where no condition decides about the step that the update comes before, or one that holds by default,
-likely where other settings of the program do, and a suspicion where such a setting is off by default, two things decide
-that change in training, or nothing in sight gives that optimizer's parameters gradients. The message names the
-condition.
-
-It is silent where each optimizer has a backward of its own before its step, for `update(new_scale)`, and where a step
-may be out of sight.
+Silent if each optimizer has a backward of its own before its step, about `update(new_scale)`, and if amplint may not
+see a step.
 
 ## Why is this bad?
-What is stepped after the update was scaled with the scale before it: the update is off by the factor by which the scale
-changed (2 or 0.5), or, where `unscale_` came first, divided twice (65,536 times too small). With nothing checked since
-the last one, `update()` raises "No inf checks were recorded prior to update."
+A step after the update uses gradients of the old scale: it is off by the factor by which the scale changed (2 or 0.5).
+If `unscale_` came first, the gradients are divided twice (65,536 times too small). With nothing checked since the last
+one, `update()` raises "No inf checks were recorded prior to update."
 
 ## Example
 ```python
@@ -42,7 +41,7 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe where another `update()` follows the last step on every path: this one goes. Unsafe where it has to move behind the
+Safe if another `update()` follows the last step on every path: this one is removed. Unsafe if it has to move after the
 step.
 
 ## Proof
@@ -229,8 +228,8 @@ def _said(each: Misuse, step: str) -> str:
     if each.violation.kind is ViolationKind.UPDATE_WITHOUT_CHECK:
         return f"raises: `update()` before {step}, but nothing was unscaled or stepped since the last one"
     if each.violation.gradients in (GradientKind.UNSCALED, GradientKind.UNKNOWN):
-        return f"`update()` before {step} resets the scaler, and the unscaled gradients are divided by the scale again"
-    return f"`update()` changes the scale before {step}, whose gradients were scaled with the old one"
+        return f"`update()` before {step} resets the scaler: the unscaled gradients are divided by the scale again"
+    return f"`update()` changes the scale before {step}, whose gradients have the old one"
 
 
 def _is_early(module: Module, update: int) -> bool:

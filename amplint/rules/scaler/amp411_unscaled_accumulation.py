@@ -4,11 +4,12 @@
 Finds, in a loop that accumulates gradients, a `scaler.step` (or `unscale_` with an `update`) that runs in each
 iteration while every `zero_grad()` waits for `(i + 1) % k == 0`.
 
-It is silent where gradients are cleared in each iteration, in whatever way, or where the step waits as well.
+Silent if gradients are cleared in each iteration, in any way, or if the step waits as well.
 
 ## Why is this bad?
-The step has divided the gradients by the scale. The next backward adds scaled ones to them, and the next step divides
-the sum once more: what was accumulated before is lost, and weights move on every micro step by a part of the gradient.
+The step has divided the gradients by the scale. The next backward adds scaled gradients to them, and the next step
+divides the sum once more: what was accumulated before is lost, and each micro step moves the weights by a part of the
+gradient.
 
 ## Example
 ```python
@@ -29,7 +30,7 @@ if (i + 1) % k == 0:
 ```
 
 ## Fix safety
-There is no fix: what else belongs to the boundary (clipping, the scheduler) is yours to say.
+No fix: amplint can't tell what else belongs to the optimizer's step (clipping, the scheduler).
 
 ## Proof
 The fixtures compare SGD updates with a float32 reference step.
@@ -112,9 +113,9 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     several = _several(module, each)
     return rule.finding(
         module.span(each.node),
-        "later backward passes add scaled gradients to the ones that this call unscales; "
-        "unscale, step and update once, after the last backward pass, then clear the "
-        f"gradients{where(module, each, several and several.when)}",
+        "later backward passes add scaled gradients to these unscaled ones; unscale, step, "
+        "update and clear once, after the last backward "
+        f"pass{where(module, each, several and several.when)}",
         withheld="amplint can't tell what else belongs to the optimizer's step",
         confidence=Confidence.LIKELY if several is not None and several.is_unusual else None,
     )

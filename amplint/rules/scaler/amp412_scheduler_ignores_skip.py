@@ -1,20 +1,18 @@
-"""A learning rate scheduler steps in each iteration, though the scaler may have left out the optimizer's step.
+"""A learning rate scheduler steps in each iteration, even if the scaler has skipped the optimizer's step.
 
 ## What it does
-Finds `scheduler.step()` in the same innermost loop as `scaler.step(optimizer)`, or in the same function where there is
-no loop, where nothing in between asks whether the optimizer has stepped.
+Finds `scheduler.step()` in the same innermost loop as `scaler.step(optimizer)`, or in the same function if there is no
+loop, unless something in between checks whether the optimizer has stepped.
 
-It is silent where no region in sight can be float16: nothing is skipped there. Where the dtype comes from elsewhere,
-the message says so. Silent also where the function reads the scale (`scaler.get_scale()`), where the scheduler's step
-depends on a variable of the iteration, where non-finite gradients don't get to the step, where the scheduler is told
-the epoch or a metric, once an epoch (also beside a call of the function that has the loop), and where the scaler is
-switched off.
+Silent if no region that amplint sees can be float16: nothing is skipped then. If the dtype comes from elsewhere, the
+message says so. Also silent if the function reads the scale (`scaler.get_scale()`); if the scheduler's step depends on
+a variable of the iteration; if non-finite gradients don't reach the step; if the scheduler gets the epoch or a metric,
+or steps once an epoch (also after a call of the function with the loop); and if the scaler is disabled.
 
 ## Why is this bad?
-Where gradients overflow, the scaler leaves the step out, and the schedule runs ahead of the optimizer by one. If it is
-the first step, torch warns "Detected call of `lr_scheduler.step()` before `optimizer.step()`". It is a few steps in
-thousands, hence a note, and off by default; it matters for short warm-ups, which begin with the steps that are left
-out.
+If gradients overflow, the scaler skips the step, and the schedule runs ahead of the optimizer by one. If it is the
+first step, torch warns "Detected call of `lr_scheduler.step()` before `optimizer.step()`". These are a few steps in
+thousands, so the rule is a note and off by default. It matters for short warm-ups, which begin with the skipped steps.
 
 ## Example
 ```python
@@ -33,10 +31,10 @@ if scaler.get_scale() >= scale_before:
 ```
 
 ## Fix safety
-Unsafe: the schedule gets longer by the steps that are left out, and `get_scale()` waits for the device.
+Unsafe: the schedule gets longer by the skipped steps, and `get_scale()` waits for the device.
 
 ## Proof
-The fixtures start at a scale that overflows, and take torch's warning for an error: they raise it before, and don't
+The fixtures start at a scale that overflows, and turn torch's warning into an error: they raise it before, and don't
 after.
 
 ## References
@@ -93,7 +91,7 @@ def check(module: Module) -> Iterator[Finding]:
                 yield rule.finding(
                     module.span(pair.call),
                     f"the scheduler advances even when the scaler skips the step: {doubt}the learning rate "
-                    "runs ahead of the training; step it only if `update()` has not lowered the scale",
+                    "runs ahead of the training; skip it if `update()` lowers the scale",
                     fix=offered,
                     withheld=withheld,
                 )

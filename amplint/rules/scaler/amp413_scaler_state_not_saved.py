@@ -1,33 +1,31 @@
-"""A checkpoint holds the optimizer's state, but not the scaler's.
+"""A checkpoint contains the optimizer's state, but not the scaler's.
 
 ## What it does
-Finds `optimizer.state_dict()` in what is saved beside a model, or where it is loaded from a file again, if the scaler
-that steps this optimizer can be reached, and its own state is saved nowhere (likely, where it is loaded all the same);
-and `optimizer.load_state_dict(...)` where the scaler's state is saved, but never loaded. Likely: a scaler that loads
-its state from a checkpoint under another key than the one under which it is saved, where nobody reads that one.
+Finds `optimizer.state_dict()` that is saved with a model, or loaded from a file again, if the scaler that steps this
+optimizer is accessible and its own state is not saved (likely, if it is loaded nevertheless); and
+`optimizer.load_state_dict(...)` if the scaler's state is saved but never loaded. A likely finding: a scaler that loads
+its state under another key than the one under which it is saved.
 
-Likely as well: a function or class out of sight that by its name saves checkpoints, and is given the model and the
-optimizer without the scaler, which is a local of the function that does so. And the state of an object of a class of
-this file that wraps a scaler, gives its state, and has no `load_state_dict`; and what accelerate saves and loads by
-`save_state` and `load_state` beside a scaler of the program's own, which is not in it.
+Also likely: a function or class that amplint can't see, named like one that saves checkpoints, that gets the model and
+the optimizer but not the scaler, a local variable of the calling function; the state of an object of a class in this
+file that wraps a scaler, returns its state, and has no `load_state_dict`; and a state that accelerate saves and loads
+with `save_state` and `load_state`, which doesn't include the program's own scaler.
 
-It is a suspicion where nothing resumes from the checkpoint: no file of the programs that this one is a part of, by
-imports, loads an optimizer's state, or only that of other optimizers, under keys that this checkpoint lacks. Silent
-there for the file of the best model or the final one.
+It is a suspicion if nothing resumes from the checkpoint: no file connected with this one by imports loads an
+optimizer's state, or only the state of other optimizers, under keys that this checkpoint lacks. In that case it is
+silent about the file of the best model or the final one.
 
-It is silent unless the scaler's whole life is in sight: made and, by one of the file's own names, saved there; not
-returned, kept in a container or given to code elsewhere. Objects of the project's own classes that are given it when
-they are made are followed. It is silent as well about a scaler that nothing scales or
-steps with. Of an object that keeps a scaler as an attribute the states may also be taken by a function that is given
-the object; where code takes all of its attributes, or one by a name that may be the scaler's, and can get at the state
-so, it is silent. Silent too where all regions are bfloat16 or off, or those that the scaler's losses come out of, where
-no file of these programs has a region or anything in half precision, where the scaler is switched off or made anew in a
-loop, where the scale is kept by hand, and for states that stay in memory.
+Silent unless amplint sees everything that happens to the scaler: it is created in this file and can be saved under one
+of its names; it is not returned, kept in a container or passed to code elsewhere. Objects of the project's own classes
+that get it in their constructor are followed. Also silent about a scaler that nothing scales or steps with; if code
+takes all attributes of the object that keeps the scaler, or one by a computed name, and may so reach its state; if all
+regions, or those of the scaler's losses, are bfloat16 or disabled; if no connected file has a region or anything in
+half precision; if the scaler is disabled or created again in a loop; if the scale is saved by hand; and about states
+that stay in memory.
 
 ## Why is this bad?
 A resumed run starts at a scale of 65,536 again, whatever the scale had become: the first steps overflow and are skipped
-until it has come down (8 of 20 in a measured case), and the optimizer's momentum meets a jump that was not there
-before.
+until it has come down (8 of 20 in a measured case), and the optimizer's momentum meets a new jump.
 
 ## Example
 ```python
@@ -40,14 +38,14 @@ torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "s
 ```
 
 ## Fix safety
-Unsafe: it adds the entry after the optimizer's, and the load after the optimizer's, where both are plain. Older
-checkpoints, and those of a scaler that was switched off, load as before. No fix where the checkpoint is loaded before
-the scaler is made, or where the scaler is made anew after that. No fix where nothing in sight loads the optimizer's
-state: what is saved and never loaded would be of no use, and the finding is a suspicion.
+Unsafe: it adds the entry after the optimizer's, and the load after the optimizer's, if the code for both is simple.
+Older checkpoints, and those of a disabled scaler, load as before. No fix if the checkpoint is loaded before the scaler
+is created, or if the scaler is created again after that. No fix if amplint sees nothing that loads the optimizer's
+state: a state that is saved and never loaded would be useless, and the finding is a suspicion.
 
 ## Proof
-The fixtures resume from a checkpoint and compare the scale at the end: grown from the saved one after, from the start
-before.
+The fixtures resume from a checkpoint and compare the scale at the end: it continues from the saved one after, and from
+the initial one before.
 
 ## References
 - [Saving and resuming](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html#saving-resuming)
@@ -375,11 +373,11 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     ][-1]
     place = next(place for state, place in entries if state is last)
     offered, withheld = _fix(module, usage, entries, resumed, loaded)
-    without, to_do = "", "save the scaler's `state_dict()` too, and load it"
+    without, to_do = "", "save and load the scaler's `state_dict()` too"
     if loaded:
-        without, to_do = f", which is loaded on {module.line(loaded[0].call)}", "save the scaler's `state_dict()` too"
+        without, to_do = f", which is loaded on {module.line(loaded[0].call)}", "save it too"
     under = _only_in_a_dtype(module, usage)
-    said = f"{under}a resumed run starts at the initial scale and skips steps until it fits"
+    said = f"{under}a resumed run starts at the initial scale and skips steps"
     if loaded:
         said = "a resumed run raises KeyError or starts at the initial scale"
     elif not resumed:
@@ -433,8 +431,8 @@ def _handed_out(module: Module, usage: ScalerUsage, loaded: list[State]) -> Iter
     yield rule.finding(
         module.span(call),
         f"`{module.on_one_line(call.func)}` gets the optimizer but not the scaler: {said} "
-        "starts at the initial scale and skips steps until it fits; pass the scaler too, and "
-        "save and load its `state_dict()`",
+        "starts at the initial scale and skips steps; pass the scaler too, and save and load "
+        "its `state_dict()`",
         withheld=f"amplint can't see what `{module.on_one_line(call.func)}` saves",
         severity=None if resumed else Severity.NOTE,
         confidence=Confidence.LIKELY if resumed else Confidence.SUSPICION,
@@ -512,7 +510,7 @@ def _not_loaded(module: Module, usage: ScalerUsage, saved: list[State]) -> Itera
     yield rule.finding(
         module.span(last.call),
         "the scaler's state is saved but never loaded: a resumed run starts at the initial "
-        "scale and skips steps until it fits; load it with the optimizer's",
+        "scale and skips steps; load it with the optimizer's",
         fix=offered,
         withheld=withheld,
     )

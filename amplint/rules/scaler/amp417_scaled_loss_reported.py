@@ -1,12 +1,12 @@
 """The loss that is logged, compared or returned is multiplied by the loss scale.
 
 ## What it does
-Finds a variable that `scaler.scale(loss)` is assigned to, from which backward starts, and which is then logged,
-summed up for a log, compared, kept or returned as the loss.
+Finds a variable assigned from `scaler.scale(loss)` that backward starts from, and that is then logged, summed up for a
+log, compared, kept or returned as the loss.
 
-It is silent where the function reads the scale itself (`loss.item() / scaler.get_scale()`), where the scaler is
-switched off, where only NaN and infinity are asked for, where the scaled loss is returned for a backward elsewhere, and
-where it can't see what becomes of the number.
+Silent if the function reads the scale itself (`loss.item() / scaler.get_scale()`), if the scaler is disabled, if only
+NaN and infinity are checked, if the scaled loss is returned for a backward elsewhere, and if amplint can't see how the
+number is used.
 
 ## Why is this bad?
 The number is 65,536 times the loss (the initial scale), and jumps by a factor of two whenever the scale changes.
@@ -27,13 +27,13 @@ total += loss.item()
 ```
 
 ## Fix safety
-Unsafe: what is reported changes. The scaled loss gets a name of its own, which backward starts from; or what has such a
-name is replaced by the loss where it is reported. No fix where the loss is scaled on some paths only, or goes where it
-can't be seen.
+Unsafe: the reported number changes. The scaled loss gets its own name, which backward starts from; or, if it has one,
+the report uses the unscaled loss. No fix if the loss is scaled on some paths only, or goes to code that amplint can't
+see.
 
 ## Proof
 In the fixtures a program that guards against a large loss raises before, and trains after. Those that only print are
-marked shows=none: training is not changed by what is printed.
+marked shows=none: printing doesn't change the training.
 
 ## References
 - [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)

@@ -1,16 +1,16 @@
 """Gradients are clipped after the scaler has stepped.
 
 ## What it does
-Follows each function along its paths and finds a clip that every path reaches behind `scaler.step(optimizer)`, with no
+Follows each function along its paths and finds a clip that every path reaches after `scaler.step(optimizer)`, with no
 further step before the next backward.
 
-It is silent where the clip comes in time on the paths that have a backward, and the others have none (the same function
-evaluates), where another optimizer steps behind the clip, or a function called there does, and for a bound of
-infinity, which only measures.
+Silent if the clip comes in time on the paths with a backward and the others have none (the same function evaluates); if
+another optimizer steps after the clip, or a function that is called after it does; and about a bound of infinity, which
+only measures.
 
 ## Why is this bad?
-The step has used the gradients as they were; the clip never takes effect, and one outlier batch can throw the weights
-away as if there were no clipping.
+The step has already used the gradients; the clip never has an effect, and one outlier batch can ruin the weights as if
+there were no clipping.
 
 ## Example
 ```python
@@ -30,8 +30,8 @@ scaler.update()
 ```
 
 ## Fix safety
-Unsafe: the clip moves before the step, with `unscale_` before it, and so takes effect for the first time. No fix where
-its result is used, or where it stands in another suite than the step.
+Unsafe: the clip moves before the step, with `unscale_` before it, and so has an effect for the first time. No fix if
+its result is used, or if it is in another block than the step.
 
 ## Proof
 The fixtures compare the norm of the gradients that each step applied with the bound: above it before, within it after.

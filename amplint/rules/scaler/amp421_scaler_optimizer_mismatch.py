@@ -1,18 +1,17 @@
-"""Gradients are unscaled for one optimizer object or by one scaler, and stepped for or by another.
+"""Gradients are unscaled for one optimizer object or by one scaler, and stepped by another.
 
 ## What it does
-Finds `scaler.unscale_(a)` with `scaler.step(b)` behind it, where `b` is another object for the same gradients: one
-wraps the other (`lookahead = Lookahead(optimizer)`, `opt.optimizer`), or both are made of one model's parameters. And
-`first.unscale_(optimizer)` with `second.step(optimizer)`, where the file makes both scalers.
+Finds `scaler.unscale_(a)` followed by `scaler.step(b)`, where `b` is another object for the same gradients: one wraps
+the other (`lookahead = Lookahead(optimizer)`, `opt.optimizer`), or both were created from one model's parameters. And
+`first.unscale_(optimizer)` with `second.step(optimizer)`, if the file creates both scalers.
 
-It is silent where the function steps with what it has unscaled, or unscales what it steps with, where an update or
-another backward comes in between, and where it can't be seen that the two are two: a function that is given an
-optimizer may give the same one back.
+Silent if the function also steps with the object that it has unscaled, or unscales the one that it steps with; if an
+update or another backward comes in between; and if the two may be one object: a function that gets an optimizer may
+return the same one.
 
 ## Why is this bad?
 A scaler has a state for each optimizer object. It doesn't know that the gradients of `b` were unscaled for `a`, and
-divides them again: the update is 65,536 times too small. A second scaler divides again as well, and by a scale of its
-own.
+divides them again: the update is 65,536 times too small. A second scaler divides again too, by its own scale.
 
 ## Example
 ```python
@@ -31,8 +30,8 @@ scaler.step(lookahead)
 ```
 
 ## Fix safety
-Unsafe: `unscale_` gets the object that steps. Of two scalers the one stays that has scaled the loss; no fix where that
-can't be told.
+Unsafe: `unscale_` gets the object that steps. Of two scalers, the one that has scaled the loss stays; no fix if amplint
+can't tell which.
 
 ## Proof
 The fixtures compare the gradients that the step used with those of a float32 reference step: about 1/65,536 of them
@@ -87,8 +86,8 @@ def check(module: Module) -> Iterator[Finding]:
                     yield rule.finding(
                         module.span(unscale.call),
                         f"`{_text(module, unscale)}` is unscaled, but `{_text(module, step)}` steps with the "
-                        f"same gradients ({module.line(step.call)}): the scaler divides them twice; pass the "
-                        "same object to both calls",
+                        f"same gradients ({module.line(step.call)}): the scaler divides them twice; use one "
+                        "object for both",
                         fix=offered,
                         withheld=withheld,
                     )

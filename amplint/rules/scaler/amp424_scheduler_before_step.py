@@ -1,16 +1,16 @@
 """A learning rate scheduler steps before the scaler's step of the same iteration.
 
 ## What it does
-Finds `scheduler.step()` in front of `scaler.step(optimizer)` in the same innermost loop, or in the same function where
-there is no loop, for the schedulers of `torch.optim.lr_scheduler` whose optimizer is that one.
+Finds `scheduler.step()` before `scaler.step(optimizer)` in the same innermost loop, or in the same function if there is
+no loop, for the schedulers of `torch.optim.lr_scheduler` of that optimizer.
 
-It is silent where the optimizer has stepped before, where the scheduler steps under a condition of its own (from the
-second iteration on), is told the epoch (`scheduler.step(epoch + i / iters)`), and for `ReduceLROnPlateau`.
+Silent if the optimizer has stepped before, if the scheduler steps under its own condition (from the second iteration
+on), if it gets the epoch (`scheduler.step(epoch + i / iters)`), and about `ReduceLROnPlateau`.
 
 ## Why is this bad?
-The first value of the schedule is never used: each step is made with the learning rate of the next one. torch warns
-once, "Detected call of `lr_scheduler.step()` before `optimizer.step()`", and that warning is then taken for one about a
-step that the scaler left out.
+The first value of the schedule is never used: each step uses the learning rate of the next one. torch warns once,
+"Detected call of `lr_scheduler.step()` before `optimizer.step()`", and that warning is then mistaken for one about a
+step that the scaler skipped.
 
 ## Example
 ```python
@@ -29,10 +29,10 @@ scheduler.step()
 ```
 
 ## Fix safety
-Unsafe: the line moves behind the scaler's update, so that every step's learning rate changes.
+Unsafe: the line moves after the scaler's update, so that every step's learning rate changes.
 
 ## Proof
-The fixtures take torch's warning for an error: they raise it before, and don't after.
+The fixtures turn torch's warning into an error: they raise it before, and don't after.
 
 ## References
 - [How to adjust learning rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)
@@ -79,8 +79,8 @@ def check(module: Module) -> Iterator[Finding]:
             offered, withheld = _fix(module, flow, pair)
             yield rule.finding(
                 module.span(pair.call),
-                f"the scheduler steps before the optimizer's step on {module.line(pair.place)}: that "
-                "step uses the next learning rate; call it after the step",
+                f"the scheduler steps before the optimizer ({module.line(pair.place)}), which then uses "
+                "the next learning rate; call it after the step",
                 fix=offered,
                 withheld=withheld,
             )

@@ -114,7 +114,8 @@ def said(module: Module, world: World, formula: Formula, about: set[Term] | None
     equal = {term.compared for term in facts if world[term]}
     # What equals one literal equals no other.
     telling = [term for term in in_order(facts) if world[term] or term.compared is None or term.compared not in equal]
-    return " and ".join(list(filter(None, (_said(module, term, world[term]) for term in telling)))[:_SAID])
+    found = list(filter(None, (_said(module, term, world[term]) for term in telling)))[:_SAID]
+    return " and ".join(found).replace(" and if ", " and ")
 
 
 def _said(module: Module, term: Term, holds: bool) -> str:

@@ -99,9 +99,9 @@ class Stale(NamedTuple):
 
     def said(self, module: Module) -> str:
         """What the step does to that call, as a clause."""
-        if_stepped = "" if self.surely else f" on {module.line(self.step.call)}, if that updates them"
+        if_stepped = "" if self.surely else f" (if {module.line(self.step.call)} steps it)"
         model, again = module.text(self.call.func), module.line(self.call)
-        return f"`{model}` on {again} still uses the weights from before the step{if_stepped}, cached by autocast"
+        return f"`{model}` on {again} still uses the old weights, cached by autocast{if_stepped}"
 
 
 def stale(module: Module, region: Opened) -> Stale | None:

@@ -52,8 +52,7 @@ def _own_scalers(module: Module) -> Iterator[Against]:
                 yield Against(
                     call,
                     f"the Trainer on {module.line(setup.call)} already scales the loss, and "
-                    f"`{module.text(call.func)}` scales it with a second scaler; leave scaling, unscaling "
-                    "and stepping to Lightning",
+                    f"`{module.text(call.func)}` scales it again; leave scaling and stepping to Lightning",
                 )
 
 
@@ -100,7 +99,7 @@ def _clips(module: Module) -> Iterator[Against]:
                 clip,
                 f"`{module.text(clip.func)}` clips gradients that are still scaled by "
                 f"`{module.text(backward.func)}` (Trainer on {module.line(trainer.call)}); clip in "
-                "`on_before_optimizer_step`, after Lightning has unscaled them",
+                "`on_before_optimizer_step`",
             )
     if fabric is not None:
         functions = containers(module, lambda call: False)
@@ -161,6 +160,5 @@ def _regions(module: Module) -> Iterator[Against]:
             yield Against(
                 region.call,
                 f"the Trainer on {module.line(trainers[0].call)} uses bfloat16 without a scaler: "
-                "gradients of this float16 region underflow; remove the region, or pass '16-mixed' to "
-                "the Trainer",
+                "gradients of this float16 region underflow; remove the region, or pass '16-mixed'",
             )
