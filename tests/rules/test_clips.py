@@ -298,7 +298,7 @@ def test_a_condition_in_names_that_come_later_is_not_asked_earlier() -> None:
         "        if scaler is not None:\n            scaler.step(self.opt)\n            scaler.update()\n"
         "        else:\n            self.opt.step()\n"
     )
-    assert "bound only behind it" in withheld(body)
+    assert "assigned only after this line" in withheld(body)
 
 
 def test_the_last_of_several_optimizers_is_not_taken_for_all() -> None:
@@ -457,7 +457,7 @@ METHOD = (
 
 
 def test_a_call_that_ends_before_the_update_leaves_the_next_one_unable_to_unscale() -> None:
-    assert "goes on without `update()`" in withheld(METHOD.format(leave="return None"))
+    assert "some path skips `update()`" in withheld(METHOD.format(leave="return None"))
     assert "unscale_" in fixed(METHOD.format(leave="raise FloatingPointError"))
     assert "unscale_" in fixed(METHOD.format(leave="self.scaler.update()\n            return None"))
 

@@ -154,7 +154,7 @@ def test_a_test_that_tells_old_from_new_stays() -> None:
         "old = isinstance(s, GradScaler)\nnew = isinstance(s, torch.amp.GradScaler)\n"
     )
     (found,) = check(text)
-    assert found.withheld == "the file distinguishes the old name from the new one here"
+    assert found.withheld == "the file distinguishes the old name from the new one at this line"
 
 
 def test_a_test_for_both_classes_hinders_nothing() -> None:
@@ -347,7 +347,7 @@ torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("2.4", 'wrap the forward in `torch.autocast("cuda")` and make a `torch.amp.GradScaler("cuda")`'),
+        ("2.4", 'wrap the forward in `torch.autocast("cuda")` and create a `torch.amp.GradScaler("cuda")`'),
         ("1.10", 'wrap the forward in `torch.autocast("cuda")` and make a `torch.cuda.amp.GradScaler()`'),
         ("1.6", "wrap the forward in `torch.cuda.amp.autocast()` and make a `torch.cuda.amp.GradScaler()`"),
         (">=1.4", "make a `torch.cuda.amp.GradScaler()` (needs torch 1.6)"),
@@ -374,7 +374,7 @@ def test_apex_is_found_once_a_file_with_the_other_places() -> None:
     ("target", "text", "said"),
     [
         ("2.0", "import torch\nscaler = torch.cuda.GradScaler()\n", "it is called `torch.cuda.amp.GradScaler`"),
-        ("2.4", "import torch\nscaler = torch.cuda.GradScaler()\n", "it is called `torch.amp.GradScaler`"),
+        ("2.4", "import torch\nscaler = torch.cuda.GradScaler()\n", "use `torch.amp.GradScaler`"),
         ("1.9", "from torch.cuda import autocast\n", "import it from `torch.cuda.amp`"),
         ("2.0", "scaler = GradScaler()\n", "import it from `torch.cuda.amp`"),
     ],

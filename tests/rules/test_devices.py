@@ -832,8 +832,8 @@ def test_201_a_device_that_begins_with_cuda_is_cuda(device: str) -> None:
     ("device", "why"),
     [
         ("model.to(args.device)\n", "the device (line 2) is chosen elsewhere: name its type, which is a str, here too"),
-        ('model.to("cuda")\nother.to("xpu")\n', "the file puts tensors on several devices"),
-        ("", "the file does not show which device it trains on"),
+        ('model.to("cuda")\nother.to("xpu")\n', "the file uses several devices"),
+        ("", "the file doesn't show which device it trains on"),
     ],
 )
 def test_201_says_why_no_device_can_be_named(device: str, why: str) -> None:

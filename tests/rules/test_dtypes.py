@@ -448,7 +448,7 @@ def test_a_message_names_what_decides_about_a_dtype() -> None:
         "predict.py",
         SETTINGS._replace(suspicions=True),
     )
-    assert told.message.startswith("on another device than cuda, `dtype` is torch.float32")
+    assert told.message.startswith("on devices other than cuda, the dtype is `dtype` (torch.float32)")
 
 
 def test_float16_on_the_cpu_needs_torch_2_2() -> None:
@@ -813,13 +813,13 @@ CLASS
         ("class Steps(Base):", "step", "", "", "a framework opens"),
         ("class Steps:", "training_step", "", "", "a framework opens"),
         ("class Steps:", "step", "@mixed", "", "its decorator `mixed`"),
-        ("class Steps:", "step", "@torch.autocast('cuda', dtype=torch.bfloat16)", "", "the region of line"),
+        ("class Steps:", "step", "@torch.autocast('cuda', dtype=torch.bfloat16)", "", "the region on line"),
         (
             "class Steps:",
             "step",
             "",
             "with torch.autocast('cuda'):\n    Steps().step(a, b, c, d)\n",
-            "the region of line",
+            "the region on line",
         ),
         ("class Steps:", "step", "", "Steps().step(a, b, c, d)\n", None),
     ],

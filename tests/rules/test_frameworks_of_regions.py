@@ -370,9 +370,9 @@ def test_413_saves_nothing_that_nothing_loads() -> None:
         )
         assert found.fix is None
         assert found.withheld is not None
-        assert "nothing in sight loads the optimizer's state" in found.withheld
+        assert "amplint sees nothing that loads the optimizer's state" in found.withheld
         assert found.severity is Severity.NOTE
-        assert "nothing in sight resumes from it, and a run that did would start" in found.message
+        assert "amplint sees nothing that resumes from it; a run that did would start" in found.message
 
 
 _TRAIN = """\
@@ -413,7 +413,7 @@ def test_305_says_float32_where_no_region_is_round_the_loss_or_where_none_may_be
     assert "no region in sight is round the loss of line 8, which then runs in float32" in found.message
     (found,) = check(HEAD + "from elsewhere import train\n" + call, settings=only("AMP305"))
     assert "where no other region is round it, the forward runs in float32" in found.message
-    assert "else remove the call" in found.message
+    assert "or remove the call" in found.message
 
 
 def test_305_says_of_a_generator_with_a_region_of_its_own_that_the_decorator_does_nothing() -> None:

@@ -14,7 +14,7 @@ that it trains: `map_location="cpu"`, and not one `.to(...)`.
 
 Silent if the device is chosen at run time; if a test decides on the region, on the scaler or, in another function, on
 what is moved to the device; if the file shows several accelerators or none; about disabled regions; and about a region
-for the CPU with tensors that are created there. Importing a vendor's package is not evidence: it may be used for the
+for the CPU whose tensors are created on the CPU. Importing a vendor's package is not evidence: it may be used for the
 CPU.
 
 ## Why is this bad?

@@ -9,7 +9,7 @@ shows them.
 On cuda other dtypes are supported: a float32 region runs matrix products in float32. Silent about disabled regions. A
 flag that depends on the same value as the dtype is evaluated with it (`enabled=precision is not None` with `{"bf16":
 torch.bfloat16, None: torch.float32}[precision]`). It is a note if float32 is chosen only for devices other than cuda,
-or as a fallback when half precision failed: the region is disabled there, as intended, and only warns.
+or as a fallback when half precision failed: the region is then disabled, as intended, and only warns.
 
 ## Why is this bad?
 A string raises TypeError when the region is entered. With another dtype the region warns and disables itself: code

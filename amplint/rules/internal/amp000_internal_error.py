@@ -10,16 +10,16 @@ is an error.
 The rule that failed did not check the file: the misuse that it looks for may be in it. This is never your code's fault.
 
 ## Example
-The rule for `GradScaler` state raises `KeyError` on an import form that nobody had written before:
+The rule for `GradScaler` state raises `KeyError` on an import form that no test covers:
 
 ```text
 train.py:1:1: AMP000 AMP401 failed with KeyError at rules/amp401_clip_without_unscale.py:57: 'scaler'
 ```
 
 ## Use instead
-Report the message with the statement that causes it; deleting parts of a copy of the file until the message goes away
-finds it fast. Until it is fixed, leave the rule out for this run (`--ignore AMP401`), or the file (`# amplint:
-ignore-file` on a line of its own).
+Report the message with the statement that causes it. To find it, delete parts of a copy of the file until the message
+goes away. Until it is fixed, disable the rule (`--ignore AMP401`), or skip the file (`# amplint: ignore-file` on a line
+of its own).
 
 ## Fix safety
 No fix. This code also reports a fix of another rule that was not written, because Python could not parse the result.

@@ -1,4 +1,4 @@
-"""A comment silences an AMP rule that reports nothing there.
+"""A comment silences an AMP rule that reports nothing on its statement.
 
 ## What it does
 Finds `# noqa: AMP401` and `# amplint: ignore[AMP401]` comments in which some or all codes silence nothing on their
@@ -6,7 +6,7 @@ statement, and codes in them that are not rules of amplint. Also finds `# amplin
 no fix is prevented up to its end, `# amplint: on` if nothing is off, and either of them after code, where it has no
 effect.
 
-A code is judged only if its rule ran on the file. A prefix such as `AMP4` stands for all rules that begin with it, an
+A code is judged only if its rule ran on the file. A prefix such as `AMP4` means all rules that begin with it, an
 `off` without codes for all rules that are on by default. A bare `# noqa`, other tools' codes and `# amplint:
 ignore-file` are never reported.
 

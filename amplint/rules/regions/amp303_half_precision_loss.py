@@ -12,8 +12,8 @@ are float32); under `no_grad`; and in functions that evaluate.
 
 ## Why is this bad?
 Inside a region autocast computes losses in float32. After it the loss has the dtype of its input: sums over classes
-and batches are rounded to float16 or bfloat16. In float16 it is worse: a scaler starts at 65536, which float16 doesn't
-hold, so that the gradient that enters the loss is inf. The first step is always skipped, and the scale halved.
+and batches are rounded to float16 or bfloat16. In float16 it is worse: a scaler starts at 65536, which float16 can't
+hold, so the gradient of the loss is inf. The first step is always skipped, and the scale is halved.
 
 ## Example
 ```python
@@ -32,9 +32,8 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-The fix takes the statements between the region and the criterion into the region. It is unsafe: what else is there is
-computed by autocast's rules from then on. No fix where the criterion is in another block or function, and where the
-`with` has other contexts.
+The fix moves the statements up to the criterion into the region. Unsafe: autocast then also applies to the other
+statements. No fix if the criterion is in another block or function, or if the `with` has other contexts.
 
 ## Proof
 The fixtures compare the dtype of the loss that backward is called on: float16 or bfloat16 before, float32 after.

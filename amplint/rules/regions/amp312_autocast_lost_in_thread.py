@@ -38,7 +38,7 @@ No fix: the region goes into the function that the thread runs, or into the `for
 ## Proof
 The fixtures of threads compare the dtype of the loss: float32 before, the region's after. Those of `DataParallel` are
 not executed (shows=none), since it takes two devices to start its threads; torch 2.13's `parallel_apply` enters
-`autocast(device_type, enabled=autocast_enabled)` there, with no dtype.
+`autocast(device_type, enabled=autocast_enabled)` in each thread, without a dtype.
 
 ## References
 - [Working with multiple GPUs](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#working-with-multiple-gpus)

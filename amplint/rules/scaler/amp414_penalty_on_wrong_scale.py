@@ -33,7 +33,7 @@ scaler.scale(loss + penalty).backward()
 ```
 
 ## Fix safety
-No fix: the division belongs between the gradients and the penalty, and amplint can't tell where that is.
+No fix: the division belongs between the gradients and the penalty, and amplint can't tell at which line.
 
 ## Proof
 The fixtures compare the SGD update with a float32 reference step: it is far off before, and agrees after.

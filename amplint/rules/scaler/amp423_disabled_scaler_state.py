@@ -3,7 +3,7 @@
 ## What it does
 Finds `scaler.load_state_dict(...)` of an enabled scaler, if the file itself saves that state from another scaler that
 may be disabled: another construction; or the same one, in a function or class that is called first with the flag off
-and then, to continue from there, with the flag on.
+and then, to continue from that state, with the flag on.
 
 It is a warning if it takes two runs: a scaler whose flag is set for each run (by the command line, a configuration, or
 the caller that creates the trainer) is saved whether or not it is enabled, and its state is loaded from a file. Then a

@@ -177,7 +177,7 @@ class Looker:
             for said, there in (("no backward", "backward" in kinds), ("no optimizer step", bool(kinds & STEPS)))
             if not there
         ]
-        why = f"{what}, but {' and '.join(missing)} is reached from here" if missing else what
+        why = f"{what}, but {' and '.join(missing)} is reached from it" if missing else what
         if isinstance(has, ir.Call) and any(each.startswith(_APEX) for each in code.module.names.of(has.func)):
             return Kind.HIDDEN, f"{what}, which is apex's: amplint doesn't interpret apex"
         hidden = self._hidden(function)
