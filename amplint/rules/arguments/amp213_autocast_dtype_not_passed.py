@@ -34,8 +34,8 @@ with torch.autocast("cuda", dtype=dtype):
 ```
 
 ## Fix safety
-Unsafe: what the region computes changes from float16 to bfloat16. It gets the variable, if that is available at the region,
-otherwise `torch.bfloat16`. No fix if torch isn't imported as a module, or if the class is passed on.
+Unsafe: what the region computes changes from float16 to bfloat16. It gets the variable, if that is available at the
+region, otherwise `torch.bfloat16`. No fix if torch isn't imported as a module, or if the class is passed on.
 
 ## Proof
 The fixtures' regions run in float16 before, and in bfloat16 after.

@@ -9,7 +9,8 @@ another optimizer steps after the clip, or a function that is called after it do
 only measures.
 
 ## Why is this bad?
-The step has already used the gradients; the clip never has an effect, and one outlier batch can ruin the weights as it would without clipping.
+The step has already used the gradients; the clip never has an effect, and one outlier batch can ruin the weights as it
+would without clipping.
 
 ## Example
 ```python
