@@ -76,12 +76,11 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         done.add(seen.node.id)
         tensor, epsilon = found
-        does = "clamping to it" if seen.spelling in _CLAMPS else "adding it"
+        does = "clamping to it doesn't prevent 0" if seen.spelling in _CLAMPS else "adding it has no effect"
         fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
-            f"{epsilon:g} is 0 in float16, and {shown(module, tensor)} is float16: {does} has no "
-            "effect; compute it in float32",
+            f"{epsilon:g} is 0 in float16, and {shown(module, tensor)} is float16: {does}; compute it in float32",
             fix=fix,
             withheld=withheld,
         )

@@ -152,7 +152,7 @@ class ClipFix:
             return None, refusal
         against = self._tuned()
         kind = Applicability.UNSAFE if against else Applicability.SAFE
-        title = f"Move `{text}` before this line" + (f" ({against})" if against else "")
+        title = f"Move `{text}` before the gradients are used" + (f" ({against})" if against else "")
         return Fix(kind, title, (before, gone)), None
 
     def _place_above(self, unscale: Event, statement: ir.Statement) -> ir.Statement | None:
@@ -368,7 +368,7 @@ class ClipFix:
             text = f"if {guard}:{newline}{indent}{self._unit()}{call}{newline}{indent}"
         else:
             text = f"{call}{newline}{indent}"
-        title = f"Insert `{call}` before this line" + (f" ({against})" if against else "")
+        title = f"Insert `{call}` before the gradients are used" + (f" ({against})" if against else "")
         return Fix(Applicability.UNSAFE if against else Applicability.SAFE, title, (insert(start, text),)), None
 
     def _move(self, call: str, step: ir.Value) -> tuple[Fix | None, str | None]:
