@@ -199,14 +199,14 @@ if __name__ == "__main__":
     ("text", "why"),
     [
         (function(before=LOAD), "the checkpoint is loaded (line 9) before the scaler is created (line 11)"),
-        (GAN, "an optimizer's state is loaded (line 35) where the scaler (made on line 5) is not in reach"),
+        (GAN, "an optimizer's state is loaded (line 35) where the scaler (created on line 5) is not accessible"),
         (
             function(after="utils.load_checkpoint(args.resume, model, optimizer)"),
             "`utils.load_checkpoint` (line 9) may",
         ),
         (
             function(after=LOAD.replace('ckpt["optimizer"]', 'ckpt.get("optimizer")')),
-            "the checkpoint is loaded (line 11) in a way",
+            "the checkpoint is loaded (line 11) in a form",
         ),
     ],
 )
@@ -446,7 +446,7 @@ def test_a_scaler_that_may_be_missing_is_called_that() -> None:
     text = function(after=LOAD).replace(
         'torch.amp.GradScaler("cuda")', 'torch.amp.GradScaler("cuda") if args.amp else None'
     )
-    assert "where the scaler may be missing: it is made under a condition (line 8)" in str(only(text).withheld)
+    assert "where the scaler may not exist: it is created under a condition (line 8)" in str(only(text).withheld)
 
 
 STAGES = """\
@@ -721,8 +721,8 @@ def test_arguments_that_a_call_unpacks(parts: str, given: str, wanted: bool) -> 
 @pytest.mark.parametrize(
     ("enabled", "under"),
     [
-        ("args.dtype == torch.float16", "where `args.dtype == torch.float16`, "),
-        ('args.dtype == "fp16"', 'where `args.dtype == "fp16"`, '),
+        ("args.dtype == torch.float16", "if `args.dtype == torch.float16`, "),
+        ('args.dtype == "fp16"', 'if `args.dtype == "fp16"`, '),
         ('args.device == "cuda"', ""),
         ("args.amp", ""),
     ],

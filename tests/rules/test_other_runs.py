@@ -285,7 +285,7 @@ def test_a_scaler_that_is_made_where_there_is_none_yet_may_be_off(asked: str, co
 
 def test_a_switch_that_equals_one_value_is_said_once() -> None:
     (only,) = found(script(enabled='args.dtype not in ("bf16", "bfloat16")'))
-    assert "is empty where `args.dtype == 'bf16'`, and a run" in only.message
+    assert "is empty if `args.dtype == 'bf16'`, and resuming" in only.message
 
 
 CLASS = """\

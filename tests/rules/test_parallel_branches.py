@@ -94,7 +94,7 @@ def _found(arms: str) -> list[Finding]:
     [
         (
             _arms(SCALED, f"{PLAIN}\nopt_b.step()"),
-            "only this one steps `opt_b`; in the one with the scaler, on line 17, ",
+            "only this one steps `opt_b`: with the scaler (line 17), ",
         ),
         (_arms(SCALED.replace("scaler.up", "scaler.step(opt_b)\nscaler.up"), PLAIN), "parameters of `opt_b` are never"),
         (f"if use_amp:\n{_in(SCALED)}\n    continue\n{CLIPPED_PLAIN}", "only this one clips the gradients"),

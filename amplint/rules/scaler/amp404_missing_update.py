@@ -173,9 +173,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if apart is not None:
         return rule.finding(
             module.span(each.node),
-            f"raises in the next iteration{apart.where}: `{name}.update()` doesn't run in every "
-            f"iteration, but this step does; {apart.cure(module)}, and update this scaler in every "
-            "iteration",
+            f"raises in the next iteration: `{name}.update()` doesn't run in every iteration, but this step "
+            f"does{apart.where}; {apart.cure(module)}, and update this one in every iteration",
             withheld=SECOND_SCALER,
             severity=apart.severity,
         )

@@ -466,7 +466,7 @@ def train(gen, critic, loader, PERIOD):
             opt_g.zero_grad()
         # LAST
 """
-OWN = "give `opt_g` a scaler of its own, updated behind its step"
+OWN = "give `opt_g` its own scaler, updated after its step"
 
 
 def apart(*updates: str, period: str = "every=1") -> list[Finding]:
@@ -494,7 +494,7 @@ def test_two_optimizers_stepped_apart_need_a_scaler_each(
 ) -> None:
     (found,) = apart(*updates, period=period)
     assert (found.code, found.severity) == (code, severity)
-    assert f"(where `every > 1`); {OWN}" in found.message
+    assert f"(if `every > 1`); {OWN}" in found.message
     assert found.fix is None
 
 
