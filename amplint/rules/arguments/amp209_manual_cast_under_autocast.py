@@ -79,7 +79,7 @@ _KEEPS = ("append", "extend", "add", "put", "save", "copy_", "update", "index_co
 _TARGET = re.compile(r"(?i)target|label|mask|one_?hot|soft|^y$|^gt|^t$")
 _LAYER = re.compile(r"Linear|Conv|Bilinear|RNN|LSTM|GRU|Attention|Transformer|Sequential|Module")
 _NORM = re.compile(r"(?i)norm|(^|_)(bn|ln|gn)(\d|_|$)")  # no product, whoever wrote it
-_DISPLAY = Fix(Applicability.DISPLAY, "Keep it in float32; autocast casts what it needs")
+_DISPLAY = Fix(Applicability.DISPLAY, "Keep float32; autocast casts what it needs")
 
 
 @rule.check

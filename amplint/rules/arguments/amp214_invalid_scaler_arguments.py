@@ -242,7 +242,7 @@ def _as_enabled(module: Module, call: ir.Call, value: ir.Value) -> Fix | None:
         edit = Edit(*module.layout.keyword(arg), "enabled")
     elif call.positional[-1] is value and not call.unpacks("*"):
         edit = insert(module.layout.outer(value)[0], "enabled=")
-    return Fix(Applicability.SAFE, "Pass it as `enabled`", (edit,)) if edit is not None else None
+    return Fix(Applicability.SAFE, "Pass the flag as `enabled`", (edit,)) if edit is not None else None
 
 
 def _interval(module: Module, given: _Arguments) -> Finding | None:

@@ -137,7 +137,7 @@ def _import_fix(module: Module, statement: ir.Import, full: str) -> Fix | None:
             if around is None:
                 return None
             edits += around
-    return Fix(Applicability.SAFE, "Import it from `torch.amp`", tuple(edits))
+    return Fix(Applicability.SAFE, "Import from `torch.amp`", tuple(edits))
 
 
 def _name_fix(module: Module, value: ir.Attribute, full: str) -> Fix | None:

@@ -270,4 +270,4 @@ def _fix(module: Module, flow: Flow, reached: EventStates, clear: Event) -> tupl
     added = line_behind(module, target, code)
     if gone is None or added is None or "\n" in code:
         return None, "`zero_grad()` has to move after the step, but a line is shared with other code"
-    return Fix(Applicability.UNSAFE, "Move it after the step", tuple(sorted((gone, added)))), None
+    return Fix(Applicability.UNSAFE, "Move `zero_grad()` after the step", tuple(sorted((gone, added)))), None

@@ -371,4 +371,4 @@ def _fix(module: Module, statement: ir.Assign, loop: ir.For | ir.While) -> tuple
         return None, "the statement spans several lines"
     at = line_start(module, module.span(loop)[0])
     edits: tuple[Edit, ...] = (insert(at, f"{indent}{code}{module.source.newline}"), gone)
-    return Fix(Applicability.UNSAFE, "Move it before the loop", edits), None
+    return Fix(Applicability.UNSAFE, "Move the scaler before the loop", edits), None

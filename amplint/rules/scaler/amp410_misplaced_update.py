@@ -363,7 +363,7 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     behind = line_behind(module, ir.statement_of(last), text_with_comment(module, statement))
     if behind is None or own_statement(last) is None:
         return None, "it has to move after the last step, but that shares its line"
-    return Fix(Applicability.UNSAFE, "Move it after the last step", tuple(sorted((edit, behind)))), None
+    return Fix(Applicability.UNSAFE, "Move `update()` after the last step", tuple(sorted((edit, behind)))), None
 
 
 def _clip_before_unscale(module: Module, flow: Flow, scaler: str) -> ir.Value | None:

@@ -160,4 +160,4 @@ def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None
     guard = guarded(module, statement, f"{module.text(scaler)}.get_scale() >= {_NAME}")
     if before is None or guard is None:
         return None, refusal
-    return Fix(Applicability.UNSAFE, "Step it only if the optimizer has stepped", (before, guard)), None
+    return Fix(Applicability.UNSAFE, "Step the scheduler only if the optimizer has stepped", (before, guard)), None

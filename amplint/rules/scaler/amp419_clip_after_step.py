@@ -153,5 +153,5 @@ def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple
     if before is None:
         return None, "the step shares its line"
     edits: tuple[Edit, ...] = (before, gone)
-    title = "Move it before the step" + ("" if unscaled else f", after `{call}`")
+    title = "Move the clip before the step" + ("" if unscaled else f", after `{call}`")
     return Fix(Applicability.UNSAFE, title, edits), None

@@ -126,7 +126,7 @@ def _finding(
     return rule.finding(
         module.span(load),
         f"{why}; load it only if it is not {what}",
-        fix=Fix(Applicability.UNSAFE, f"Load it only if it is not {what}", (edit,)) if edit else None,
+        fix=Fix(Applicability.UNSAFE, f"Load the state only if it is not {what}", (edit,)) if edit else None,
         withheld=None if edit else "the call shares its line, or spans several lines",
         severity=severity,
         confidence=confidence,

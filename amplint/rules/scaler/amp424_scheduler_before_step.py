@@ -121,4 +121,4 @@ def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None
     at = line_end(module, last_offset(module, place))
     if not source.text[:at].endswith(("\n", "\r")):
         text = source.newline + text.rstrip("\r\n")
-    return Fix(Applicability.UNSAFE, "Move it after the step", (gone, insert(at, text))), None
+    return Fix(Applicability.UNSAFE, "Move the scheduler's step after the optimizer's", (gone, insert(at, text))), None
