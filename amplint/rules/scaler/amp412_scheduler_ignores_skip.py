@@ -91,7 +91,7 @@ def check(module: Module) -> Iterator[Finding]:
                 yield rule.finding(
                     module.span(pair.call),
                     f"the scheduler advances even when the scaler skips the step: {doubt}the learning rate "
-                    "runs ahead of the training; skip it if `update()` lowers the scale",
+                    "runs ahead of the training; skip the scheduler too if `update()` lowers the scale",
                     fix=offered,
                     withheld=withheld,
                 )
