@@ -485,7 +485,7 @@ class Diagnosis:
         where = _call_place(bad.call) or place
         if bad.tensor is not None:
             message = f"the batch holds NaN before the model sees it{bad.text}: {seen.kind.value} can't be finite"
-            return Finding(Cause.DATA, Evidence.COMPUTED, message, where, advice="look at how the batch is made")
+            return Finding(Cause.DATA, Evidence.COMPUTED, message, where, advice="check how the batch is created")
         if (step := self._history.bad_weights) is not None:
             return self._hit_before(seen, step, place)
         message = f"weights are not finite before the forward pass ({bad.text}): {seen.kind.value} can't be finite"
@@ -501,11 +501,11 @@ class Diagnosis:
         """The finding on weights of a model: at the line that loads or writes them, if one is known."""
         source = self._sources.of(call.module, name)
         if source is None:
-            advice = "look at the checkpoint that they come from" if self._capture.weights == 0 else ""
+            advice = "check the checkpoint that they come from" if self._capture.weights == 0 else ""
             return Finding(Cause.WEIGHTS, Evidence.COMPUTED, message, read, advice=advice)
         place, how = source
         details = (f"{how} at {spoken(place)}, first used at {spoken(read)}",) if read is not None else ()
-        advice = "look at the checkpoint, and at the dtype that it was saved in" if how == "loaded" else ""
+        advice = "check the checkpoint, and the dtype that it was saved in" if how == "loaded" else ""
         return Finding(Cause.WEIGHTS, Evidence.COMPUTED, message, place, details=details, advice=advice)
 
     def _hit_before(self, seen: Seen, step: int, place: Place | None) -> Finding:
@@ -525,9 +525,9 @@ class Diagnosis:
                 message + _row_text(birth.rows),
                 birth.place or place,
                 details=_details(birth),
-                advice="look at what they are loaded or made from",
+                advice="check where they are loaded or created",
             )
-        message = f"{_article(birth.kind)} was in the data that `{birth.op}` reads: {seen.kind.value} can't be finite"
+        message = f"the data that `{birth.op}` reads has {_article(birth.kind)}: {seen.kind.value} can't be finite"
         return Finding(
             Cause.DATA,
             Evidence.REPRODUCED,
@@ -549,7 +549,7 @@ class Diagnosis:
                 f"training diverges: {rise}{growth}; then {_message(birth)} and {seen.kind.value} {_is_not(seen)}",
                 made or self._history.stepped_at or birth.place or place,
                 details=(f"first at {spoken(birth.place)}", *details) if birth.place else details,
-                advice="a smaller learning rate, warm-up, or clipping (after `unscale_`)",
+                advice="use a smaller learning rate, warm-up, or clipping (after `unscale_`)",
             )
         message = f"{_message(birth)}, and so {seen.kind.value} {_is_not(seen)}"
         if seen.kind in _FINITE:
@@ -561,7 +561,7 @@ class Diagnosis:
             birth.place or place,
             code="AMP504" if _hangs_on_mode(grid) else _code(birth),
             details=details,
-            advice="compute it in one dtype in both modes: in float32" if _hangs_on_mode(grid) else _advice(birth),
+            advice="compute it in float32 in both modes" if _hangs_on_mode(grid) else _advice(birth),
         )
 
     def _not_shown(self, seen: Seen, place: Place | None, reasons: Sequence[str]) -> Finding | None:
@@ -696,10 +696,10 @@ def _message(birth: Birth) -> str:
         )
         return f"{of} makes {birth.kind}, since{flushed or ' a value was flushed to 0'}"
     if birth.origin is Origin.MASK:
-        return f"{of} makes NaN of rows that are masked completely{_row_text(birth.rows)}"
+        return f"{of} makes NaN of rows that are fully masked{_row_text(birth.rows)}"
     if birth.origin is Origin.MATH:
-        return f"{of} makes {birth.kind} in float32 as well, so AMP is not to blame{_row_text(birth.rows)}"
-    return f"{of} reads what is not finite"
+        return f"{of} makes {birth.kind} in float32 as well, so AMP is not the cause{_row_text(birth.rows)}"
+    return f"{of} reads values that are not finite"
 
 
 def _details(birth: Birth) -> tuple[str, ...]:
@@ -740,11 +740,11 @@ def _advice(birth: Birth) -> str:
     if birth.origin is Origin.OVERFLOW and birth.backward:
         return "compute this part in float32: `with torch.autocast(..., enabled=False)` and `.float()` inputs"
     if birth.origin in (Origin.OVERFLOW, Origin.CAST):
-        return "scale the inputs down first, or compute this part in float32 (`.float()`, autocast off)"
+        return "scale the inputs down first, or compute this part in float32 (`.float()`, with autocast disabled)"
     if birth.origin is Origin.UNDERFLOW:
         return "compute it in float32, or use a constant that float16 holds (at least 6e-8; as a divisor 1.6e-5)"
     if birth.origin is Origin.MASK:
-        return "leave a place unmasked in every row, or replace the result of such rows"
+        return "leave at least one position unmasked in every row, or replace the result of such rows"
     if birth.origin is Origin.MATH:
         return "guard the argument (clamp, add a constant, filter)"
     return ""

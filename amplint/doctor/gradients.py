@@ -113,9 +113,9 @@ def _finding(case: Without, message: str, place: Place | None, advice: str) -> F
 
 def _where(case: Without) -> Iterator[str]:
     if case.made is not None:
-        yield f"the optimizer was made at {spoken(case.made)}"
+        yield f"the optimizer was created at {spoken(case.made)}"
     if case.stepped is not None:
-        yield f"it was asked to step at {spoken(case.stepped)}"
+        yield f"it was stepped at {spoken(case.stepped)}"
 
 
 _Answer = tuple[str, Place | None, str] | None

@@ -379,12 +379,12 @@ class Numbers(Listener):
                     Finding(
                         Cause.HIDDEN,
                         Evidence.SEEN,
-                        f"{was} replaced by a number in {times} of {steps} steps: the run looks "
-                        "healthy and learns nothing from them",
+                        f"{was} replaced by a number in {times} of {steps} steps: the run looks healthy, but "
+                        "learns nothing from them",
                         place,
                         "AMP507",
                         times=times,
-                        advice="remove the replacement, and mend what makes them NaN or inf",
+                        advice="remove the replacement, and fix what makes them NaN or inf",
                     )
                 )
 

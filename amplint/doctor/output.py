@@ -31,7 +31,7 @@ _CAUSES = {
     Cause.PROTOCOL: "The scaler or autocast is used wrongly.",
     Cause.NO_GRADIENTS: "An optimizer steps, and none of its parameters has a gradient.",
     Cause.SCALER_OFF: "A scaler is disabled though the program asked for it.",
-    Cause.HIDDEN: "Values that are not finite were replaced or passed over.",
+    Cause.HIDDEN: "Values that are not finite were replaced or skipped.",
     Cause.CASTS_NOTHING: "In an autocast region no operation ran in half precision.",
     Cause.SCALE: "The loss scale itself goes wrong.",
 }
@@ -99,7 +99,7 @@ def _head(report: Report) -> str:
     if report.findings:
         return f"{_count(len(report.findings), 'problem')}, {steps}"
     if report.is_off:
-        return f"the doctor switched itself off, {steps}"
+        return f"the doctor disabled itself, {steps}"
     return f"{'healthy' if report.steps else 'nothing found'}, {steps}"
 
 

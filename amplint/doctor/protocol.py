@@ -67,7 +67,7 @@ _RAISED = (
     (
         "No inf checks were recorded prior to update",
         "AMP410",
-        "raises: `update()` although no step of this scaler was made since the last one",
+        "raises: `update()`, but no step of this scaler was made since the last one",
     ),
     ("but _scale is None", "AMP418", "raises: the scaler has not scaled any loss yet"),
     (
@@ -584,11 +584,13 @@ class Protocol(Listener):
             Finding(
                 Cause.SCALER_OFF,
                 Evidence.SEEN,
-                "the GradScaler is off: it was made for a device that is not there, and regions run in float16",
+                "the GradScaler is disabled: it was created for a device that is not available, but "
+                "regions run in float16",
                 place,
                 "AMP201",
                 details=(*([f"a float16 region was entered at {where}"] if where else []), *_zeros(optimizer)),
-                advice='make the scaler for the device that the model trains on, such as `torch.amp.GradScaler("cpu")`',
+                advice="create the scaler for the device that the model trains on, such as "
+                '`torch.amp.GradScaler("cpu")`',
             )
         )
 
@@ -702,10 +704,10 @@ class Protocol(Listener):
             if len(made) == _AGAIN:
                 self._protocol(
                     "AMP408",
-                    f"the scaler is made again and again (3 times within {self.requests} steps): each one starts at "
-                    f"{self._log(scaler).first:,.0f} and forgets what the last one has found",
+                    f"a new scaler is created again and again (3 times within {self.requests} steps): each "
+                    f"one starts at {self._log(scaler).first:,.0f} and loses what the last one has learned",
                     place,
-                    advice="make the scaler once, before the loop",
+                    advice="create the scaler once, before the loop",
                 )
 
     # --- at the end

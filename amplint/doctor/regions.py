@@ -106,7 +106,7 @@ class Regions(Listener):
                     "autocast is still on after its outermost region was left: one autocast object was entered again "
                     "while it was open",
                     place,
-                    advice="make a new autocast object for each `with`, and decorate only the outermost function",
+                    advice="create a new autocast object for each `with`, and decorate only the outermost function",
                 )
 
     def step_done(self, optimizer: Any, *, taken: bool) -> None:
@@ -211,7 +211,7 @@ class Regions(Listener):
                 self._add(
                     "AMP305",
                     Cause.CASTS_NOTHING,
-                    f"autocast for '{device}' was created here and never entered: nothing runs in half precision",
+                    f"autocast for '{device}' was created and never entered: nothing runs in half precision",
                     place,
                     advice="use it in a `with` statement around the forward pass",
                 )
@@ -221,7 +221,7 @@ class Regions(Listener):
         devices = ", ".join(sorted(self._devices))
         device = self._region.device if self._region is not None else ""
         is_other = device.split(":")[0] not in self._devices
-        why = "autocast is switched off inside, or everything runs outside"
+        why = "autocast is disabled inside, or everything runs outside"
         if is_other:
             why = f"it is for '{device}' and the tensors are on '{devices}'"
         self._add(

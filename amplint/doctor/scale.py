@@ -157,8 +157,8 @@ class ScaleLog:
                 Finding(
                     Cause.SCALE,
                     Evidence.SEEN,
-                    f"{len(late)} of {self.steps} steps were skipped after step {self._start}, too many for a scale "
-                    "that is found" + self._why(),
+                    f"{len(late)} of {self.steps} steps were skipped after step {self._start}, too many for "
+                    "a scale that has settled" + self._why(),
                     place if self._setting is None else self.place,
                     step=late[0],
                     details=(self.summary(),),
@@ -171,8 +171,8 @@ class ScaleLog:
                 Finding(
                     Cause.SCALE,
                     Evidence.SEEN,
-                    f"the loss scale jumped from {_number(before)} to {_number(after)} after step {step}, and no "
-                    "`update()` of the scaler did that",
+                    f"the loss scale jumped from {_number(before)} to {_number(after)} after step {step}, "
+                    "but no `update()` of the scaler did that",
                     place,
                     step=step,
                     details=(self.summary(),),

@@ -539,7 +539,7 @@ class _Check:
         if _draws(value):
             raise NoSlice("random numbers are drawn from a generator that can't be put back")
         if isinstance(value, Iterator) and not isinstance(value, type):
-            raise NoSlice(f"line {node.lineno} reads what can be read once alone")
+            raise NoSlice(f"line {node.lineno} reads something that can be read only once")
         if isinstance(value, io.IOBase) and value not in _streams():
             raise NoSlice(f"line {node.lineno} uses a file")
 
@@ -576,7 +576,7 @@ class _Check:
             raise NoSlice("random numbers are drawn from a generator that can't be put back")
         if isinstance(value, functools.partial):
             if any(isinstance(each, (io.IOBase, Iterator)) for each in (*value.args, *value.keywords.values())):
-                raise NoSlice("a call that was prepared uses a file, or what can be read once alone")
+                raise NoSlice("a prepared call uses a file, or something that can be read only once")
             self.callable(value.func)
             return
         if isinstance(value, type):

@@ -35,7 +35,7 @@ from amplint.doctor.session import Session
 _OLDEST = Version("2.4")
 _HOW = "pip install 'amplint[verify]'"
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_NO_TORCH = "the program never imported torch: there was nothing to watch"
+_NO_TORCH = "the program never imported torch: it had nothing to watch"
 _ELSEWHERE = "processes that the program starts itself are not watched: where they train, start them with torchrun"
 # What multiprocessing imports when it starts a process.
 _STARTERS = {f"multiprocessing.popen_{how}" for how in ("fork", "spawn_posix", "spawn_win32", "forkserver")}
@@ -191,7 +191,7 @@ def _off(bug: Exception) -> str:
     while at is not None and at.tb_next is not None:
         at = at.tb_next
     where = f" ({os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno})" if at else ""
-    return f"the doctor is off, by a bug of its own: {text}{where}"
+    return f"the doctor is off because of a bug of its own: {text}{where}"
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -115,7 +115,7 @@ def _is_name(word: str) -> bool:
 def _search(codes: frozenset[str]) -> tuple[list[Rule], tuple[bytes, ...], dict[bytes, list[bytes]]]:
     """The rules with `codes`, the roots of their words, and what parts these have."""
     if missing := codes - all_rules().keys():  # settings were made where a plugin is that isn't here
-        raise SettingsError(f"unknown rule {min(missing)!r}: the plugin with this rule is not installed here")
+        raise SettingsError(f"unknown rule {min(missing)!r}: the plugin with this rule is not installed")
     rules = [all_rules()[code] for code in sorted(codes)]
     words = frozenset(word for rule in rules for words in rule.triggers for word in words)
     return rules, _roots(words for rule in rules for words in rule.triggers), _parts(words)

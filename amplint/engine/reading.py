@@ -150,7 +150,7 @@ def _of_a_notebook(source: Source, refusal: Refusal) -> str | None:
     line = source.line(source.row(refusal.start)).strip()
     if not is_command(line):
         return None
-    return f"{source.named(refusal.start)}, `{_cut(line)}`, is a command of a notebook: Python can't run it here"
+    return f"{source.named(refusal.start)}, `{_cut(line)}`, is a command of a notebook: Python can't run it"
 
 
 def _cut(line: str) -> str:

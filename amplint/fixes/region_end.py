@@ -214,7 +214,7 @@ def _split_items(module: Module, region: ir.With, item: ir.Item, index: int, uni
     edits += shift(module, stretch, inner, unit, outward=False)
     return Fix(
         _applicability(safe),
-        "Nest the region in a `with` of its own, and end it before this statement",
+        "Nest the region in its own `with`, and end it before this statement",
         tuple(sorted(edits)),
     )
 

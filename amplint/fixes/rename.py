@@ -105,7 +105,7 @@ class Renames:
                 yield self._use(value, legacy, modern)
         for binding in imports:
             if id(binding.alias) not in read and not guarded(module.names, binding.statement, modern):
-                refusal = "the name is imported but not used here, so another file may import it from here"
+                refusal = "the name is imported but not used in this file, so another file may import it from this one"
                 yield Use(legacy, None, "name", binding, binding.statement, Rewrite(refusal), binding.statement.id)
 
     def _is_old(self, value: ir.Value, legacy: Legacy, modern: list[ir.Node]) -> bool:
@@ -119,7 +119,7 @@ class Renames:
         names = self.module.names.of(value)
         rewrite = self._refusal(legacy, names, value) or rewrite_use(self.module, legacy, value)
         if is_class_test(self.module, value) and modern:
-            rewrite = Rewrite("the file distinguishes the old name from the new one here")
+            rewrite = Rewrite("the file distinguishes the old name from the new one at this line")
         reported = not only_named(value, legacy, modern)
         return Use(legacy, value, *self._origin(value), rewrite, value.id, reported)
 
@@ -167,15 +167,17 @@ class Renames:
         since = legacy.replaceable_since
         if not target.guarantees(since):
             new = f"{legacy.module}.{legacy.name}"
-            return Rewrite(f"{new} needs torch {since}, and the project admits older releases ({target.origin})")
+            return Rewrite(f"{new} needs torch {since}, and the project allows older releases ({target.origin})")
         if legacy.old.rpartition(".")[2] in self._patched:
             return Rewrite("a string contains the name, as for `mock.patch`, and would have to change too")
         if any(name[0] == LOCAL for name in names):
             return Rewrite("the file also defines its own replacement, with the old signature")
         if names - {legacy.old, NOTHING}:
-            return Rewrite("the name also means something else here")
+            return Rewrite("the name also means something else in this file")
         if self._imported_twice(value):
-            return Rewrite("the name is imported more than once here, and a fix would rewrite only one of the imports")
+            return Rewrite(
+                "the name is imported more than once in this file, and a fix would rewrite only one of the imports"
+            )
         if in_fstring(value):
             return Rewrite("the name is in an f-string, which a quoted device can end")
         renamed = isinstance(value, ir.Name) and legacy.name != value.name == legacy.old.rpartition(".")[2]
@@ -247,7 +249,7 @@ class Renames:
         if use.statement is not None and ir.function_of(use.statement) is None:
             importer = importer_of(self.module.source.filename, bound)
             if importer is not None:
-                return f"another file imports the name from here ({os.path.basename(importer)})"
+                return f"another file imports the name from this one ({os.path.basename(importer)})"
         return None
 
     # --- fixing -----------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def _of_class(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
         return (
             Rewrite()
             if _alias_is_read(module, parent)
-            else Rewrite("the class is assigned to a name that is not used here")
+            else Rewrite("the class is assigned to a name that is not used in this file")
         )
     if isinstance(parent, ir.With):
         return Rewrite("`with` needs an object and raises TypeError for the class: call the class")
@@ -197,7 +197,7 @@ def _bare_decorator(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
         return Rewrite(edits=(insert(end, f'(device_type="{legacy.device}")'),))
     if legacy.style == "keywords":
         return Rewrite(edits=(insert(end, f'("{legacy.device}")'),))
-    return Rewrite("it makes no sense as a decorator")
+    return Rewrite("the replacement can't be used as a decorator")
 
 
 def _in_annotation(value: ir.Value) -> bool:

@@ -43,7 +43,7 @@ def proof_cells(proof: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def family(rule: Rule) -> str:
-    """What a rule's family is about; of a plugin's rule its distribution."""
+    """What a rule's family is about; for a rule of a plugin, its distribution."""
     return rule.plugin or FAMILIES[rule.code[3]]
 
 
@@ -88,14 +88,14 @@ def _page(rule: Rule) -> str:
 
 
 def _explanation(rule: Rule) -> str:
-    """The documentation, with what the fixtures showed behind the words that say what was measured."""
-    before, heading, behind = rule.doc.strip().partition("\n## References\n")
+    """The documentation, with the fixtures' results after the words that say what was measured."""
+    before, heading, after = rule.doc.strip().partition("\n## References\n")
     heading = f"{_messages(rule)}{heading}"
-    return f"{before}{_in_a_run(rule)}{_proof_table(rule)}{heading}{behind}\n"
+    return f"{before}{_in_a_run(rule)}{_proof_table(rule)}{heading}{after}\n"
 
 
 def _messages(rule: Rule) -> str:
-    """The messages behind which it can be, as `amplint explain` knows them."""
+    """The messages that it can cause, as `amplint explain` knows them."""
     said = [_shown([text.text for text in each.says]) for each in leading_to(rule.code) if each.says]
     if not said:
         return ""
@@ -114,9 +114,10 @@ def _in_a_run(rule: Rule) -> str:
         return ""
     seen = ", ".join(shows.observables)
     said = {
-        "yes": f"In a run of your own step, `amplint verify` shows it: yes, by {seen}.",
-        "simulated": f"In a run of your own step, `amplint verify` shows it: yes, by {seen}, simulated if necessary.",
-        "no": f"In a run of your own step, `amplint verify` shows it: no, {shows.why}.",
+        "yes": f"`amplint verify` can show it in a run of your training step, by: {seen}.",
+        "simulated": f"`amplint verify` can show it in a run of your training step, also on a simulated device, by: "
+        f"{seen}.",
+        "no": f"`amplint verify` can't show it in a run of your training step: {shows.why}.",
     }
     return f"\n{said[shows.how]}\n"
 

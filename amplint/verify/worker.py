@@ -131,7 +131,7 @@ def _observe(job: Job, there: bool, folder: str) -> Observed:
     reference = Recorder(leave_out=True)
     right = _execute(job, there, folder, reference, off=True)
     if right.end != "finished":
-        return dataclasses.replace(right, detail=f"{right.detail} (with AMP switched off)")
+        return dataclasses.replace(right, detail=f"{right.detail} (with AMP disabled)")
     if job.shows in LOCK_STEP:
         return _execute(job, there, folder, Recorder(reference))
     return dataclasses.replace(_execute(job, there, folder, Recorder()), reference_losses=right.losses)

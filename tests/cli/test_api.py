@@ -150,7 +150,7 @@ class TestTheSurface:
         done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
         assert done.stderr == ""
         assert done.stdout.splitlines() == [
-            "26:13 AMP401 gradients are still multiplied by the loss scale when clipped (scaled on line 24); call "
+            "26:13 AMP401 gradients are clipped while still multiplied by the loss scale (scaled on line 24); call "
             "`self.scaler.unscale_(self.optimizer)` first",
             "Trainer.step confirmed",
             "corpus/a.py 1",

@@ -84,7 +84,9 @@ def test_a_bug_of_ours_costs_nothing(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert seen.report.is_off
     assert seen.findings == ()
     err = capsys.readouterr().err
-    assert err.startswith("amplint: the doctor is off, by a bug of its own: ZeroDivisionError: division by zero (test_")
+    assert err.startswith(
+        "amplint: the doctor is off because of a bug of its own: ZeroDivisionError: division by zero (test_"
+    )
     monkeypatch.setattr("amplint.doctor.output.as_text", lambda *_, **__: 1 / 0)
     with observe():
         pass

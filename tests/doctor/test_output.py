@@ -19,7 +19,7 @@ OFF = Finding(
     "AMP201",
     step=1,
     times=391,
-    details=("the region of line 31 opened 391 times in float16", "89 % of gradient elements are 0; scaled it is 3 %"),
+    details=("the region on line 31 opened 391 times in float16", "89 % of gradient elements are 0; scaled it is 3 %"),
     related=Related(
         "the scaler is made for 'cuda'", 'torch.amp.GradScaler("xpu")', "amplint --fix --select AMP201 train.py"
     ),
@@ -45,7 +45,7 @@ def test_problems() -> None:
         "\n"
         "AMP201 train.py:24  the GradScaler is off: made for 'cuda' (the default), which is not there;\n"
         "  regions run float16 on 'xpu' [seen, step 1, 391 times]\n"
-        "  the region of line 31 opened 391 times in float16\n"
+        "  the region on line 31 opened 391 times in float16\n"
         "  89 % of gradient elements are 0; scaled it is 3 %\n"
         '  fix: torch.amp.GradScaler("xpu")\n'
         "    amplint --fix --select AMP201 train.py\n"
@@ -68,7 +68,7 @@ def test_nothing_wrong() -> None:
     )
     assert as_text(Report(steps=1)) == "amplint run: healthy, 1 step, none skipped"
     assert as_text(Report(), name="amplint") == "amplint: nothing found, no step of an optimizer was seen"
-    assert as_text(Report(is_off=True, steps=2)).startswith("amplint run: the doctor switched itself off, 2 steps")
+    assert as_text(Report(is_off=True, steps=2)).startswith("amplint run: the doctor disabled itself, 2 steps")
 
 
 @pytest.mark.parametrize("width", [0, 40, 60, 200])

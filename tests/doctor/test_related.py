@@ -49,7 +49,7 @@ def test_the_statement(project: Write, line: int) -> None:
     path = project({"train.py": TRAIN}) / "train.py"
     found = ask(path, line)
     assert found is not None
-    assert found.message.startswith("gradients are still")
+    assert found.message.startswith("gradients are clipped")
     assert found.fix
     assert found.command == "amplint --fix --select AMP401 train.py"
     assert not found.is_missed
@@ -59,7 +59,7 @@ def test_the_function(project: Write) -> None:
     path = project({"train.py": TRAIN}) / "train.py"
     found = ask(path, 18)
     assert found is not None
-    assert found.message.startswith("line 14: gradients are still")
+    assert found.message.startswith("line 14: gradients are clipped")
     assert found.fix.startswith("line 14: ")
     assert ask(path, 22) == ask(path, 1) == Related(is_missed=True)
 

@@ -25,7 +25,7 @@ for each in ("NO_COLOR", "FORCE_COLOR", "PYTHONUNBUFFERED", "RANK", "WORLD_SIZE"
     ENVIRONMENT.pop(each, None)
 HELLO = b"amplint run executes your program, %s, and watches it; the report follows at the end\n"
 NOTHING = b"amplint run: nothing found, no step of an optimizer was seen\n"
-NO_TORCH = b"  note: the program never imported torch: there was nothing to watch\n"
+NO_TORCH = b"  note: the program never imported torch: it had nothing to watch\n"
 SCRIPT = (sys.executable, str(Path(sys.executable).with_name("amplint")), "run")
 MODULE = (sys.executable, "-m", "amplint", "run")
 
@@ -334,10 +334,10 @@ class TestASession:
     def test_a_bug_in_it(self, project: Write, does: str) -> None:
         done = self.run(project, does)
         assert (done.returncode, done.stdout) == (0, b"before\nstep\nafter\n")
-        note = b"the doctor is off, by a bug of its own: RuntimeError: no luck"
+        note = b"the doctor is off because of a bug of its own: RuntimeError: no luck"
         assert b"  note: " + note in done.stderr
         assert b"(stand_in.py:" in done.stderr
-        assert b"\namplint run: the doctor switched itself off, " in done.stderr
+        assert b"\namplint run: the doctor disabled itself, " in done.stderr
         assert (b"\namplint: " + note in done.stderr) == (does == "install fails")
         assert b"Traceback" not in done.stderr
 

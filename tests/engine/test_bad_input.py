@@ -326,7 +326,7 @@ def test_no_bytes_are_too_odd(junk: bytes, head: bytes, tail: bytes) -> None:
 def test_a_command_of_a_notebook_in_a_program_is_called_that(line: str) -> None:
     [finding] = check(f"import torch\n{line}\nscaler = torch.cuda.amp.GradScaler()\n", "nb.py")
     assert finding.code == "AMP001"
-    assert finding.message == f"line 2, `{line}`, is a command of a notebook: Python can't run it here"
+    assert finding.message == f"line 2, `{line}`, is a command of a notebook: Python can't run it"
 
 
 @pytest.mark.parametrize("line", ["x = (", "print 1", "x = 3 !", "% 3", "x = a %% b"])

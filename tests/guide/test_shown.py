@@ -41,11 +41,24 @@ _STOPS_IN_MESSAGES = re.compile(
     r"|held back|can't be seen|goes with|switch(?:es|ed) itself|no matter of|one a (?:step|fixture|rule|processor)"
     r"|hangs on)\b"
 )
+# And in what rules, refusals, verify and the doctor say, who speak of a user's code: name the place and the thing.
+_STOPS_IN_FINDINGS = re.compile(
+    rf"{_STOPS_IN_MESSAGES.pattern}|\b(?:so that (?:this|it) raises|(?:out of|in) sight|yours to|left out"
+    r"|leav(?:e|es|ing)(?: \w+){0,3} out|switch(?:es|ed|ing)?(?: \w+)? (?:on|off)|suites?|arms?|round|likewise|nobody"
+    r"|can't be (?:told|seen)|by the names of|goes past|stands? in|is given what|where that is|a file of its own"
+    r"|(?<![Tt]hat )(?<![Ii]t )there(?! (?:is|are|may))|here|mended)\b"
+)
+_FINDINGS_OF = ("rules", "fixes", "engine", "verify", "doctor", "explain")
 _PUBLIC = ("api.py", "plugin_api.py", "testing.py", "base/findings.py")
 _SAID_IN = (
-    *("adoption", "base", "cli", "config", "engine", "explain", "files", "fixes", "guide", "integrations", "registry"),
-    *("report", "sources", "suppression", "verify", "api.py", "plugin_api.py", "runner.py", "testing.py"),
+    *("adoption", "base", "cli", "config", "doctor", "engine", "explain", "files", "fixes", "guide", "integrations"),
+    *("registry", "report", "rules", "sources", "suppression", "verify", "api.py", "plugin_api.py", "runner.py"),
+    "testing.py",
 )
+_SNAPSHOTS = sorted((ROOT / "tests" / "__snapshots__" / "test_fixtures").glob("*.ambr"))
+# A line of a finding in a snapshot that says something: its message, fix or refusal, not the code that it is about.
+_SAID_IN_SNAPSHOT = re.compile(r"^      (?!at ')(.+)$", re.MULTILINE)
+_LONGEST, _USUAL = 200, 125
 
 
 def _all(kind: str) -> list[tuple[Path, str]]:
@@ -164,6 +177,7 @@ def _strings(path: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, owners) and isinstance(node.body[0], ast.Expr):
             is_public = not getattr(node, "name", "").startswith("_") and str(path).endswith(_PUBLIC)
+            is_public |= isinstance(node, ast.Module) and path.name.startswith("amp")  # a rule's page
             private |= set() if is_public else {id(node.body[0].value)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in private:
@@ -188,9 +202,34 @@ def test_what_the_program_says_uses_plain_words(name: str) -> None:
         for path in paths
         for row, text in _said(path)
         if " " in text.strip()
-        for match in _STOPS_IN_MESSAGES.finditer(text)
+        for match in (_STOPS_IN_FINDINGS if name in _FINDINGS_OF else _STOPS_IN_MESSAGES).finditer(_without_code(text))
     ]
     assert found == []
+
+
+def _without_code(text: str) -> str:
+    """What is said in a text, without the code in it and what it quotes."""
+    return re.sub(r"```.*?```|`[^`\n]+`|\"[^\"\n]+\"", "`_`", text, flags=re.DOTALL)
+
+
+def _said_in_snapshots() -> list[str]:
+    return [line for path in _SNAPSHOTS for line in _SAID_IN_SNAPSHOT.findall(path.read_text("utf-8"))]
+
+
+def test_findings_use_plain_words() -> None:
+    """As they are printed, with names and lines filled in."""
+    said = sorted(set(map(_without_code, _said_in_snapshots())))
+    assert len(said) > 400
+    assert [f"{match.group()}: {line}" for line in said for match in _STOPS_IN_FINDINGS.finditer(line)] == []
+
+
+def test_messages_are_short() -> None:
+    """Most fit on a line; what a long one quotes, or names of the same cause, counts as little."""
+    messages = {line for line in _said_in_snapshots() if not re.match(r"(?:safe fix|unsafe fix|no fix|help): ", line)}
+    said = [len(re.sub(r" \(same cause: .*\)", "", _without_code(each))) for each in sorted(messages)]
+    assert len(said) > 200
+    assert max(said) <= _LONGEST
+    assert sum(said) / len(said) <= _USUAL
 
 
 def test_every_page_is_in_the_navigation() -> None:

@@ -42,7 +42,7 @@ def said(body: str, test: str, unscale: str = "scaler.unscale_(optimizer)") -> s
     """The codes of what is found, each with the conditions that its message ends with."""
     text = TRAIN.format(body.format(test=test, unscale=unscale))
     found = check(text, "a.py", Settings(frozenset({"AMP405", "AMP411"}), isolated=True))
-    return {(each.code, each.message.partition(" (where ")[2].rstrip(")")) for each in found}
+    return {(each.code, each.message.partition(" (if ")[2].rstrip(")")) for each in found}
 
 
 @pytest.mark.parametrize(

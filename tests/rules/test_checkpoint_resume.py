@@ -100,12 +100,12 @@ def test_a_scaler_of_the_file_is_there_in_every_method() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (trainer((LOADED,), (MADE,)), "before the scaler is made"),
-        (trainer((LOADED, MADE)), "before the scaler is made"),
-        (trainer(("if path:", f"    {LOADED}", MADE)), "before the scaler is made"),
-        (trainer((), (LOADED, MADE)), "before the scaler is made"),
-        (trainer((LOADED, "self.make()"), make=MADE), "before the scaler is made"),
-        (trainer((), (MADE,)), "where the scaler may not be made yet"),
+        (trainer((LOADED,), (MADE,)), "before the scaler is created"),
+        (trainer((LOADED, MADE)), "before the scaler is created"),
+        (trainer(("if path:", f"    {LOADED}", MADE)), "before the scaler is created"),
+        (trainer((), (LOADED, MADE)), "before the scaler is created"),
+        (trainer((LOADED, "self.make()"), make=MADE), "before the scaler is created"),
+        (trainer((), (MADE,)), "where the scaler may not be created yet"),
     ],
 )
 def test_it_is_not_loaded_where_the_scaler_may_come_later(text: str, why: str) -> None:
@@ -122,7 +122,7 @@ def test_it_is_not_loaded_where_the_scaler_may_come_later(text: str, why: str) -
 def test_a_scaler_that_is_made_anew_after_the_load_gets_no_fix() -> None:
     found = only(trainer((MADE, LOADED), (MADE,)))
     assert found.fix is None
-    assert "the scaler is made in more than one place" in str(found.withheld)
+    assert "the scaler is created in more than one place" in str(found.withheld)
 
 
 FUNCTION = (
@@ -198,15 +198,15 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (function(before=LOAD), "the checkpoint is loaded (line 9) before the scaler is made (line 11)"),
-        (GAN, "an optimizer's state is loaded (line 35) where the scaler (made on line 5) is not in reach"),
+        (function(before=LOAD), "the checkpoint is loaded (line 9) before the scaler is created (line 11)"),
+        (GAN, "an optimizer's state is loaded (line 35) where the scaler (created on line 5) is not accessible"),
         (
             function(after="utils.load_checkpoint(args.resume, model, optimizer)"),
             "`utils.load_checkpoint` (line 9) may",
         ),
         (
             function(after=LOAD.replace('ckpt["optimizer"]', 'ckpt.get("optimizer")')),
-            "the checkpoint is loaded (line 11) in a way",
+            "the checkpoint is loaded (line 11) in a form",
         ),
     ],
 )
@@ -241,7 +241,7 @@ def test_what_nothing_loads_is_a_suspicion() -> None:
     found = only(function())
     assert (found.severity, found.confidence) == (Severity.NOTE, Confidence.SUSPICION)
     assert [each.code for each in amplint.check(function())] == []
-    assert "nothing in sight resumes from it, and a run that did would start at the initial scale" in found.message
+    assert "amplint sees nothing that resumes from it; a run that did would start at the initial scale" in found.message
 
 
 RESUMES = """\
@@ -428,9 +428,12 @@ def test_a_dict_with_fixed_keys_gets_one_more(save: str, entry: str) -> None:
     ("save", "why"),
     [
         ("torch.save([M(), O()], path)", "the states are saved in a list"),
-        ('torch.save({"model": M(), args.key: O()}, path)', "the key of the optimizer's state is no literal"),
-        ('torch.save(M(), "m.pt")\ntorch.save(O(), "o.pt")', "the optimizer's state has a file of its own"),
-        ('torch.save(dict([("model", M()), ("optimizer", O())]), path)', "how the optimizer's state gets into"),
+        ('torch.save({"model": M(), args.key: O()}, path)', "the key of the optimizer's state is not a literal"),
+        ('torch.save(M(), "m.pt")\ntorch.save(O(), "o.pt")', "the optimizer's state has its own file"),
+        (
+            'torch.save(dict([("model", M()), ("optimizer", O())]), path)',
+            "amplint can't follow the optimizer's state into",
+        ),
     ],
 )
 def test_what_is_no_dict_with_fixed_keys_is_called_what_it_is(save: str, why: str) -> None:
@@ -443,7 +446,7 @@ def test_a_scaler_that_may_be_missing_is_called_that() -> None:
     text = function(after=LOAD).replace(
         'torch.amp.GradScaler("cuda")', 'torch.amp.GradScaler("cuda") if args.amp else None'
     )
-    assert "where the scaler may be missing: it is made under a condition (line 8)" in str(only(text).withheld)
+    assert "where the scaler may not exist: it is created under a condition (line 8)" in str(only(text).withheld)
 
 
 STAGES = """\
@@ -718,8 +721,8 @@ def test_arguments_that_a_call_unpacks(parts: str, given: str, wanted: bool) -> 
 @pytest.mark.parametrize(
     ("enabled", "under"),
     [
-        ("args.dtype == torch.float16", "where `args.dtype == torch.float16`, "),
-        ('args.dtype == "fp16"', 'where `args.dtype == "fp16"`, '),
+        ("args.dtype == torch.float16", "if `args.dtype == torch.float16`, "),
+        ('args.dtype == "fp16"', 'if `args.dtype == "fp16"`, '),
         ('args.device == "cuda"', ""),
         ("args.amp", ""),
     ],

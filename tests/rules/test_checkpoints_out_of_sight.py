@@ -54,7 +54,7 @@ def found(save: str = SAVE, resume: str = LOAD, made: str = "pass") -> list[Find
 def test_it_is_likely_where_something_resumes(save: str, resume: str, made: str) -> None:
     (one,) = found(save, resume, made)
     assert one.confidence is Confidence.LIKELY
-    assert "is given the optimizer and not the scaler" in one.message
+    assert "gets the optimizer but not the scaler" in one.message
 
 
 @pytest.mark.parametrize(

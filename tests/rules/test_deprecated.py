@@ -154,7 +154,7 @@ def test_a_test_that_tells_old_from_new_stays() -> None:
         "old = isinstance(s, GradScaler)\nnew = isinstance(s, torch.amp.GradScaler)\n"
     )
     (found,) = check(text)
-    assert found.withheld == "the file distinguishes the old name from the new one here"
+    assert found.withheld == "the file distinguishes the old name from the new one at this line"
 
 
 def test_a_test_for_both_classes_hinders_nothing() -> None:
@@ -347,10 +347,10 @@ torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("2.4", 'wrap the forward in `torch.autocast("cuda")` and make a `torch.amp.GradScaler("cuda")`'),
-        ("1.10", 'wrap the forward in `torch.autocast("cuda")` and make a `torch.cuda.amp.GradScaler()`'),
-        ("1.6", "wrap the forward in `torch.cuda.amp.autocast()` and make a `torch.cuda.amp.GradScaler()`"),
-        (">=1.4", "make a `torch.cuda.amp.GradScaler()` (needs torch 1.6)"),
+        ("2.4", 'wrap the forward in `torch.autocast("cuda")` and create a `torch.amp.GradScaler("cuda")`'),
+        ("1.10", 'wrap the forward in `torch.autocast("cuda")` and create a `torch.cuda.amp.GradScaler()`'),
+        ("1.6", "wrap the forward in `torch.cuda.amp.autocast()` and create a `torch.cuda.amp.GradScaler()`"),
+        (">=1.4", "create a `torch.cuda.amp.GradScaler()` (needs torch 1.6)"),
         ("==1.4.*", None),
         ("<1.6", None),
     ],
@@ -364,7 +364,7 @@ def test_apex_is_replaced_by_what_the_project_has(target: str, said: str | None)
 def test_apex_is_found_once_a_file_with_the_other_places() -> None:
     (found,) = check(APEX, settings=at("2.4"))
     assert found.location.row == 3
-    assert found.message.endswith("apex.amp is also used on lines 4 and 6")
+    assert found.message.endswith("`apex.amp` is also used on lines 4 and 6")
     assert found.fix is not None
     assert "`scale_loss`: call `scaler.scale(loss).backward()`" in found.fix.message
     assert not check(APEX.replace("optimizer)\nwith", "optimizer)  # noqa: AMP105\nwith"), settings=at("2.4"))
@@ -373,8 +373,8 @@ def test_apex_is_found_once_a_file_with_the_other_places() -> None:
 @pytest.mark.parametrize(
     ("target", "text", "said"),
     [
-        ("2.0", "import torch\nscaler = torch.cuda.GradScaler()\n", "it is called `torch.cuda.amp.GradScaler`"),
-        ("2.4", "import torch\nscaler = torch.cuda.GradScaler()\n", "it is called `torch.amp.GradScaler`"),
+        ("2.0", "import torch\nscaler = torch.cuda.GradScaler()\n", "use `torch.cuda.amp.GradScaler`"),
+        ("2.4", "import torch\nscaler = torch.cuda.GradScaler()\n", "use `torch.amp.GradScaler`"),
         ("1.9", "from torch.cuda import autocast\n", "import it from `torch.cuda.amp`"),
         ("2.0", "scaler = GradScaler()\n", "import it from `torch.cuda.amp`"),
     ],

@@ -483,7 +483,7 @@ def test_203_of_a_scaler_count_the_regions_of_its_losses(
 ) -> None:
     text = HEAD + TWO.format(put=put, device=device, other_put=other_put, other=other)
     found = check(text, settings=Settings(frozenset({"AMP203"}), isolated=True))
-    messages = [each.message for each in found if "the scaler for cuda" in each.message]
+    messages = [each.message for each in found if "the scaler is for cuda" in each.message]
     assert len(messages) == len(said)
     assert all(part in message for part, message in zip(said, messages, strict=True))
 
@@ -518,8 +518,8 @@ def train(model, opt, loader, device):
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        ('GradScaler("cuda") if args.amp else None', "of line 3 is None, so that line 7 raises AttributeError"),
-        ('GradScaler("cuda", enabled=args.amp)', "of line 3 is off, so that small gradients become zero"),
+        ('GradScaler("cuda") if args.amp else None', "(line 3) is None: line 7 raises AttributeError"),
+        ('GradScaler("cuda", enabled=args.amp)', "(line 3) is disabled: small gradients become 0"),
     ],
 )
 def test_210_says_what_a_missing_scaler_does(made: str, said: str) -> None:
@@ -831,9 +831,12 @@ def test_201_a_device_that_begins_with_cuda_is_cuda(device: str) -> None:
 @pytest.mark.parametrize(
     ("device", "why"),
     [
-        ("model.to(args.device)\n", "the device (line 2) is chosen elsewhere: name its type, which is a str, here too"),
-        ('model.to("cuda")\nother.to("xpu")\n', "the file puts tensors on several devices"),
-        ("", "the file does not show which device it trains on"),
+        (
+            "model.to(args.device)\n",
+            "amplint can't write the device (line 2) in this call: pass its type, a string, by hand",
+        ),
+        ('model.to("cuda")\nother.to("xpu")\n', "the file uses several devices"),
+        ("", "the file doesn't show which device it trains on"),
     ],
 )
 def test_201_says_why_no_device_can_be_named(device: str, why: str) -> None:

@@ -448,7 +448,7 @@ def test_a_message_names_what_decides_about_a_dtype() -> None:
         "predict.py",
         SETTINGS._replace(suspicions=True),
     )
-    assert told.message.startswith("on another device than cuda, `dtype` is torch.float32")
+    assert told.message.startswith("on devices other than cuda, the dtype is `dtype` (torch.float32)")
 
 
 def test_float16_on_the_cpu_needs_torch_2_2() -> None:
@@ -813,13 +813,13 @@ CLASS
         ("class Steps(Base):", "step", "", "", "a framework opens"),
         ("class Steps:", "training_step", "", "", "a framework opens"),
         ("class Steps:", "step", "@mixed", "", "its decorator `mixed`"),
-        ("class Steps:", "step", "@torch.autocast('cuda', dtype=torch.bfloat16)", "", "the region of line"),
+        ("class Steps:", "step", "@torch.autocast('cuda', dtype=torch.bfloat16)", "", "the region on line"),
         (
             "class Steps:",
             "step",
             "",
             "with torch.autocast('cuda'):\n    Steps().step(a, b, c, d)\n",
-            "the region of line",
+            "the region on line",
         ),
         ("class Steps:", "step", "", "Steps().step(a, b, c, d)\n", None),
     ],
@@ -834,7 +834,7 @@ def test_210_no_fix_switches_off_a_region_that_may_be_round_it(
     else:
         assert finding.fix is None
         assert said in (finding.withheld or "")
-        assert "switches off" in (finding.withheld or "")
+        assert "would also disable" in (finding.withheld or "")
 
 
 def test_the_condition_of_an_unscaled_loss_names_what_decides_about_its_region() -> None:
@@ -852,7 +852,7 @@ def main(model, loader, opt, args, most):
         opt.step()
 """
     (finding,) = (each for each in check(text, "train.py", SETTINGS) if each.code == "AMP207")
-    assert "where `args.half` is true" in finding.message
+    assert "if `args.half` is true" in finding.message
     assert "most" not in finding.message
 
 

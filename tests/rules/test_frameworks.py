@@ -82,9 +82,9 @@ def test_what_may_be_right(clip: str) -> None:
 @pytest.mark.parametrize(
     ("clip", "withheld"),
     [
-        ("clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)", "takes no `error_if_nonfinite`"),
+        ("clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)", "has no argument `error_if_nonfinite`"),
         ("clip_grad_norm_(*args.clip)", "may take fewer arguments"),
-        (CLIP + "\n        if args.last:\n            break\n        loss.backward()", "can't be told"),
+        (CLIP + "\n        if args.last:\n            break\n        loss.backward()", "can't tell what follows it"),
     ],
 )
 def test_a_clip_that_accelerate_can_t_take(clip: str, withheld: str) -> None:
@@ -150,7 +150,7 @@ def test_an_accelerator_from_elsewhere_may_accumulate() -> None:
 def test_an_accelerator_by_another_name_in_a_helper() -> None:
     text = step(clip="clip(model)") + "\ndef clip(model):\n    clip_grad_norm_(model.parameters(), 1.0)\n"
     (finding,) = found(text, "AMP601")
-    assert finding.withheld == "the Accelerator has another name there, or none"
+    assert finding.withheld == "the Accelerator has another name at the clip, or none"
 
 
 def test_no_fix_relies_on_a_norm_that_older_releases_of_accelerate_keep() -> None:
@@ -159,7 +159,7 @@ def test_no_fix_relies_on_a_norm_that_older_releases_of_accelerate_keep() -> Non
     assert finding.fix is not None
     (finding,) = found(text, "AMP601", accelerate=">=0.13.2")
     assert finding.fix is None
-    assert "returns since accelerate 0.14" in (finding.withheld or "")
+    assert "returns only since accelerate 0.14" in (finding.withheld or "")
     (finding,) = found(step(), "AMP601", accelerate=">=0.10")  # of which nothing else is used
     assert finding.fix is not None
 
@@ -169,7 +169,7 @@ def test_no_fix_relies_on_micro_steps_that_older_releases_of_accelerate_do_not_t
     (finding,) = found(text, "AMP601", accelerate=">=0.11")
     assert finding.fix is not None
     (finding,) = found(text, "AMP601", accelerate="0.10")
-    assert "is there since accelerate 0.11" in (finding.withheld or "")
+    assert "exists only since accelerate 0.11" in (finding.withheld or "")
 
 
 # --- AMP602 ---------------------------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def test_lightning_is_known_by_whichever_name(imports: str, trainer: str) -> Non
     ("lightning", "count", "withheld"),
     [
         (">=2.0", 1, None),
-        (">=1.9", 1, "'16-mixed' needs lightning 2.0, and the project admits older ones (targets.lightning >=1.9)"),
+        (">=1.9", 1, "'16-mixed' needs lightning 2.0, and the project allows older releases (targets.lightning >=1.9)"),
         ("<2", 0, None),
     ],
 )

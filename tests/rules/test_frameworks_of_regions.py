@@ -370,9 +370,9 @@ def test_413_saves_nothing_that_nothing_loads() -> None:
         )
         assert found.fix is None
         assert found.withheld is not None
-        assert "nothing in sight loads the optimizer's state" in found.withheld
+        assert "amplint sees nothing that loads the optimizer's state" in found.withheld
         assert found.severity is Severity.NOTE
-        assert "nothing in sight resumes from it, and a run that did would start" in found.message
+        assert "amplint sees nothing that resumes from it; a run that did would start" in found.message
 
 
 _TRAIN = """\
@@ -391,7 +391,7 @@ def test_305_a_call_that_does_nothing_is_removed_where_the_forward_has_a_region_
     covered = _TRAIN.replace("REGION", "with torch.autocast('cuda'):")
     (found,) = check(HEAD + covered + call, settings=only("AMP305"))
     assert found.severity is Severity.WARNING
-    assert "has a region of its own (line 6): remove the call" in found.message
+    assert "has its own region (line 6); remove the call" in found.message
     assert "float32" not in found.message
     assert fixed("AMP305", covered + call) == covered + "train(*make())\n"
     outer = covered.replace("with torch.autocast('cuda'):", "if True:")
@@ -410,10 +410,10 @@ def test_305_says_float32_where_no_region_is_round_the_loss_or_where_none_may_be
     call = "torch.autocast('cuda')\ntrain(*make())\n"
     (found,) = check(HEAD + _TRAIN.replace("REGION", "if True:") + call, settings=only("AMP305"))
     assert (found.severity, found.fix) == (Severity.ERROR, None)
-    assert "no region in sight is round the loss of line 8, which then runs in float32" in found.message
+    assert "the loss on line 8 runs in float32" in found.message
     (found,) = check(HEAD + "from elsewhere import train\n" + call, settings=only("AMP305"))
-    assert "where no other region is round it, the forward runs in float32" in found.message
-    assert "else remove the call" in found.message
+    assert "unless another region contains it, the forward runs in float32" in found.message
+    assert "or remove the call" in found.message
 
 
 def test_305_says_of_a_generator_with_a_region_of_its_own_that_the_decorator_does_nothing() -> None:

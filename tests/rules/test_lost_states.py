@@ -58,7 +58,7 @@ def wrapped(
 def test_a_wrapper_that_gives_a_state_and_cannot_load_it_is_likely_found() -> None:
     (finding,) = wrapped()
     assert (finding.confidence, finding.fix) == ("likely", None)
-    assert "`Loss` has no `load_state_dict`" in finding.message
+    assert "`Loss` has no `load_state_dict()`" in finding.message
 
 
 @pytest.mark.parametrize(

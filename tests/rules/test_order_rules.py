@@ -98,7 +98,7 @@ def run(text: str) -> Ran:
 
 def codes(text: str) -> set[str]:
     """The codes found, those left out that speak of what weights don't show: of a step past the check for inf."""
-    return {each.code for each in check(text, "program.py", SETTINGS) if "past the scaler" not in each.message}
+    return {each.code for each in check(text, "program.py", SETTINGS) if "bypasses the scaler" not in each.message}
 
 
 @cache

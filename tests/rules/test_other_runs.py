@@ -87,7 +87,7 @@ def test_a_run_without_amp_can_not_be_resumed_with_it(text: str) -> None:
     (only,) = found(text)
     assert text[only.start : only.end].startswith("scaler.load_state_dict(")
     assert only.severity is Severity.WARNING
-    assert "a run that resumes from it with the scaler on raises here" in only.message
+    assert "resuming from it with the scaler enabled raises" in only.message
 
 
 @pytest.mark.parametrize(
@@ -156,14 +156,14 @@ torch.save(state, "last.pt")"""
 )
 def test_what_stands_in_place_of_the_state_can_not_be_loaded(text: str, what: str) -> None:
     (only,) = found(text)
-    assert only.message.endswith(f"load it only where it is not {what}")
-    assert "where `args.amp` is false" in only.message
+    assert only.message.endswith(f"load it only if it is not {what}")
+    assert "if `args.amp` is false" in only.message
 
 
 def test_an_item_may_be_none_in_the_other_arm() -> None:
     text = script(IF_THERE, AS_ITEM).replace('torch.amp.GradScaler("cuda", enabled=args.amp)', ABSENT)
     (only,) = found(text)
-    assert "None is saved in place of the scaler's state" in only.message
+    assert "None is saved on line " in only.message
     assert not found(text.replace('else:\n            state["scaler"] = None', "else:\n            pass"))
 
 
@@ -192,11 +192,11 @@ WITH_MORE = SAVED.replace("()}", '(), "kind": "last", "amp": args.amp, "all": {"
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ('if ckpt["kind"] != "last":\n    raise ValueError', "where `args.amp` is false, and"),
-        ('if ckpt["amp"] != args.amp:\n    raise ValueError', "is empty on another device than cuda, and a run that "),
-        ('kept = ckpt.get("amp")\nassert kept == args.amp', "on another device than cuda"),
-        ('if ckpt["all"] != {"lr": 0.1, "amp": args.amp}:\n    raise ValueError', "on another device than cuda"),
-        ('kept = ckpt["all"]\nif kept != 1:\n    if kept:\n        raise ValueError', "on another device than cuda"),
+        ('if ckpt["kind"] != "last":\n    raise ValueError', "if `args.amp` is false, and"),
+        ('if ckpt["amp"] != args.amp:\n    raise ValueError', "is empty on devices other than cuda, and resuming "),
+        ('kept = ckpt.get("amp")\nassert kept == args.amp', "on devices other than cuda"),
+        ('if ckpt["all"] != {"lr": 0.1, "amp": args.amp}:\n    raise ValueError', "on devices other than cuda"),
+        ('kept = ckpt["all"]\nif kept != 1:\n    if kept:\n        raise ValueError', "on devices other than cuda"),
         ('if ckpt["out_of_sight"] != args.amp:\n    raise ValueError', ""),
     ],
 )
@@ -285,7 +285,7 @@ def test_a_scaler_that_is_made_where_there_is_none_yet_may_be_off(asked: str, co
 
 def test_a_switch_that_equals_one_value_is_said_once() -> None:
     (only,) = found(script(enabled='args.dtype not in ("bf16", "bfloat16")'))
-    assert "is empty where `args.dtype == 'bf16'`, and a run" in only.message
+    assert "is empty if `args.dtype == 'bf16'`, and resuming" in only.message
 
 
 CLASS = """\
@@ -396,4 +396,4 @@ def test_a_flag_of_imported_settings_may_differ_between_runs(line: str, enabled:
 
 def test_the_condition_of_an_empty_state_names_only_what_decides() -> None:
     (finding,) = found(script(enabled='args.amp and device.type == "cuda"'))
-    assert "where `args.amp` is false, and" in finding.message
+    assert "if `args.amp` is false, and" in finding.message

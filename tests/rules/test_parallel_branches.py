@@ -36,7 +36,7 @@ def _disagreements(scaled: str = "", plain: str = "") -> list[Finding]:
 
 def test_a_clip_in_the_plain_arm_belongs_after_unscale_in_the_other() -> None:
     (finding,) = _disagreements(plain=CLIP)
-    assert finding.message.endswith("do it in both, after `unscale_` in the scaler's arm")
+    assert finding.message.endswith("do it in both (after `unscale_()`)")
 
 
 def test_a_clip_in_both_arms_is_right() -> None:
@@ -94,14 +94,14 @@ def _found(arms: str) -> list[Finding]:
     [
         (
             _arms(SCALED, f"{PLAIN}\nopt_b.step()"),
-            "only this one steps `opt_b`; in the one with the scaler, on line 17, ",
+            "only this one steps `opt_b`: with the scaler (line 17), ",
         ),
         (_arms(SCALED.replace("scaler.up", "scaler.step(opt_b)\nscaler.up"), PLAIN), "parameters of `opt_b` are never"),
         (f"if use_amp:\n{_in(SCALED)}\n    continue\n{CLIPPED_PLAIN}", "only this one clips the gradients"),
-        (f"if use_amp:\n{_in(SCALED)}\n    continue\n{PLAIN}\nscheduler.step()", "the learning rate stays as it is"),
+        (f"if use_amp:\n{_in(SCALED)}\n    continue\n{PLAIN}\nscheduler.step()", "the learning rate never changes"),
         (
             _arms(f"if bf16:\n{_in(CLIPPED_PLAIN)}\nelse:\n{_in(SCALED)}", CLIPPED_PLAIN),
-            "only this one clips the gradients; in the one with the scaler",
+            "only this one clips the gradients: with the scaler",
         ),
         (
             _arms("scaler.scale(loss / accumulation).backward()", "loss.backward()")

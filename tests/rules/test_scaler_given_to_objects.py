@@ -53,7 +53,7 @@ MADE = "Trainer(model, optimizer, scaler)"
 
 def found(text: str, filename: str = "<string>") -> list[str]:
     return [
-        each.message for each in check(text, filename) if each.code == "AMP413" and "without the scaler" in each.message
+        each.message for each in check(text, filename) if each.code == "AMP413" and "but not the scaler" in each.message
     ]
 
 

@@ -167,12 +167,12 @@ def test_a_function_that_is_given_the_trainer_saves_its_states(name: str, how: s
     (only,) = found(text)
     assert text[: only.start].endswith('"opt": ')
     assert only.withheld is not None
-    assert "is given what keeps the scaler" in only.withheld
+    assert "gets the object that holds the scaler" in only.withheld
     for more in ('state["s"] = t.s.state_dict()', "state.update(t.__dict__)", "part(state, t)"):
         parts = "def part(state, trainer):\n    state['s'] = trainer.s.state_dict()\n"
         assert [each.message for each in found(HELPER.format(name=name, more=more) + parts + trainer(call))] == (
-            ["the scaler's state is saved, but never loaded: a resumed run starts at the initial scale and skips "
-             "steps until it fits again; load it here too"] if "state_dict" in more else []
+            ["the scaler's state is saved but never loaded: a resumed run starts at the initial scale and skips "
+             "steps; load it with the optimizer's"] if "state_dict" in more else []
         )  # fmt: skip
 
 

@@ -85,7 +85,7 @@ def test_a_scaler_of_one_cell_is_followed_into_another() -> None:
     data = as_bytes(*TRAINING)
     assert found(data) == ["AMP401 4:6:5"]
     (finding,) = check_bytes(data, "n.ipynb", EVERYTHING).findings
-    assert "scaled on line 5 of cell 4" in finding.message
+    assert "since line 5 of cell 4" in finding.message
     after = sources(fixed(data))
     assert after[:3] == TRAINING[:3]
     assert after[3] == TRAINING[3].replace("    torch.nn.utils", "    scaler.unscale_(optimizer)\n    torch.nn.utils")
@@ -404,7 +404,7 @@ def test_no_fix_touches_a_line_with_a_command() -> None:
     data = as_bytes(IMPORT, "%time model(torch.cuda.amp.autocast())")
     (finding,) = check_bytes(data, "n.ipynb", EVERYTHING).findings
     assert finding.fix is None
-    assert finding.withheld == "the fix would change a line of IPython's, or more than one cell"
+    assert finding.withheld == "the fix would change an IPython line, or more than one cell"
     assert fixed(data) == data
 
 

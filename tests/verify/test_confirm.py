@@ -267,7 +267,7 @@ def test_only_fixes_are_written_without_which_a_run_is_wrong(
     assert path.read_text() == wanted + outside
     assert "Found 3 errors (1 fixed, 2 remaining)." in ran.out
     assert ran.out.count("no fix: no training step that can be run contains this code") == 1
-    assert ran.out.count("no fix: no run can confirm the fix: criteria are stand-ins") == bool(unsafe)
+    assert ran.out.count("no fix: no run can confirm the fix: verify replaces the criterion") == bool(unsafe)
 
 
 @pytest.fixture

@@ -183,5 +183,5 @@ def test_what_is_nested_without_end_is_not_checkable(monkeypatch: pytest.MonkeyP
     (found,) = interpret(SUMS.format(sums="pass"))
     assert (found.judged.state, found.judged.reason) == (
         UNKNOWN,
-        "values that are made of each other can't be followed",
+        "amplint can't follow values that are computed from each other",
     )

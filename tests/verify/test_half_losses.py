@@ -139,7 +139,7 @@ def test_a_fix_that_ends_a_warning_alone_says_so(verifier: Verifier) -> None:
     text = RIGHT["cast"].replace('torch.amp.GradScaler("cuda"', "torch.cuda.amp.GradScaler(")
     row = verified(verifier, text)
     assert (row.verdict, row.reason) == (
-        "confirmed", "only a deprecation warning goes: what was compared was right before, too",
+        "confirmed", "only a deprecation warning disappears: what was compared was already right",
     ), row  # fmt: skip
 
 

@@ -607,7 +607,7 @@ def test_what_may_train_and_has_no_step_in_sight_is_not_checkable(
 def test_what_only_infers_has_no_training_step(verifier: Verifier, tmp_path: Path, text: str) -> None:
     found = check(verifier, project(tmp_path, a=text) / "a.py")
     assert [row.verdict for row in found.rows] == ["no training step"]
-    assert found.rows[0].reason.endswith("is reached from here: nothing to check")
+    assert found.rows[0].reason.endswith("is reached from it: nothing to check")
 
 
 def test_evaluation_beside_a_step_is_not_listed(verifier: Verifier, tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ def verifier() -> Iterator[Verifier]:
         yield found
 
 
-WARNED = "only a deprecation warning goes: what was compared was right before, too"
+WARNED = "only a deprecation warning disappears: what was compared was already right"
 
 
 def verified(verifier: Verifier, text: str) -> StepRow:

@@ -1,22 +1,25 @@
-"""A `torch.amp.GradScaler` is made without its device, which then is cuda.
+"""A `torch.amp.GradScaler` is created without its device, which is cuda by default.
 
 ## What it does
-Finds `torch.amp.GradScaler(...)` without `device`. Silent where everything in the file is on cuda, or its regions can
-be on with cuda only (`enabled=device.type == "cuda"`): there the default is right. So it is where all losses that the
-scaler scales come out of such regions, or of regions that are bfloat16 off cuda; and in a file that has neither losses
-nor regions, where all regions of the project's files that it has to do with by imports are on cuda. Silent also where
-there always is CUDA (an assert, an `if` that leaves without it, `torch.cuda.set_device` or `.cuda()` comes before),
-where the arguments are unpacked (`**kwargs`), where the scaler is switched off by a literal `enabled=False`, and where
-`enabled` or a test around it asks for the device.
+Finds `torch.amp.GradScaler(...)` without `device`. Silent if the default is right:
+
+- everything in the file is on cuda, or its regions can be enabled only on cuda (`enabled=device.type == "cuda"`);
+- all losses that the scaler scales come from such regions, or from regions that are bfloat16 on other devices;
+- the file has neither losses nor regions, and all regions in the files that it is connected with by imports are on
+  cuda;
+- CUDA is always available: an assert, an `if` that leaves without it, `torch.cuda.set_device` or `.cuda()` comes first.
+
+Also silent if the arguments are unpacked (`**kwargs`), the scaler has a literal `enabled=False`, or `enabled` or a test
+around the scaler checks the device.
 
 ## Why is this bad?
-The default device is cuda whatever the code trains on. Where CUDA is not available the scaler only warns and switches
-itself off: `scale()` returns the loss as it is, small float16 gradients become zero, infinities reach the weights. On
-a loss of order 1e-4, 3.7 % of the gradients are lost and the update is off by 10 %.
+The default device is cuda, whatever the code trains on. Without CUDA the scaler only warns and disables itself:
+`scale()` returns the loss unchanged, small float16 gradients become zero, infinities reach the weights. For a loss of
+order 1e-4, 3.7 % of the gradients are lost and the update is off by 10 %.
 
-It is an error where the code shows that float16 can meet another device than cuda (an explicit dtype with a device
-chosen at run time, or xpu's and mps's default), and a warning else: with the CPU's default, bfloat16, a scaler that
-is off does no harm.
+It is an error if the code shows that float16 can run on a device other than cuda (an explicit dtype with a device
+chosen at run time, or the default of xpu and mps), otherwise a warning: with the CPU's default, bfloat16, a disabled
+scaler does no harm.
 
 ## Example
 ```python
@@ -31,18 +34,19 @@ scaler = torch.amp.GradScaler(device.type)
 ```
 
 ## Fix safety
-Safe where the fix writes the literal device of the file's regions, and where it writes cuda, as all regions are
-bfloat16 on the CPU: there a scaler that is off is right. It writes a device's type, never an index. Unsafe where the
-device is chosen at run time, and the fix writes what a region takes (`device_type`, `args.device`, `self.device.type`)
-or `.type` of the file's device, where every way to the scaler has bound it: there the scaler was off on other devices
-and now is on, so that a checkpoint saved before (an empty state) no longer loads, and `scaler.step(optimizer,
-closure=...)` raises. Unsafe also where the literal is another device than cuda and the file does one of these, and for
-xpu and (before torch 2.8) mps, where `unscale_` can raise for want of float64. Where the file shows no device, the
-configuration's `device` is written: safe for cuda, unsafe for others.
+Safe if the fix writes the literal device of the file's regions, or cuda because all regions are bfloat16 on the CPU,
+where a disabled scaler is right. The fix writes a device type, never an index.
+
+Unsafe if the device is chosen at run time. The fix then writes what a region takes (`device_type`, `args.device`,
+`self.device.type`) or `.type` of the file's device, if it is always assigned before the scaler. On other devices the
+scaler was disabled and is now enabled: a checkpoint saved before (an empty state) no longer loads, and
+`scaler.step(optimizer, closure=...)` raises. Also unsafe if the literal is a device other than cuda and the file does
+one of these, and for xpu and (before torch 2.8) mps, where `unscale_` may raise because it needs float64. If the file
+shows no device, the configuration's `device` is written: safe for cuda, unsafe for others.
 
 ## Proof
-Without CUDA the fixture's scaler switches itself off with a warning and its gradients underflow; with the device
-named, gradients agree with the float32 reference within float16's noise.
+Without CUDA the fixture's scaler disables itself with a warning and its gradients underflow; with the device passed,
+gradients agree with the float32 reference within float16's noise.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
@@ -122,15 +126,13 @@ def _leaves_device_open(module: Module, call: ir.Call) -> bool:
 def _message(module: Module, other: ir.Node | None) -> str:
     """What is wrong; `other`: a region that can run in float16 elsewhere than on cuda."""
     device = _only_device(module)
-    message = "`GradScaler` without a device is for cuda"
-    if device is not None:
-        where = module.line(regions(module)[0].call)
-        message = f"autocast is for {device} ({where}), and `GradScaler` without a device for cuda"
-    message += ": without CUDA it switches itself off"
+    message = "`GradScaler` defaults to cuda and is disabled without CUDA"
     if other is not None:
-        where = "" if device is not None else " on another device"
-        message += f", and the region on {module.line(other)} can run in float16{where}"
-    return f"{message}: name the device"
+        where = device if device is not None else "another device"
+        message += f", but the region on {module.line(other)} can run in float16 on {where}"
+    elif device is not None:
+        message += f", but autocast is for {device} ({module.line(regions(module)[0].call)})"
+    return f"{message}; pass the device"
 
 
 def _only_device(module: Module) -> str | None:
@@ -221,7 +223,7 @@ def _fix(module: Module, call: ir.Call) -> tuple[Fix | None, str | None]:
     if device is None:
         return None, _why_unknown(module)
     edit = add_first_argument(module, call, device.text)
-    title = f"Name the device: `GradScaler({device.text})`"
+    title = f"Pass the device: `GradScaler({device.text})`"
     doubt = _doubt(module, device.text)
     if doubt is not None:
         return Fix(Applicability.UNSAFE, f"{title}; {doubt}", (edit,)), None
@@ -233,10 +235,12 @@ def _why_unknown(module: Module) -> str:
     given = [each.device_type for each in regions(module) if each.device_type is not None]
     places = [*given, *evidence(module).chosen]
     if places:
-        return f"the device ({module.line(places[0])}) is chosen elsewhere: name its type, which is a str, here too"
+        return (
+            f"amplint can't write the device ({module.line(places[0])}) in this call: pass its type, a string, by hand"
+        )
     if evidence(module).places:
-        return "the file puts tensors on several devices"
-    return "the file does not show which device it trains on"
+        return "the file uses several devices"
+    return "the file doesn't show which device it trains on"
 
 
 def _doubt(module: Module, device: str) -> str | None:
@@ -250,7 +254,7 @@ def _doubt(module: Module, device: str) -> str | None:
     for call in module.whole.near("load_state_dict", "step").calls:  # an empty state, saved while it was off; a closure
         if isinstance(call.func, ir.Attribute) and objects(module).is_scaler(call.func.base):
             if call.func.attr == "load_state_dict" or (call.func.attr == "step" and len(call.args) > 1):
-                return f"with a scaler that is on, {module.line(call)} may raise"
+                return f"{module.line(call)} may raise once the scaler is enabled"
     return None
 
 

@@ -1,15 +1,14 @@
-"""`torch.autocast` is used without its device_type.
+"""`torch.autocast` is used without its `device_type`.
 
 ## What it does
-Finds `torch.autocast(...)` and `torch.amp.autocast(...)` without `device_type`: called with nothing or keywords only,
+Finds `torch.autocast(...)` and `torch.amp.autocast(...)` without `device_type`: called with nothing or only keywords,
 with the old class's first argument (`autocast(True)`, `autocast(torch.float16)`), as a decorator without parentheses,
-and as `with torch.autocast:`. So is a name that is the old class only where the import of the new one fails. Silent
-where the arguments are unpacked.
+and as `with torch.autocast:`. Also finds calls of a name that is the old class only if the import of the new one fails.
+Silent if the arguments are unpacked.
 
 ## Why is this bad?
-It raises: `TypeError: autocast.__init__() missing 1 required positional argument: 'device_type'`, or `ValueError`
-where something else stands in its place. It is what is left when only the import of `torch.cuda.amp.autocast` was
-changed.
+It raises `TypeError: autocast.__init__() missing 1 required positional argument: 'device_type'`, or `ValueError` if
+something else is passed in its place. This happens when only the import of `torch.cuda.amp.autocast` was changed.
 
 ## Example
 ```python
@@ -28,9 +27,9 @@ with autocast("cuda", enabled=use_amp):
 ```
 
 ## Fix safety
-Safe where the device is the literal of the file's other regions, or "cuda" because all evidence is cuda. Unsafe where
-it is chosen at run time, or where the file shows none ("cuda": what the old class meant). Where the configuration has
-`device`, that is written instead, and is safe for cuda. Old positional arguments become keywords.
+Safe if the device is the literal of the file's other regions, or "cuda" because everything in the file is on cuda.
+Unsafe if the device is chosen at run time, or if the file shows none ("cuda" is what the old class meant). If the
+configuration has `device`, that is written instead, and is safe for cuda. Old positional arguments become keywords.
 
 ## Proof
 The fixtures raise before and run after; the region's device, dtype and `enabled` are those that the old class would
@@ -85,7 +84,7 @@ def check(module: Module) -> Iterator[Finding]:
                     module, value, "without parentheses gets the function as `device_type` and raises ValueError", _bare
                 )
             elif isinstance(parent, ir.With) and any(item.context is value for item in parent.items):
-                yield _finding(module, value, "is a class here, not a region: `with` raises TypeError", _bare)
+                yield _finding(module, value, "is not called: `with` raises TypeError", _bare)
 
 
 def _of_fallbacks(module: Module) -> Iterator[Finding]:
@@ -97,9 +96,9 @@ def _of_fallbacks(module: Module) -> Iterator[Finding]:
         if not call.positional or is_old_first(module, call.positional[0]):
             yield rule.finding(
                 module.span(call),
-                "wherever torch has the new `autocast` this is that class, which raises without `device_type`; name "
-                "the device first",
-                withheld="the old class, to which the import falls back, takes no device: write "
+                "with a release of torch that has the new `autocast`, this call raises: it has no "
+                "`device_type`; pass the device first",
+                withheld="the fallback import is the old class, which takes no device: use "
                 '`torch.autocast("cuda", ...)`, which both releases have',
             )
 
@@ -120,9 +119,9 @@ def _is_new_first(module: Module, func: ir.Value) -> bool:
 def _finding(module: Module, value: ir.Value, what: str, edits: _Edits) -> Finding:
     device = choose(module, value) or _CUDA
     fix = Fix(
-        device.applicability, f"Name the device: `autocast({device.text}, ...)`", edits(module, value, device.text)
+        device.applicability, f"Pass the device: `autocast({device.text}, ...)`", edits(module, value, device.text)
     )
-    return rule.finding(module.span(value), f"`torch.autocast` {what}; name the device first", fix=fix)
+    return rule.finding(module.span(value), f"`torch.autocast` {what}; pass the device first", fix=fix)
 
 
 def _call_edits(module: Module, value: ir.Value, device: str) -> tuple[Edit, ...]:

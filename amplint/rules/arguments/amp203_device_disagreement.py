@@ -1,24 +1,26 @@
-"""A region or a scaler is for another device than the one that the code trains on.
+"""A region or a scaler is for a device other than the one that the code trains on.
 
 ## What it does
-Finds a region for a device, by its literal, where all that the file shows of its tensors and modules is on another one:
-`.to("xpu")`, `.cuda()`, `device="mps"`, `torch.device(...)`, in the region's function or class, in what calls it, or at
-the top of the file. And a scaler that names cuda where the regions, and all else, are for another accelerator, or can
-run in float16 on another device: those that its losses come out of, where that is in sight, else all of the file's. The
-old `torch.cuda.amp.GradScaler` names cuda too. (One that names none is AMP201.)
+Finds a region with a literal device, if all tensors and modules that the file shows are on another one: `.to("xpu")`,
+`.cuda()`, `device="mps"`, `torch.device(...)`, in the region's function or class, in its callers, or at the top of the
+file.
 
-Also a region for an accelerator in a file that names the CPU, puts nothing on another device, and makes every model
-that it trains itself: `map_location="cpu"`, and not one `.to(...)`.
+Finds a scaler that names cuda, if the regions and everything else are for another accelerator, or if the regions can
+run in float16 on another device. These are the regions that its losses come from, if amplint can see them, otherwise
+all regions of the file. The old `torch.cuda.amp.GradScaler` names cuda too. (A scaler without a device is AMP201.)
 
-It is silent where the device is chosen at run time, where a test decides on the region, on the scaler or, in another
-function, on what is put on the device, where the file shows several accelerators or none, for islands that are off, and
-for a region for the CPU beside tensors that are made there. An import of a vendor's package is no evidence: it may be
-there for the CPU.
+Finds a region for an accelerator in a file that names the CPU, moves nothing to another device, and creates every model
+that it trains: `map_location="cpu"`, and not one `.to(...)`.
+
+Silent if the device is chosen at run time; if a test decides on the region, on the scaler or, in another function, on
+what is moved to the device; if the file shows several accelerators or none; about disabled regions; and about a region
+for the CPU whose tensors are created on the CPU. Importing a vendor's package is not evidence: it may be used for the
+CPU.
 
 ## Why is this bad?
-autocast for one device does nothing to tensors of another, and says nothing: the code runs in float32. Where CUDA is
-missing, a region for cuda warns and is off. A scaler for cuda without CUDA warns and switches itself off: gradients of
-a float16 region underflow.
+autocast for one device does nothing to tensors on another, without a warning: the code runs in float32. Without CUDA, a
+region for cuda warns and is disabled. A scaler for cuda without CUDA warns and disables itself: gradients of a float16
+region underflow.
 
 ## Example
 ```python
@@ -37,12 +39,13 @@ with torch.autocast("xpu", dtype=torch.float16):
 ```
 
 ## Fix safety
-Unsafe: what did nothing now runs in half precision, or scales. `unscale_` needs float64, which some XPUs don't have,
-and before torch 2.8 it raises on mps. No fix for the old classes, whose device is in their name.
+Unsafe: code that had no effect now runs in half precision, or scales. `unscale_` needs float64, which some XPUs don't
+have, and before torch 2.8 it raises on mps. No fix for the old classes, whose device is part of their name.
 
 ## Proof
-In the fixtures of regions and scalers for cuda their own warning comes before, and none after. That a region for the
-CPU does nothing to tensors on cuda is not executed (shows=none): there is no CUDA here, and simulated both are one.
+In the fixtures with regions and scalers for cuda, their own warning appears before, and none after. That a region for
+the CPU does nothing to tensors on cuda is not executed (shows=none): the fixtures have no CUDA, and simulated both
+devices are the same.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -82,7 +85,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast", "GradScaler"),
-    not_shown="tensors of another device can't be made here",
+    not_shown="verify can't create tensors on another device",
 )
 
 
@@ -113,8 +116,8 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
         fix, withheld = _fix(module, region.device_type, f'"{other}"')
         yield rule.finding(
             module.span(region.call),
-            f"autocast is for {device}, and {module.line(place)} puts the code on {other}, where it does "
-            f"nothing; make it for {other}",
+            f"autocast is for {device}, but {module.line(place)} uses {other}: the region does "
+            f"nothing; use autocast for {other}",
             fix=fix,
             withheld=withheld,
         )
@@ -141,10 +144,10 @@ def _on_cpu(module: Module, found: list[Region]) -> Iterator[Finding]:
             device = _device(module, region)
             yield rule.finding(
                 module.span(region.call),
-                f"autocast is for {device}, but nothing moves the model made on {module.line(made)} off the CPU, which "
-                f"{module.line(named)} names: there the region does nothing; move model and data to {device}, or make "
-                "the region for cpu",
-                withheld="where the code is meant to run can't be told",
+                f"autocast is for {device}, but the model ({module.line(made)}) stays on the CPU (named "
+                f"on {module.line(named)}): the region does nothing; move model and data to {device}, "
+                "or use autocast for cpu",
+                withheld="amplint can't tell which device is intended",
             )
 
 
@@ -216,7 +219,7 @@ def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Re
     if not others:
         return None
     half = not only or _may_run_in_float16(module, of)
-    effect = "so that gradients underflow" if half else "which float16 would need"
+    effect = "small gradients underflow" if half else "float16 would need it"
     there = " or ".join(sorted(others))
     if len(found) != 1:
         choice = choose(module, call)
@@ -226,8 +229,8 @@ def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Re
     fix, withheld = _fix(module, literal, device)
     return rule.finding(
         module.span(call),
-        f"autocast {verb} for {there} ({module.line(of[0].call)}), the scaler for cuda: without CUDA it "
-        f"switches itself off, {effect}; make it for {target}",
+        f"the scaler is for cuda, but autocast {verb} for {there} ({module.line(of[0].call)}): "
+        f"without CUDA it is disabled, and {effect}; create it for {target}",
         fix=fix,
         withheld=withheld,
         severity=Severity.ERROR if half else None,
@@ -269,6 +272,6 @@ def _float16_elsewhere(module: Module, every: list[Region]) -> set[str]:
 def _fix(module: Module, device: ir.Value | None, other: str | None) -> tuple[Fix | None, str | None]:
     """The other device, as it is written, in the place of the literal one."""
     if not isinstance(device, ir.Constant) or other is None:
-        return None, "the device is in the class's name, or kept elsewhere"
+        return None, "the device is part of the class name, or set elsewhere"
     edit = Edit(*module.layout.outer(device), other)
-    return Fix(Applicability.UNSAFE, f"Make it for {other}", (edit,)), None
+    return Fix(Applicability.UNSAFE, f"Replace the device with {other}", (edit,)), None

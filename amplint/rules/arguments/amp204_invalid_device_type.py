@@ -1,15 +1,15 @@
-"""autocast's `device_type` is not the type of a device.
+"""autocast's `device_type` is not a device type.
 
 ## What it does
-Finds a `device_type` of `torch.autocast` (and of `custom_fwd`, `custom_bwd`) that is a `torch.device`, a string with
-an index ("cuda:0", an f-string, `str(tensor.device)`), a number or None, or a name that torch does not know ("gpu",
-"CUDA"). It follows variables and attributes as far as the file shows them. `x.device` is likely a `torch.device` where
-`x` is used as a tensor in the same function, or is what a model's `forward` is given.
+Finds a `device_type` of `torch.autocast` (and of `custom_fwd`, `custom_bwd`) that is a `torch.device`, a string with an
+index ("cuda:0", an f-string, `str(tensor.device)`), a number or None, or a name that torch does not know ("gpu",
+"CUDA"). It follows variables and attributes as far as the file shows them. `x.device` is likely a `torch.device` if `x`
+is used as a tensor in the same function, or is an input of a model's `forward`.
 
 ## Why is this bad?
-`device_type` has to be a string such as "cuda". A `torch.device` raises ValueError, "gpu" RuntimeError. "cuda:0" was
-refused up to torch 2.3; since then it is taken, but skips the test whether CUDA is available (so it is a warning, and
-an error only where the project admits torch 2.3).
+`device_type` has to be a string such as "cuda". A `torch.device` raises ValueError, "gpu" RuntimeError. "cuda:0" raises
+up to torch 2.3; later releases accept it but skip the check that CUDA is available. So it is a warning, and an error
+only if the project allows torch 2.3.
 
 ## Example
 ```python
@@ -26,12 +26,12 @@ with torch.autocast(device_type=device.type):
 ```
 
 ## Fix safety
-Safe: `.type` of a device, the name without its index. Unsafe where it is likely one, and where the region's dtype is,
-or may be (one of a table's), no half type: with an index such a region switches itself off, without it stays on.
+Safe: `.type` of a device, the name without its index. Unsafe if it is only likely a device, and if the region's dtype
+is not a half type, or may not be one: with an index such a region disables itself, without it stays enabled.
 
 ## Proof
-The fixtures raise before, or (with an index) run as an unchecked region; after the fix they run, with the same dtype
-in the region.
+The fixtures raise before, or (with an index) run as an unchecked region; after the fix they run, with the same dtype in
+the region.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -105,11 +105,11 @@ def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
             return finding
     if _is_str_of_tensor_device(module, value):
         assert isinstance(value, ir.Call)
-        what = f"`{module.text(value)}` carries the index of the tensor's device"
+        what = f"`{module.text(value)}` has the index of the tensor's device"
         return _with_index(module, call, value, what, f"{module.text(value.positional[0])}.type")
     if all(_is_likely_object(module, each.value) for each in found):
         return _object(module, value, surely=False)._replace(
-            message=f"`{module.text(value)}` is a tensor's torch.device, for which autocast raises ValueError; pass "
+            message=f"`{module.text(value)}` is a tensor's `torch.device`: autocast raises ValueError; pass "
             "its `.type`",
             severity=Severity.WARNING,
             confidence=Confidence.LIKELY,
@@ -148,9 +148,9 @@ def _is_input(module: Module, name: ir.Name) -> bool:
 
 def _object(module: Module, value: ir.Value, *, surely: bool) -> Finding:
     applicability = Applicability.SAFE if surely else Applicability.UNSAFE
-    fix = Fix(applicability, "Pass the device's type", (_edit(module, value, f"{_operand(module, value)}.type"),))
-    what = f"`{module.text(value)}` is a torch.device{'' if surely else ' by default'}"
-    message = f"{what}, for which autocast raises ValueError; pass its `.type`"
+    fix = Fix(applicability, "Append `.type`", (_edit(module, value, f"{_operand(module, value)}.type"),))
+    what = f"`{module.text(value)}` is a `torch.device`{'' if surely else ' by default'}"
+    message = f"{what}: autocast raises ValueError; pass its `.type`"
     return rule.finding(module.span(value), message, fix=fix)
 
 
@@ -170,28 +170,28 @@ def _is_misnamed(name: str) -> bool:
 
 def _misnamed(module: Module, value: ir.Value, device: Device) -> Finding:
     right = "cuda" if device.name is not None and device.name.lower() == "gpu" else (device.name or "").lower()
-    message = f"torch knows no device type {device.name!r}: autocast raises RuntimeError"
+    message = f"torch has no device type {device.name!r}: autocast raises RuntimeError"
     fix = None
     if right and device.value is value:
-        fix = Fix(Applicability.SAFE, f'Write "{right}"', (_edit(module, value, f'"{right}"'),))
-    return rule.finding(module.span(value), f'{message}; write "{right or "cuda"}"', fix=fix)
+        fix = Fix(Applicability.SAFE, f'Replace with "{right}"', (_edit(module, value, f'"{right}"'),))
+    return rule.finding(module.span(value), f'{message}; use "{right or "cuda"}"', fix=fix)
 
 
 def _indexed(module: Module, call: ir.Call, value: ir.Value, device: Device) -> Finding:
     if device.value is value:
-        return _with_index(module, call, value, f"`{module.text(value)}` carries an index", f'"{device.type}"')
+        return _with_index(module, call, value, f"`{module.text(value)}` has an index", f'"{device.type}"')
     torch = module_name(module, "torch")
     text = f"{torch}.device({module.text(value)}).type" if torch else None
     where = module.line(device.value)
     return _with_index(
-        module, call, value, f"`{module.text(value)}` can be {device.name!r} ({where}), with an index", text
+        module, call, value, f"`{module.text(value)}` can be {device.name!r} ({where}), which has an index", text
     )
 
 
 def _with_index(module: Module, call: ir.Call, value: ir.Value, what: str, text: str | None) -> Finding:
     refused = not module.target.guarantees("2.4")
-    effect = ", which torch before 2.4 refuses" if refused else "; autocast's checks know only the name without it"
-    message = f"{what}{effect}: pass the type alone"
+    effect = ": torch before 2.4 raises RuntimeError" if refused else ": autocast's device checks don't recognize it"
+    message = f"{what}{effect}; pass only the type"
     fix = None
     if text is not None:
         region = region_of(module, call)

@@ -1,20 +1,20 @@
-"""autocast is given a dtype that its device doesn't take.
+"""autocast gets a dtype that its device doesn't support.
 
 ## What it does
-Finds a region whose dtype is a string, float32, float64 or another type than float16 and bfloat16 on a device for which
-autocast knows only these two (cpu, xpu, mps, hpu; a tensor's `device.type` can be any of them), and float16 on the CPU
-where the project admits torch before 2.2. It follows variables, tables and choices as far as the file shows them.
+Finds a region whose dtype is a string; float32, float64 or a type other than float16 and bfloat16 on a device for which
+autocast supports only these two (cpu, xpu, mps, hpu; the `device.type` of a tensor can be any of them); and float16 on
+the CPU if the project allows torch before 2.2. It follows variables, tables and conditional values as far as the file
+shows them.
 
-On cuda other dtypes are taken: there a float32 region runs matrix products in float32. A region that is off says
-nothing about its dtype, and a flag that asks what the dtype hangs on is read with it
-(`enabled=precision is not None` beside `{"bf16": torch.bfloat16, None: torch.float32}[precision]`). It is a note where
-float32 is chosen just for other devices than cuda, or for where half precision failed: the region is off there, as was
-meant, and only warns.
+On cuda other dtypes are supported: a float32 region runs matrix products in float32. Silent about disabled regions. A
+flag that depends on the same value as the dtype is evaluated with it (`enabled=precision is not None` with `{"bf16":
+torch.bfloat16, None: torch.float32}[precision]`). It is a note if float32 is chosen only for devices other than cuda,
+or as a fallback when half precision failed: the region is then disabled, as intended, and only warns.
 
 ## Why is this bad?
-A string raises TypeError as soon as the region is entered. Another dtype makes it warn and switch itself off: what was
-meant to run in float64 runs in float32, and within another region it runs in whatever its inputs have. Where float32
-was meant, `enabled=False` says so on every device, and without a warning at each step.
+A string raises TypeError when the region is entered. With another dtype the region warns and disables itself: code
+meant for float64 runs in float32, and inside another region it runs in the dtypes of its inputs. If float32 is
+intended, `enabled=False` says so on every device, without a warning in each step.
 
 ## Example
 ```python
@@ -29,7 +29,7 @@ with torch.autocast("cpu", enabled=False):
 ```
 
 ## Fix safety
-Displayed only: whether half precision was wanted, or none, the code doesn't say.
+Displayed only: amplint can't tell whether half precision was wanted.
 
 ## Proof
 The fixtures warn, or raise, before; after, they run without a warning.
@@ -71,10 +71,10 @@ rule = Rule(
 
 _ONLY_HALF = ("cpu", "xpu", "mps", "hpu")
 _OLD_CPU = (
-    "before torch 2.2 autocast on the CPU takes bfloat16 only: with float16 it warns and is off, so that the code runs "
-    "in float32; pass torch.bfloat16"
+    "before torch 2.2, autocast on the CPU supports only bfloat16: with float16 it warns "
+    "and is disabled, and the code runs in float32; pass `torch.bfloat16`"
 )
-_ISLAND = Fix(Applicability.DISPLAY, "Write `enabled=False` where no half precision is wanted")
+_ISLAND = Fix(Applicability.DISPLAY, "Pass `enabled=False` if half precision is not wanted")
 
 
 @rule.check
@@ -103,8 +103,8 @@ def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) 
     shown = [each for each in found if not each.leaf.is_open] or found
     if all(each.kind == "str" for each in shown):
         by_default = "" if all(each.kind == "str" for each in found) else " by default"
-        message = f"`{module.text(given)}` is a string{by_default}: autocast raises TypeError on entering; "
-        return rule.finding(module.span(given), f"{message}pass a torch.dtype")
+        message = f"`{module.text(given)}` is a string{by_default}: autocast raises TypeError when it is entered; "
+        return rule.finding(module.span(given), f"{message}pass a `torch.dtype`")
     return _refused(module, region, given, found)
 
 
@@ -124,16 +124,17 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
     if full.name == "float32" and (_is_for_others(module, given) or is_fallback(module, given)):
         return rule.finding(
             module.span(given),
-            f"{under}{_written(module, given, full)}: there autocast prints a warning and is off; `enabled=False` says "
-            "the same without it",
+            f"{under}the dtype is {_written(module, given, full)}: autocast warns and is disabled; "
+            "pass `enabled=False` instead",
             fix=_ISLAND,
             severity=Severity.NOTE,
             confidence=Confidence.SUSPICION,
         )
     return rule.finding(
         module.span(given),
-        f"{under}{_written(module, given, full)}, which autocast for {' and '.join(named)} does not take: there it "
-        "warns and is off, so that the code runs in the dtypes of its inputs; pass a half type, or `enabled=False`",
+        f"{under}autocast for {' and '.join(named)} does not support "
+        f"{_written(module, given, full)}: it warns, is disabled, and the code runs in the "
+        "dtypes of its inputs; pass a half dtype or `enabled=False`",
         fix=_ISLAND,
         # Where float32 was asked for, it is what the code gets, with a warning.
         severity=None if never_half and named == types else Severity.WARNING,
@@ -148,14 +149,14 @@ def _is_refused_float16(module: Module, found: list[Dtype]) -> bool:
 def _written(module: Module, given: ir.Value, dtype: Dtype) -> str:
     """A dtype as it is written, and which one that is where the text does not say so."""
     text, name = module.text(given), f"torch.{dtype.name}"
-    return f"`{text}`" if text == name else f"`{text}` is {name}"
+    return f"`{text}`" if text == name else f"`{text}` ({name})"
 
 
 def _refusing(module: Module, region: Region, types: list[str | None], found: list[Dtype]) -> list[str]:
     """The devices of a region that take half types alone, by their types or, for one of a tensor, in one phrase."""
     surely = all(each.kind == "dtype" and each.name not in (None, *HALF) for each in found)
     if surely and _is_of_tensor(module, region):
-        return ["any device but cuda"]  # it runs wherever its tensors are
+        return ["devices other than cuda"]  # it runs wherever its tensors are
     return [each for each in types if each in _ONLY_HALF] if None not in types else []
 
 
@@ -175,7 +176,7 @@ def _when(module: Module, region: Region, given: ir.Value, full: Dtype, *, every
         on = both(known.when(leaf._replace(by=())), known.of(region.enabled), known.inside(region.call))
         if not _goes_with(module, region, leaf) or possible(on, TRUE if everywhere else negated(ON_CUDA)) is None:
             return None
-        return f"by the call of {module.line(leaf.by[-1])}, " if leaf.by else "by default, "
+        return f"through the call on {module.line(leaf.by[-1])}, " if leaf.by else "by default, "
     runs = known.is_dtype(given, str(full.name))
     if is_vague(runs):
         return None

@@ -1,20 +1,19 @@
-"""A GradScaler is on where all regions run in bfloat16.
+"""A GradScaler is enabled although all regions run in bfloat16.
 
 ## What it does
-Finds a scaler that the file makes and that is, or can be, on while every region around the losses that it scales runs
-in bfloat16: always, or where an option chooses bfloat16; and one that is on just where a dtype from elsewhere is
-bfloat16, and off where it is float16. Also where there is no region and the parameters of all the
-file's optimizers were cast to bfloat16.
+Finds a scaler created in the file that is, or can be, enabled while every region around its losses runs in bfloat16:
+always, or if an option selects bfloat16. Also finds a scaler that is enabled only if a dtype from elsewhere is
+bfloat16, and disabled if it is float16; and one in a file without regions whose optimizers own only parameters that
+were cast to bfloat16.
 
-It is silent where the code doesn't say which dtype a region has, where only the device decides it, where `enabled`
-depends on the dtype or just on a flag that names float16, where the bfloat16 branch doesn't use the scaler, and where
-the regions are out of sight.
+Silent if the code doesn't show the dtype of a region, if only the device decides it, if `enabled` depends on the dtype
+or on a flag that names float16, if the bfloat16 branch doesn't use the scaler, and if amplint can't see the regions.
 
 ## Why is this bad?
-bfloat16 has float32's exponents: gradients that float32 can hold don't become zero in it, and scaling changes nothing
-(20 steps with and without a scaler give the same parameters, bit by bit). What is left is its cost, a look at all
-gradients and a wait for the device in each step, and that it skips a step, silently, wherever a gradient is infinite or
-NaN.
+bfloat16 has the exponent range of float32: gradients that float32 can hold don't become zero in it, and scaling changes
+nothing (20 steps with and without a scaler give the same parameters, bit by bit). What remains is its cost, a check of
+all gradients and a wait for the device in each step, and that it silently skips each step in which a gradient is
+infinite or NaN.
 
 ## Example
 ```python
@@ -33,12 +32,12 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-Unsafe: steps with infinite gradients, which the scaler left out, are taken; and a checkpoint then holds an empty state
-of the scaler. Where the dtype is kept in a variable that can be read there, `enabled` becomes
-`dtype == torch.float16`, so that the scaler comes back with float16; a condition that was there stays.
+Unsafe: steps with infinite gradients, which the scaler skipped, are now taken, and a checkpoint then holds an empty
+scaler state. If the dtype is in a variable that is available at the scaler, `enabled` becomes `dtype == torch.float16`,
+so that the scaler is enabled again with float16; an existing condition stays.
 
 ## Proof
-In the fixtures the scaler multiplies by 65,536 to the end before, and is off after; parameters are the same.
+In the fixtures the scaler multiplies by 65,536 to the end before, and is disabled after; the parameters are the same.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
@@ -78,7 +77,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("GradScaler & autocast", "GradScaler & bfloat16"),
-    not_shown="a scaler in bfloat16 only costs: gradients and updates are the same",
+    not_shown="a scaler in bfloat16 only costs time: gradients and updates are the same",
 )
 
 # A flag that speaks of float16, whose path may have no region here; and the names of bfloat16, which look like its.
@@ -137,7 +136,7 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
         where = "" if always or world is None else _chosen(module, world, each)
         if world is None or where is None:
             continue
-        what = f"the losses that this scaler scales come out of bfloat16 ({module.line(each.region.call)})"
+        what = f"this scaler's losses come from a bfloat16 region ({module.line(each.region.call)})"
         text = _condition(module, call, each.region)
         if always:
             return _finding(module, call, text, what)
@@ -158,10 +157,10 @@ def _inverted(module: Module, call: ir.Call, entered: list[Open]) -> Finding | N
         if not is_vague(chosen) and chosen.facts() & known.dtypes and contradict(on, negated(chosen)) and possible(on):
             return rule.finding(
                 module.span(call),
-                f"this scaler is on just where `{module.on_one_line(each.region.dtype)}` is bfloat16 "
-                f"({module.line(each.region.call)}), and off where it is float16, which alone needs it: "
-                "turn the test around",
-                withheld="whether the test or the dtype in it is wrong can't be told",
+                f"this scaler is enabled only if `{module.on_one_line(each.region.dtype)}` is bfloat16 "
+                f"({module.line(each.region.call)}), and disabled for float16, which needs it; invert "
+                "the test",
+                withheld="amplint can't tell whether the test or the dtype in it is wrong",
             )
     return None
 
@@ -225,11 +224,15 @@ def _speaks_of_float16(term: Term) -> bool:
 def _finding(module: Module, call: ir.Call, text: str | None, what: str) -> Finding:
     """The finding; `text` is what `enabled` should be, None where no variable tells the dtype there."""
     edit = set_enabled(module, call, text) if text is not None else None
-    withheld = "its arguments are in the way" if text is not None else "nothing tells the dtype here: pass `enabled`"
+    withheld = (
+        "amplint can't add `enabled` to these arguments"
+        if text is not None
+        else "no variable holds the dtype at this line: pass `enabled` by hand"
+    )
     return rule.finding(
         module.span(call),
-        f"{what}, which needs no scaling: the scaler costs time and skips steps; switch it off",
-        fix=Fix(Applicability.UNSAFE, f"Switch it off: `enabled={text}`", (edit,)) if edit is not None else None,
+        f"{what}: bfloat16 needs no scaler, which costs time and can skip steps; disable it",
+        fix=Fix(Applicability.UNSAFE, f"Pass `enabled={text}`", (edit,)) if edit is not None else None,
         withheld=None if edit is not None else withheld,
     )
 

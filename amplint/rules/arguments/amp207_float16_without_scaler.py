@@ -1,20 +1,20 @@
-"""Training in float16 regions goes without a GradScaler.
+"""float16 regions are trained without a GradScaler.
 
 ## What it does
-Finds a plain `loss.backward()`, with a plain step behind it (`optimizer.step()`, a method of the optimizer that steps,
-`first_step` and `second_step` of sharpness-aware ones), whose loss comes out of a float16 region:
-by its dtype, or by the default of cuda, xpu and mps. The whole step has to be in sight, and no scaler in the function
-of the backward, in those that lead to it, or in those that it calls. It is a warning where nothing is trained: where
-all data is random and nothing is saved, as in a benchmark.
+Finds a plain `loss.backward()` followed by a plain step (`optimizer.step()`, a stepping method of the optimizer,
+`first_step` and `second_step` of sharpness-aware ones), if the loss comes from a float16 region: by its dtype, or by
+the default of cuda, xpu and mps. amplint has to see the whole step, and no scaler in the function of the backward, in
+its callers, or in the functions that it calls. It is a warning if nothing is really trained: if all data is random and
+nothing is saved, as in a benchmark.
 
-It is silent for bfloat16, for dtypes that come from elsewhere, for regions that run frozen models only, where one of
-these functions multiplies the loss itself (loss scales, `scale_loss`, gradients that are divided), and where one uses
-Accelerate, Lightning, DeepSpeed, apex or others that scale on their own.
+Silent about bfloat16, dtypes from elsewhere and regions that run only frozen models; if one of these functions
+multiplies the loss itself (loss scales, `scale_loss`, divided gradients); and if one uses Accelerate, Lightning,
+DeepSpeed, apex or another library that scales by itself.
 
 ## Why is this bad?
-float16 has no numbers below 6e-8, and gradients are often smaller. They become zero: of a loss of order 1e-4 3.7 % of
-them, and updates are off by 10 %; of a loss of order 1e-5 80 %. Nothing raises or warns; the model learns worse, or not
-at all. Where a value overflows, nothing leaves out the step, and the weights become NaN.
+float16 has no numbers below 6e-8, and gradients are often smaller. They become zero: 3.7 % of them for a loss of order
+1e-4, where updates are off by 10 %; 80 % for a loss of order 1e-5. Nothing raises or warns; the model learns worse, or
+not at all. If a value overflows, nothing skips the step, and the weights become NaN.
 
 ## Example
 ```python
@@ -36,11 +36,11 @@ scaler.update()
 ```
 
 ## Fix safety
-Displayed only: a scaler has to be made before the loop, and saved with the model. `dtype=torch.bfloat16` needs none.
+Displayed only: a scaler has to be created before the loop, and saved with the model. `dtype=torch.bfloat16` needs none.
 
 ## Proof
-The fixtures lose gradients before: they differ from the float32 reference by more than float16's rounding; after, with
-a scaler, they agree with it.
+The fixtures lose gradients before: they differ from the float32 reference by more than float16's rounding. With a
+scaler they agree with it.
 
 ## References
 - [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
@@ -77,7 +77,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("autocast & backward & step",),
-    not_shown="how small the program's gradients are is out of sight",
+    not_shown="it depends on how small your gradients are",
     about_absence=True,
 )
 
@@ -156,9 +156,9 @@ def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
     where = f"{module.line(entered.region.call)}{', ' if under else ''}{under}"
     return rule.finding(
         module.span(backward),
-        f"the loss comes out of a float16 region ({where}), and no GradScaler multiplies it: small gradients become "
-        "zero, and infinite ones reach the weights",
-        fix=Fix(Applicability.DISPLAY, f"Scale the loss, step with `{scaler_for(module.target)}`; or run in bfloat16"),
+        f"the loss from a float16 region ({where}) is not scaled: small gradients become 0, and "
+        "infinities reach the weights",
+        fix=Fix(Applicability.DISPLAY, f"Scale the loss and step with `{scaler_for(module.target)}`, or use bfloat16"),
         severity=Severity.WARNING if is_rehearsal(module, backward) else None,
         confidence=Confidence.LIKELY if all(each.how == "unseen" for each in steps) else None,
     )

@@ -1,14 +1,13 @@
-"""A GradScaler steps an optimizer over float16 parameters.
+"""A GradScaler steps an optimizer with float16 parameters.
 
 ## What it does
 Finds a model that is cast to float16 as a whole (`model.half()`, `.to(torch.float16)`, `from_pretrained(...,
-torch_dtype=torch.float16)`) and whose parameters are those of an optimizer that the file steps, or unscales, with a
-scaler that can be on.
+torch_dtype=torch.float16)`) and whose optimizer the file steps, or unscales, with a scaler that can be enabled.
 
-It is silent where the model, or a part of it, is cast back, where single parameters are cast, where the cast stands
-behind the training or what is made of the model is trained (peft and other adapters), for ShardedGradScaler, which
-takes float16 gradients, for a fused optimizer that is never unscaled explicitly, and where the cast and the scaler are
-each under a condition of which it can't be told that both can hold.
+Silent if the model, or a part of it, is cast back; if single parameters are cast; if the cast comes after the training,
+or what is trained is built from the model (peft and other adapters); about ShardedGradScaler, which supports float16
+gradients; about a fused optimizer that is never unscaled explicitly; and if cast and scaler depend on different
+conditions that may exclude each other.
 
 ## Why is this bad?
 float16 parameters get float16 gradients, and the scaler refuses to divide those: `ValueError: Attempting to unscale
@@ -69,14 +68,14 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("GradScaler & .half(", "GradScaler & torch.float16", "GradScaler & torch.half"),
-    not_shown="the bench's parameters are float32",
+    not_shown="verify's model has float32 parameters",
 )
 
 # Adapters are float32 whatever the model is, and it is frozen.
 _ADAPTS = re.compile(r"(?i)\bpeft|lora|adapter|kbit")
 # What is written where `_casts_parameters` finds a cast.
 _CASTING = re.compile(r"data|float|double|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
-_DISPLAY = Fix(Applicability.DISPLAY, "Leave the parameters in float32; the region casts what it needs")
+_DISPLAY = Fix(Applicability.DISPLAY, "Remove the cast; autocast casts what it needs")
 
 
 @rule.check
@@ -96,8 +95,8 @@ def check(module: Module) -> Iterator[Finding]:
             if before and _can_meet(module, half, event):
                 yield rule.finding(
                     module.span(half.call),
-                    f"the parameters become float16, and the scaler that steps their optimizer on "
-                    f"{module.line(event.call)} raises ValueError: Attempting to unscale FP16 gradients",
+                    f'the scaler on {module.line(event.call)} raises "Attempting to unscale FP16 gradients" '
+                    "for these float16 parameters; keep them in float32",
                     fix=_DISPLAY,
                 )
                 break

@@ -1,17 +1,18 @@
-"""What autocast would cast is cast by hand.
+"""A manual cast duplicates what autocast does.
 
 ## What it does
-Finds `.half()`, `.bfloat16()` and `.to(torch.float16)` in the body of an autocast region, and on a whole model where
-the file has regions.
+Finds `.half()`, `.bfloat16()` and `.to(torch.float16)` in the body of an autocast region, and on a whole model if the
+file has regions.
 
-It is silent for casts to float32, for what no product takes (the region casts nothing for a norm or a sum), for what is
-stored or handed to functions of other packages, for casts of a model behind its training, for those under a condition
-within the region, for values that are written to (`out[:] = x.half()`), and where the region is off.
+Silent about casts to float32; about values that no matrix product uses (the region casts nothing for a norm or a sum);
+about values that are stored or passed to functions of other packages; about casts of a model after its training; about
+casts under a condition inside the region; about values that are written to (`out[:] = x.half()`); and if the region is
+disabled.
 
 ## Why is this bad?
-It changes nothing at best: the region casts what its matrix products take. At worst it takes away what the region keeps
-in float32: a parameter that is half has half gradients and half updates, inputs of 1e5 become infinite in float16
-although a bfloat16 region would have kept them, and losses and targets in half lose digits.
+At best it changes nothing: the region casts the inputs of matrix products. At worst it undoes what the region keeps in
+float32: a half parameter has half gradients and half updates, inputs of 1e5 become infinite in float16 although a
+bfloat16 region would have kept them, and losses and targets in half precision lose digits.
 
 ## Example
 ```python
@@ -26,7 +27,7 @@ with torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Displayed only: what else reads the value isn't known.
+Displayed only: amplint doesn't know what else reads the value.
 
 ## Proof
 The fixtures are not executed (shows=none): under autocast the numbers of a float32 and of a half input are the same.
@@ -69,7 +70,7 @@ rule = Rule(
     severity=Severity.NOTE,
     triggers=("autocast & .half(", "autocast & .bfloat16(", "autocast & .to("),
     default=False,
-    not_shown="what is cast is a model or an input, which are out of sight",
+    not_shown="verify uses its own models and inputs",
 )
 
 # Methods and functions that store what they are given.
@@ -78,7 +79,7 @@ _KEEPS = ("append", "extend", "add", "put", "save", "copy_", "update", "index_co
 _TARGET = re.compile(r"(?i)target|label|mask|one_?hot|soft|^y$|^gt|^t$")
 _LAYER = re.compile(r"Linear|Conv|Bilinear|RNN|LSTM|GRU|Attention|Transformer|Sequential|Module")
 _NORM = re.compile(r"(?i)norm|(^|_)(bn|ln|gn)(\d|_|$)")  # no product, whoever wrote it
-_DISPLAY = Fix(Applicability.DISPLAY, "Leave it in float32; the region casts what it needs")
+_DISPLAY = Fix(Applicability.DISPLAY, "Keep float32; autocast casts what it needs")
 
 
 @rule.check
@@ -91,12 +92,14 @@ def check(module: Module) -> Iterator[Finding]:
     for cast in casts(module):
         if cast.dtype in HALF and cast.key in owned and _meets_region(module, cast):
             told.add(cast.call.id)
-            yield _finding(module, cast.call, f"the parameters become {cast.dtype}, which autocast keeps in float32")
+            yield _finding(
+                module, cast.call, f"the parameters become {cast.dtype}, and autocast works with float32 ones"
+            )
     for call in near_regions(module).calls:
         if call.id in told or cast_to(module, call) not in HALF:
             continue
         if _in_region(module, call) and _is_read(module, call):
-            yield _finding(module, call, "the region around casts what its products take")
+            yield _finding(module, call, "autocast already casts the inputs of matrix products")
 
 
 def _in_region(module: Module, call: ir.Call) -> bool:
@@ -185,5 +188,5 @@ def _wants_half(module: Module, call: ir.Call) -> bool:
 
 
 def _finding(module: Module, call: ir.Call, why: str) -> Finding:
-    message = f"`{module.on_one_line(call)}` casts by hand: {why}; leave it out"
+    message = f"`{module.on_one_line(call)}` is a manual cast: {why}; remove it"
     return rule.finding(module.span(call), message, fix=_DISPLAY)

@@ -1,19 +1,18 @@
-"""autocast is on, in float16, where the scaler is off.
+"""autocast runs in float16 while the scaler is disabled.
 
 ## What it does
-Finds a loss that comes out of a region that is on and in float16 on some path on which the scaler is off or isn't
-there. It follows `enabled` of both, and the conditions under which a scaler is made, to the flags and tests that
-decide, and compares those: whether they have the same name doesn't matter. So it finds a scaler that is on for the
-other half type (`enabled=dtype == "bfloat16"`), and an arm without the scaler for another optimizer, which steps by a
-method of its own, as `first_step`. It is a warning where nothing is trained: where all data is random and nothing is
-saved.
+Finds a loss from a region that is enabled and in float16 on some path on which the scaler is disabled or missing. It
+follows `enabled` of both, and the conditions under which a scaler is created, to the flags and tests that decide, and
+compares those, whatever their names. So it also finds a scaler that is enabled for the other half type (`enabled=dtype
+== "bfloat16"`), and a branch without the scaler for an optimizer with a stepping method of its own, such as
+`first_step`. It is a warning if nothing is really trained: if all data is random and nothing is saved.
 
-The reverse, a scaler that is on round float32, is harmless and isn't told. It is silent where the two hang on
-different flags of which it can't be told that they are independent: two options of one set of options are.
+Silent about the reverse, an enabled scaler with float32, which is harmless; and if the two depend on different flags
+that may be connected. Two options of one set of options count as independent.
 
 ## Why is this bad?
-float16 has no numbers below 6e-8. Without the scaler's factor small gradients become zero: of a loss of order 1e-4
-3.7 % of them, and updates are off by 10 %; of a loss of order 1e-5 80 %. Nothing raises or warns.
+float16 has no numbers below 6e-8. Without scaling, small gradients become zero: 3.7 % of them for a loss of order 1e-4,
+where updates are off by 10 %; 80 % for a loss of order 1e-5. Nothing raises or warns.
 
 ## Example
 ```python
@@ -33,14 +32,13 @@ scaler.scale(loss).backward()
 
 ## Fix safety
 Unsafe: without the flag, training now runs in float32, slower and with more memory. The region gets the scaler's
-`enabled`, or a scaler that is always off gets the region's. No fix where the flag can't be read there, where it asks
-for the dtype, or where it is by conditions round them that the two differ. None
-for a region that may run inside another one, by its callers, a decorator, or a framework that calls the method (as
-Lightning does under `precision="16-mixed"`): a region that is off switches the outer one off, and training would run in
-float32.
+`enabled`, or a scaler that is always disabled gets the region's. No fix if the flag is not available at the other call,
+if it depends on the dtype, or if the difference is in conditions around the two. No fix for a region that may run
+inside another one, opened by its callers, a decorator, or a framework that calls the method (as Lightning does with
+`precision="16-mixed"`): a disabled region would disable the outer one, and training would run in float32.
 
 ## Proof
-The fixtures lose gradients before: they differ from the float32 reference by more than float16's rounding; after, they
+The fixtures lose gradients before: they differ from the float32 reference by more than float16's rounding. After, they
 agree with it.
 
 ## References
@@ -90,7 +88,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("autocast & backward & cale",),
-    not_shown="how small the program's gradients are is out of sight",
+    not_shown="it depends on how small your gradients are",
 )
 
 _HALF_NAMES = {"float16", "fp16", "half", "bfloat16", "bf16", "torch.float16", "torch.bfloat16"}
@@ -100,7 +98,7 @@ _HALF_TYPES = {"torch.float16", "torch.half", "torch.bfloat16"}
 _HOOKS = {"training_step", "validation_step", "test_step", "predict_step", "compute_loss"}
 _KNOWN = ("torch.", "builtins.", "functools.", "abc.", "typing.", "contextlib.")
 
-_BOTH = "switch both by the same condition"
+_BOTH = "use one condition for both"
 
 
 @rule.check
@@ -133,15 +131,13 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
     if world is None:
         return None
     offered, withheld = _fix(module, entered.region, made)
-    what = said(module, world, on)
-    off = f"off, so that small gradients become zero; {_BOTH}"
+    what, line = said(module, world, on), module.line(made[0])
+    off = f"disabled: small gradients become 0; {_BOTH}"
     if likely(region, negated(on), known.present(scaler)) is None:
-        off = (
-            f"None, so that {module.line(found.event.call)} raises AttributeError; make it with `enabled=`, and {_BOTH}"
-        )
+        off = f"None: {module.line(found.event.call)} raises AttributeError; create it with `enabled=`, and {_BOTH}"
     return rule.finding(
         module.span(entered.region.call),
-        f"{what or 'here'} this region is on, in float16, and the scaler of {module.line(made[0])} is {off}",
+        f"{what}{', ' if what else ''}autocast runs in float16 while the scaler ({line}) is {off}",
         fix=offered,
         withheld=withheld,
         severity=_severity(module, found),
@@ -164,11 +160,12 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
     unseen = bool(given) and not any(_callers_give(module, each) for each in given)
     runs = runs_in(module, entered, "float16")
     about = turning(world, runs, *(known.inside(each.event.call) for each in others))
+    what = said(module, world, arm, about)
     return rule.finding(
         module.span(entered.region.call),
-        f"{said(module, world, arm, about)} this region is on, in float16, and the backward of "
-        f"{module.line(found.event.call)} is not scaled, so that small gradients become zero; {_BOTH}",
-        withheld="which of the two is meant can't be told",
+        f"{what}{', ' if what else ''}autocast runs in float16 while the backward pass on "
+        f"{module.line(found.event.call)} is not scaled: small gradients become 0; {_BOTH}",
+        withheld="amplint can't tell which of the two is intended",
         severity=Severity.NOTE if unseen else _severity(module, found),
         confidence=Confidence.SUSPICION if unseen else _confidence(module, found, runs, arm),
     )
@@ -248,45 +245,45 @@ def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | Non
     """The scaler's flag for the region; the region's, for a scaler that is always off."""
     switch = scaler_arguments(module, made[0]).get("enabled")
     if len(made) > 1 or switch is None:
-        return None, "the scaler is made under a condition: switch the region by the same one"
+        return None, "the scaler is created under a condition: enable the region under the same one"
     if region.enabled is None and not isinstance(switch, ir.Constant):
         source, call = switch, region.call
     elif region.enabled is not None and decided(module).of(switch) == FALSE:
         source, call = region.enabled, made[0]
     else:
-        return None, "switch both by the same condition"
+        return None, "amplint can't tell which condition is intended: use the same one for both"
     if call is region.call and _asks_for_dtype(module, source):
-        do = "give the region that dtype" if region.dtype is None else "switch it on where the region is float16"
-        return None, f"the scaler hangs on the dtype: {do}"
+        do = "pass that dtype to the region" if region.dtype is None else "enable it where the region is float16"
+        return None, f"the scaler depends on the dtype: {do}"
     if call is region.call and (outer := _may_be_inside(module, region)) is not None:
-        return None, f"an `enabled` that is false switches off {outer}, too: enter the region under a condition"
+        return None, f"`enabled=False` would also disable {outer}: enter the region under a condition instead"
     text = spelled(module, source, call)
     if text is None:
-        return None, "the condition of the one can't be read at the other"
+        return None, "amplint can't evaluate the condition of one at the other"
     edit = set_enabled(module, call, text)
     if edit is None:
-        return None, "its arguments are in the way"
+        return None, "amplint can't add `enabled` to these arguments"
     what = "the region" if call is region.call else "the scaler"
-    return Fix(Applicability.UNSAFE, f"Give {what} `enabled={text}`", (edit,)), None
+    return Fix(Applicability.UNSAFE, f"Pass `enabled={text}` to {what}", (edit,)), None
 
 
 def _may_be_inside(module: Module, region: Region) -> str | None:
     """The region that another one may run in, in words; None where nothing in sight says that there is one."""
     outer = next(iter(enabled_at(module, region.call)), None)
     if outer is not None:
-        return f"the region of {module.line(outer.region.call)}"
+        return f"the region on {module.line(outer.region.call)}"
     function = ir.function_of(region.call)
     contexts = (item.context for each in upwards(ir.statement_of(region.call)) for item in _items(each.parent))
     unseen = next((each for each in contexts if may_be_region(module, each)), None)
     if unseen is not None:
-        return f"what `{module.on_one_line(unseen)}` may have switched on"
+        return f"a region that `{module.on_one_line(unseen)}` may open"
     if function is None:
         return None
     by = next((each for each in function.decorators if not _is_plain(module, each)), None)
     if by is not None:
         return f"a region that its decorator `{module.on_one_line(by)}` may open"
     hooked = function.name in _HOOKS or (function.cls is not None and not bases_in_sight(module, function.cls))
-    return "a region that a framework opens round this method (`precision=`)" if hooked else None
+    return "a region that a framework opens around this method (`precision=`)" if hooked else None
 
 
 def _items(node: ir.Node | None) -> list[ir.Item]:

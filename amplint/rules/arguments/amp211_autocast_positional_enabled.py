@@ -1,13 +1,13 @@
 """A bool is passed to `torch.autocast` as its second argument, which is the dtype.
 
 ## What it does
-Finds `torch.autocast("cuda", True)` and the like: a second positional argument that is evidently a bool (a literal, a
+Finds `torch.autocast("cuda", True)` and similar: a second positional argument that is clearly a bool (a literal, a
 comparison, a variable or parameter that is only ever a bool).
 
 ## Why is this bad?
 The second parameter of `torch.autocast` is `dtype`; `enabled` is the third. Entering the region raises `TypeError:
-set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not bool`. It is what is left when the device
-was put in front of the old class's arguments.
+set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not bool`. This happens when the device was put
+in front of the old class's arguments.
 
 ## Example
 ```python
@@ -23,9 +23,9 @@ with torch.autocast("cuda", enabled=use_amp):
 
 ## Fix safety
 Safe: the call raised whenever its region was entered. Further positional arguments are named too (`dtype`,
-`cache_enabled`, the old class's order). In torch 1.10 the second parameter was `enabled`: where the project admits
-that release, the rule is silent, and so it is where the call is one for older releases: in a handler of TypeError, in
-an arm of a version test.
+`cache_enabled`, in the old class's order). In torch 1.10 the second parameter was `enabled`: the rule is silent if the
+project allows that release, or if the call is for older releases, in a handler of TypeError or in a branch of a version
+test.
 
 ## Proof
 The fixtures raise on entering the region before, and run after.
@@ -78,6 +78,6 @@ def check(module: Module) -> Iterator[Finding]:
         text = module.text(given[1])
         yield rule.finding(
             module.span(given[1]),
-            f"`torch.autocast` takes the dtype second, so `{text}` raises TypeError: write `enabled={text}`",
-            fix=Fix(Applicability.SAFE, f"Write `enabled={text}`", edits),
+            f"`torch.autocast` takes the dtype as second argument: `{text}` raises TypeError; pass `enabled={text}`",
+            fix=Fix(Applicability.SAFE, f"Replace with `enabled={text}`", edits),
         )

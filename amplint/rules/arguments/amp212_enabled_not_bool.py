@@ -1,13 +1,13 @@
-"""autocast's `enabled` is no bool.
+"""autocast's `enabled` is not a bool.
 
 ## What it does
-Finds an `enabled` of `torch.autocast`, or of the old classes, that is evidently no bool: a literal, a number, a string,
-what `os.environ` gives, a `numpy.bool`, a GradScaler, an option that the file's own command line parses as an int or a
-string. Silent where the value comes from elsewhere.
+Finds an `enabled` of `torch.autocast`, or of the old classes, that is clearly not a bool: a literal, a number, a
+string, a value from `os.environ`, a `numpy.bool`, a GradScaler, an option that the file's own command line parses as an
+int or a string. Silent if the value comes from elsewhere.
 
 ## Why is this bad?
 Entering the region raises `TypeError: set_autocast_enabled(): argument 'enabled' (position 2) must be bool, not int`.
-The scaler takes the same flag without a word: `GradScaler(enabled=1)` is on, and so is `GradScaler(enabled="False")`.
+The scaler accepts the same flag silently: `GradScaler(enabled=1)` is enabled, and so is `GradScaler(enabled="False")`.
 
 ## Example
 ```python
@@ -24,8 +24,8 @@ with torch.autocast("cuda", enabled=bool(args.amp)):
 ```
 
 ## Fix safety
-Safe for the literals 0, 1 and None, which become False and True. Unsafe for `bool(...)` round anything else. There is
-none for strings: `bool("False")` is True.
+Safe for the literals 0, 1 and None, which become False and True. Unsafe for `bool(...)` around anything else. No fix
+for strings: `bool("False")` is True.
 
 ## Proof
 The fixtures raise on entering the region before, and train after.
@@ -79,7 +79,7 @@ def check(module: Module) -> Iterator[Finding]:
         what = " or ".join(_WORDS[each] for each in sorted(wrong))
         yield rule.finding(
             module.span(value),
-            f"`{module.text(value)}` {verb} {what}, for which entering the region raises TypeError: pass a bool",
+            f"`{module.text(value)}` {verb} {what}: entering the region raises TypeError; pass a bool",
             fix=fix,
             withheld=withheld,
         )
@@ -89,8 +89,8 @@ def _fix(module: Module, value: ir.Value, held: frozenset[str]) -> tuple[Fix | N
     span = module.layout.outer(value)
     if isinstance(value, ir.Constant) and value.value in (0, 1, None) and type(value.value) is not float:
         text = str(bool(value.value))
-        return Fix(Applicability.SAFE, f"Write `{text}`", (Edit(*span, text),)), None
+        return Fix(Applicability.SAFE, f"Replace with `{text}`", (Edit(*span, text),)), None
     if not held - {OPEN} <= _TRUTHS:
-        return None, "which strings are to switch it on is not plain" if "str" in held else None
+        return None, "amplint can't tell which strings mean enabled" if "str" in held else None
     text = f"bool({module.text(value)})"
-    return Fix(Applicability.UNSAFE, f"Write `{text}`", (Edit(*span, text),)), None
+    return Fix(Applicability.UNSAFE, f"Replace with `{text}`", (Edit(*span, text),)), None

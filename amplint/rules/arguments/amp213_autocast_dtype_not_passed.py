@@ -1,21 +1,21 @@
-"""The code decides on bfloat16, and enters autocast without a dtype.
+"""The code selects bfloat16, and enters autocast without a dtype.
 
 ## What it does
 Finds a region that can be for cuda, has no `dtype`, and
 
-- stands where a test asked for bfloat16 (`if args.bf16:`, `if precision == "bf16":`), also the class handed on there;
+- is under a test for bfloat16 (`if args.bf16:`, `if precision == "bf16":`), also if only the class is passed on;
 - or runs a model that the file casts to bfloat16;
-- or stands beside others that are all bfloat16: what is trained in one dtype is run in another;
-- or stands beside a variable that is, or can be, bfloat16, where no region of the file gets a dtype.
+- or is in a file whose other regions are all bfloat16: the same model is trained in one dtype and run in another;
+- or is in a file with a variable that is, or can be, bfloat16, if no region of the file gets a dtype.
 
-It is silent where the region is off, where a flag for float16 switches it, or a scaler is always on (but for the first
-two), where the device is the CPU, whose default is bfloat16, where the test asks for either half type, and where it is
-there for what could not be done in bfloat16: in a handler of what was tried, or where a test found no support for it.
+Silent if the region is disabled; if a flag for float16 enables it, or a scaler is always enabled (except in the first
+two cases); if the device is the CPU, whose default is bfloat16; if the test is for either half type; and if the region
+is a fallback for bfloat16: in a handler of a failed attempt, or if a test found no support.
 
 ## Why is this bad?
-On cuda (and xpu and mps) a region without a dtype is float16: what was chosen for float32's range runs with a largest
-number of 65504 and no gradients below 6e-8, and mostly without a scaler, since bfloat16 needs none. On the CPU it is
-bfloat16 whatever was meant.
+On cuda (and xpu and mps) a region without a dtype is float16: code that selected float32's range runs with a largest
+number of 65504 and no gradients below 6e-8, and usually without a scaler, since bfloat16 needs none. On the CPU it is
+bfloat16, whatever was intended.
 
 ## Example
 ```python
@@ -34,8 +34,8 @@ with torch.autocast("cuda", dtype=dtype):
 ```
 
 ## Fix safety
-Unsafe: what the region computes changes from float16 to bfloat16. It gets the variable, where one can be read there,
-else `torch.bfloat16`. No fix where torch isn't imported under a name of its own, or the class is handed on.
+Unsafe: what the region computes changes from float16 to bfloat16. It gets the variable, if that is available at the
+region, otherwise `torch.bfloat16`. No fix if torch isn't imported as a module, or if the class is passed on.
 
 ## Proof
 The fixtures' regions run in float16 before, and in bfloat16 after.
@@ -79,7 +79,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & bf16", "autocast & bfloat16"),
-    not_shown="a region in another half type is right in itself",
+    not_shown="a region in another half dtype is not wrong by itself",
 )
 
 _ASKS = re.compile(r"(?i)bf_?16|bfloat16")
@@ -113,7 +113,7 @@ def check(module: Module) -> Iterator[Finding]:
         if found is not None:
             yield rule.finding(
                 module.span(value),
-                f"{found.text}, and what is called here has no dtype: on cuda it is float16; hand on "
+                f"{found.text}, but this `autocast` has no dtype and is float16 on cuda; pass "
                 "`functools.partial(..., dtype=torch.bfloat16)`",
             )
 
@@ -210,7 +210,7 @@ def _beside(module: Module, region: Region, every: list[Region]) -> Evidence | N
     if others:
         if region_round(module, region) or any(_is_for_some(each.call) for each in (region, *others)):
             return None  # each may be for what the other is not
-        text = f"the region of {module.line(others[0].call)} is bfloat16"
+        text = f"the region on {module.line(others[0].call)} is bfloat16"
         return Evidence(text) if _is_for_cuda(module, others[0]) else None
     return _variable(module, region)
 
@@ -238,7 +238,7 @@ def _variable(module: Module, region: Region) -> Evidence | None:
             continue
         if _readable(module, target, region.call):
             text = module.text(target)
-            return Evidence(f"`{text}` of {module.line(statement)} can be bfloat16", target)
+            return Evidence(f"`{text}` ({module.line(statement)}) can be bfloat16", target)
     return None
 
 
@@ -268,7 +268,7 @@ def _finding(module: Module, region: Region, found: Evidence) -> Finding:
         fix = Fix(Applicability.UNSAFE, f"Pass `dtype={text}`", (edit,))
     return rule.finding(
         module.span(region.call),
-        f"{found.text}, but this region gets no dtype: on cuda it runs in float16; pass it",
+        f"{found.text}, but this region has no dtype and runs in float16 on cuda; pass the dtype",
         fix=fix,
-        withheld=None if fix is not None else "torch has no name here that the dtype could be read from",
+        withheld=None if fix is not None else "the file has no `import torch` to write the dtype with",
     )

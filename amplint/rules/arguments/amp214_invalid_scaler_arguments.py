@@ -1,17 +1,17 @@
-"""A GradScaler is given an argument that it can't work with.
+"""A GradScaler gets an invalid argument.
 
 ## What it does
-Finds, where the value is in sight, a `growth_factor` of at most 1 or a `backoff_factor` of at least 1, a scale of 0,
-text or None for a number, a `growth_interval` that is no int, a bool where the initial scale belongs
-(`GradScaler("cuda", use_amp)`), a number or a bool in the place of `torch.amp.GradScaler`'s device, and an int for
-`scaler.update()`. A warning, and likely: a setting that is given the value named after another one,
-`growth_interval=args.init_scale`. Silent where the scaler is switched off by a literal `enabled=False`.
+Finds, if the value is visible, a `growth_factor` of at most 1, a `backoff_factor` of at least 1, a scale of 0, a string
+or None instead of a number, a `growth_interval` that is not an int, a bool in place of the initial scale
+(`GradScaler("cuda", use_amp)`), a number or a bool in place of `torch.amp.GradScaler`'s device, and an int for
+`scaler.update()`. A likely warning: a setting that gets a value named after another one,
+`growth_interval=args.init_scale`. Silent if the scaler has a literal `enabled=False`.
 
 ## Why is this bad?
 Most of these raise, some only in the first `scale()` or `update()`. Two are silent. The first parameter of
-`torch.amp.GradScaler` is the device: `GradScaler(1024.0)` starts at 65536 all the same, `GradScaler(False)` is switched
-on. And a bool is a number: with `GradScaler("cuda", True)` the scale is 1, so that small float16 gradients become zero;
-with False it is 0, and the first step makes every parameter NaN.
+`torch.amp.GradScaler` is the device: `GradScaler(1024.0)` still starts at 65536, `GradScaler(False)` is enabled. And a
+bool is a number: with `GradScaler("cuda", True)` the scale is 1, so that small float16 gradients become zero; with
+False it is 0, and the first step makes every parameter NaN.
 
 ## Example
 ```python
@@ -24,9 +24,9 @@ scaler = torch.amp.GradScaler("cuda", enabled=use_amp == "fp16")
 ```
 
 ## Fix safety
-Safe where what is meant is plain: the two factors change places, a number loses its quotes or becomes the int or float
-that it has to be, a bool is passed as `enabled`, the device that the file's regions are for goes in front. Unsafe
-where that device is chosen at run time. Otherwise there is none.
+Safe if the intention is clear: the two factors are swapped, a number loses its quotes or becomes the required int or
+float, a bool is passed as `enabled`, the device of the file's regions is inserted first. Unsafe if that device is
+chosen at run time. Otherwise there is no fix.
 
 ## Proof
 The fixtures raise, start at another scale than they ask for, or lose their gradients before; after the fix they train
@@ -65,11 +65,11 @@ _SETTINGS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")
 _NAMED = re.compile(rf"(?<![a-z])(?:{'|'.join(_SETTINGS)})(?![a-z])")
 # What is left of a setting's meaning where it is given another one's value.
 _EFFECTS = {
-    "init_scale": "the scale starts there",
-    "growth_factor": "the scale is multiplied by that whenever it grows",
-    "backoff_factor": "the scale is multiplied by that after an overflow",
-    "growth_interval": "the scale grows once in so many steps",
-    "enabled": "the scaler is on unless that is 0",
+    "init_scale": "it becomes the initial scale",
+    "growth_factor": "the scale is multiplied by it when it grows",
+    "backoff_factor": "the scale is multiplied by it after an overflow",
+    "growth_interval": "it becomes the number of steps before the scale grows",
+    "enabled": "the scaler is enabled unless it is 0",
 }
 _TEXTS = {"str": "a string", "None": "None"}
 # An int below is the index of a device.
@@ -125,9 +125,9 @@ def _named_after_another(module: Module, given: _Arguments, key: str) -> Finding
     other = meant.pop()
     return rule.finding(
         module.span(value),
-        f"`{key}={module.text(value)}` passes what is named after `{other}`: {_EFFECTS[key]}; pass it as `{other}`, or "
-        f"the value that is meant for `{key}`",
-        withheld="which of the two is meant is yours to say",
+        f"`{key}={module.text(value)}` gets a value named after `{other}`: {_EFFECTS[key]}; "
+        f"pass it as `{other}`, or pass another value",
+        withheld="amplint can't tell which of the two is intended",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
     )
@@ -154,17 +154,17 @@ def _name_of(module: Module, value: ir.Value) -> str | None:
 def _in_place_of_the_device(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
     scales = numbers_shown(module, value)
     if is_bool(module, value):
-        meant, effect = "enabled", "and the scaler is on whatever it says"
+        meant, effect = "enabled", "the scaler is enabled whatever its value"
     elif scales and all(each is not None and (isinstance(each, float) or each >= _INDICES) for each in scales):
-        meant, effect = "init_scale", "and the scale starts at 65536"
+        meant, effect = "init_scale", "the scale starts at 65536"
     else:
         return None
     text = module.text(value)
-    message = f"the first parameter of `torch.amp.GradScaler` is the device, so `{text}` is taken for one"
+    message = f"`{text}` is taken for the device, the first argument of `GradScaler`"
     fix, withheld = _with_device(module, call, value, meant)
     return rule.finding(
         module.span(value),
-        f"{message}, {effect}: name the device, and write `{meant}={text}`",
+        f"{message}: {effect}; pass the device, and `{meant}={text}`",
         fix=fix,
         withheld=withheld,
     )
@@ -173,13 +173,15 @@ def _in_place_of_the_device(module: Module, call: ir.Call, value: ir.Value) -> F
 def _with_device(module: Module, call: ir.Call, value: ir.Value, meant: str) -> tuple[Fix | None, str | None]:
     device = choose(module, call)
     if device is None:
-        return None, "the file does not show which device it trains on"
+        return None, "the file doesn't show which device it trains on"
     alone = len(call.positional) == 1 and not call.unpacks("*")
     if call.keyword(meant) is not None or (meant == "enabled" and not alone):
-        return None, "what the other arguments are meant for is not plain"
+        return None, "amplint can't tell what the other arguments are for"
     name = f"{meant}=" if alone else ""
     edit = insert(module.layout.outer(value)[0], f"{device.text}, {name}")
-    return Fix(device.applicability, f"Write `GradScaler({device.text}, {name}{module.text(value)})`", (edit,)), None
+    return Fix(
+        device.applicability, f"Replace with `GradScaler({device.text}, {name}{module.text(value)})`", (edit,)
+    ), None
 
 
 # --- numbers --------------------------------------------------------------------------------------------------------
@@ -192,18 +194,18 @@ def _factors(module: Module, given: _Arguments) -> Finding | None:
     if not bad_growth and not bad_backoff:
         return None
     if bad_growth:
-        key, bound, numbers = "growth_factor", "more than 1", growths
-        advice = "to keep the scale from growing, pass a `growth_interval` longer than the training"
+        key, bound, numbers = "growth_factor", "greater than 1", growths
+        advice = "to stop growth, pass a very large `growth_interval`"
     else:
         key, bound, numbers = "backoff_factor", "less than 1", backoffs
-        advice = "a scale that caused an overflow has to become smaller"
+        advice = "the scale has to shrink after an overflow"
     fix = None
     if bad_growth and bad_backoff and 1 not in (*growths, *backoffs) and len(growths) == len(backoffs) == 1:
         fix = _exchanged(module, given["growth_factor"], given["backoff_factor"])
-        advice = "the two have changed places"
+        advice = "the two factors are swapped"
     value = given[key]
-    can = "" if len(numbers) == 1 else "can be one that "
-    message = f"`{key}={module.text(value)}` {can}raises AssertionError, it has to be {bound}: {advice}"
+    can = "" if len(numbers) == 1 else "can be a value that "
+    message = f"`{key}={module.text(value)}` {can}raises AssertionError: it has to be {bound}; {advice}"
     return rule.finding(module.span(value), message, fix=fix)
 
 
@@ -212,7 +214,7 @@ def _exchanged(module: Module, growth: ir.Value, backoff: ir.Value) -> Fix:
         Edit(*module.layout.outer(growth), written(module, backoff)),
         Edit(*module.layout.outer(backoff), written(module, growth)),
     )
-    return Fix(Applicability.SAFE, "Exchange growth_factor and backoff_factor", edits)
+    return Fix(Applicability.SAFE, "Swap `growth_factor` and `backoff_factor`", edits)
 
 
 def _initial(module: Module, call: ir.Call, given: _Arguments) -> Finding | None:
@@ -225,11 +227,11 @@ def _initial(module: Module, call: ir.Call, given: _Arguments) -> Finding | None
         if isinstance(value, ir.Constant):
             said = "the scale starts at 1" if value.value else "the scale is 0, and makes every parameter NaN"
         fix = _as_enabled(module, call, value) if "enabled" not in given else None
-        message = f"`{text}` is passed as the initial scale: {said}; write `enabled={text}`"
+        message = f"`{text}` is passed as the initial scale: {said}; pass `enabled={text}`"
         return rule.finding(module.span(value), message, fix=fix)
     if 0 in numbers_of(module, value):
-        message = "with an initial scale of 0 every gradient is 0 / 0, and the first step makes every parameter NaN"
-        return rule.finding(module.span(value), f"{message}: leave it out, or write `enabled=False`")
+        message = "with an initial scale of 0 every gradient is 0 / 0: the first step makes every parameter NaN"
+        return rule.finding(module.span(value), f"{message}; remove it, or pass `enabled=False`")
     return _no_number(module, given, "init_scale")
 
 
@@ -240,7 +242,7 @@ def _as_enabled(module: Module, call: ir.Call, value: ir.Value) -> Fix | None:
         edit = Edit(*module.layout.keyword(arg), "enabled")
     elif call.positional[-1] is value and not call.unpacks("*"):
         edit = insert(module.layout.outer(value)[0], "enabled=")
-    return Fix(Applicability.SAFE, "Pass it as `enabled`", (edit,)) if edit is not None else None
+    return Fix(Applicability.SAFE, "Pass the flag as `enabled`", (edit,)) if edit is not None else None
 
 
 def _interval(module: Module, given: _Arguments) -> Finding | None:
@@ -252,8 +254,8 @@ def _interval(module: Module, given: _Arguments) -> Finding | None:
     every, right = number(module, value), f"int({module.text(value)})"
     if isinstance(value, ir.Constant) and every is not None and float(every).is_integer():
         right = str(int(every))
-    fix = Fix(Applicability.SAFE, f"Write `{right}`", (Edit(*module.layout.outer(value), right),))
-    message = f"`growth_interval={module.text(value)}` is a float, for which `update()` raises TypeError: pass an int"
+    fix = Fix(Applicability.SAFE, f"Replace with `{right}`", (Edit(*module.layout.outer(value), right),))
+    message = f"`growth_interval={module.text(value)}` is a float: `update()` raises TypeError; pass an int"
     return rule.finding(module.span(value), message, fix=fix)
 
 
@@ -268,14 +270,18 @@ def _no_number(module: Module, given: _Arguments, key: str) -> Finding | None:
     text = module.text(value)
     content = value.value if isinstance(value, ir.Constant) else None
     plain = _plain_number(content, key) if isinstance(content, str) else None
-    fix = Fix(Applicability.SAFE, f"Write `{plain}`", (Edit(*module.layout.outer(value), plain),)) if plain else None
+    fix = (
+        Fix(Applicability.SAFE, f"Replace with `{plain}`", (Edit(*module.layout.outer(value), plain),))
+        if plain
+        else None
+    )
     what = " or ".join(_TEXTS[each] for each in sorted(wrong))
-    advice = f"write `{plain}`" if plain else "a scaler adapts by itself, leave it out" if "None" in wrong else ""
+    advice = f"pass `{plain}`" if plain else "remove it, the scaler adapts by itself" if "None" in wrong else ""
     if content == "dynamic":
-        advice = "a scaler is dynamic by itself, leave it out"
+        advice = "remove it, the scaler is dynamic by default"
     where = {"init_scale": "`scale()`", "growth_interval": "`update()`"}.get(key, "the constructor")
     verb = "is" if held == wrong else "can be"
-    message = f"`{key}={text}` {verb} {what}, for which {where} raises TypeError: {advice or 'pass a number'}"
+    message = f"`{key}={text}` {verb} {what}: {where} raises TypeError; {advice or 'pass a number'}"
     return rule.finding(module.span(value), message, fix=fix)
 
 
@@ -306,6 +312,6 @@ def _updated(module: Module, call: ir.Call) -> Finding | None:
         return None
     text = module.text(value)
     right = f"{text}.0" if isinstance(value, ir.Constant) and text.isdecimal() else f"float({text})"
-    message = f"`update({text})` raises AttributeError, it takes a float or a tensor: write `{right}`"
+    message = f"`update({text})` raises AttributeError: it takes a float or a tensor; pass `{right}`"
     edit = Edit(*module.layout.outer(value), right)
-    return rule.finding(module.span(value), message, fix=Fix(Applicability.SAFE, f"Write `{right}`", (edit,)))
+    return rule.finding(module.span(value), message, fix=Fix(Applicability.SAFE, f"Replace with `{right}`", (edit,)))

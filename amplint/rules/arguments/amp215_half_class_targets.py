@@ -1,14 +1,14 @@
-"""Class indices are cast to a half type before a loss that takes them as integers.
+"""Class indices are cast to a half type before a loss that needs integers.
 
 ## What it does
 Finds a target of `cross_entropy`, `nll_loss`, or of their modules, that is cast by `.half()`, `.bfloat16()` or
-`.to(torch.float16)`, where the code shows that it holds class indices: `nll_loss` takes nothing else, `ignore_index` is
-given, the target was an integer, is flattened, or is compared with an `argmax`. Silent for targets that may be
+`.to(torch.float16)`, if the code shows that it holds class indices: `nll_loss` takes nothing else, `ignore_index` is
+passed, or the target was an integer, is flattened, or is compared with an `argmax`. Silent about targets that may be
 probabilities, which `cross_entropy` takes as floating point.
 
 ## Why is this bad?
-The loss raises `RuntimeError: expected target dtype to be Long or Byte, but got Half`. Above 2048
-not every class index is a float16, either.
+The loss raises `RuntimeError: expected target dtype to be Long or Byte, but got Half`. And above 2048 float16 can't
+represent every class index.
 
 ## Example
 ```python
@@ -23,7 +23,8 @@ loss = F.nll_loss(model(inputs), targets)
 ```
 
 ## Fix safety
-Safe: the cast goes, and only a loss that raised has read its result. Unsafe where something else reads it as well.
+Safe: only a loss that raised has read the result of the cast, which is removed. Unsafe if something else reads it as
+well.
 
 ## Proof
 The fixtures raise before, and train after.
@@ -64,7 +65,7 @@ rule = Rule(
         "nll_loss & .half(", "nll_loss & .bfloat16(", "nll_loss & float16 & autocast",
         "NLLLoss & .half(", "NLLLoss & .bfloat16(", "NLLLoss & float16 & autocast",
     ),
-    not_shown="the dtype of a batch is out of sight",
+    not_shown="verify creates its own batches",
 )  # fmt: skip
 
 _FUNCTIONS = {"torch.nn.functional.nll_loss": False, "torch.nn.functional.cross_entropy": True}
@@ -111,8 +112,8 @@ def check(module: Module) -> Iterator[Finding]:
         where = f" on {module.line(cast.call)}" if cast.through else ""
         yield rule.finding(
             module.span(loss.target),
-            f"`{module.text(cast.base)}` holds class indices and is cast to a half type{where}: the loss raises "
-            "RuntimeError; leave the cast out",
+            f"`{module.text(cast.base)}` holds class indices, but is cast to a half dtype{where}: "
+            "the loss raises RuntimeError; remove the cast",
             fix=_fix(module, call, cast),
         )
 
@@ -265,7 +266,7 @@ def _fix(module: Module, call: ir.Call, cast: _Cast) -> Fix | None:
     if edit is None:
         return None
     applicability = Applicability.UNSAFE if _read_otherwise(module, call, cast) else Applicability.SAFE
-    return Fix(applicability, "Leave the cast out", (edit,))
+    return Fix(applicability, "Remove the cast", (edit,))
 
 
 def _without(module: Module, cast: _Cast) -> Edit | None:

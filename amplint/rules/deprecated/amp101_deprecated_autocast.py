@@ -1,16 +1,15 @@
 """`torch.cuda.amp.autocast` and `torch.cpu.amp.autocast` are deprecated.
 
 ## What it does
-Finds every use of the device's own autocast class: calls, decorators, references, `functools.partial`, base classes,
-annotations, under every form of import and every alias. Code that takes the new name where it exists, and the old one
-only on older releases, is right and stays silent.
+Finds every use of the per-device autocast classes: calls, decorators, references, `functools.partial`, base classes and
+annotations, with every form of import and every alias. Silent about code that uses the new name if it exists, and the
+old name only for older releases.
 
-Silent where the project admits a torch without `torch.autocast` (1.10): the old name is the only one there.
+Silent if the project allows a release of torch without `torch.autocast` (before 1.10), which has only the old name.
 
 ## Why is this bad?
-Since torch 2.4 each construction prints a `FutureWarning`, and the class will go. The new class takes the device
-first, so an import that is changed without its calls raises: `autocast(True)` becomes a `ValueError`, `autocast()` a
-`TypeError`.
+Since torch 2.4 each construction prints a `FutureWarning`, and the class will be removed. The new class takes the
+device first, so changing only the import raises: `autocast(True)` becomes a `ValueError`, `autocast()` a `TypeError`.
 
 ## Example
 ```python
@@ -32,17 +31,18 @@ with autocast("cuda", enabled=True, dtype=torch.bfloat16):
 Safe: positional arguments become keywords, the device comes first, comments and layout stay.
 
 One thing differs: without `dtype`, the old class is always float16 (`torch.cpu.amp`: bfloat16) with the weight cache
-on, while the new one takes dtype and cache from an outer region and from `torch.set_autocast_dtype`. Where the file
-shows another dtype to inherit, the fix writes `dtype=torch.float16`, or is unsafe if it can't name torch.
+on, while the new one takes dtype and cache from an outer region and from `torch.set_autocast_dtype`. If the file shows
+another dtype to inherit, the fix writes `dtype=torch.float16`, or is unsafe if the file has no name for torch.
 
-An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
-function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string). Then the finding says why. The
-names that one statement imports are rewritten together; those of rules that aren't selected keep the old import. Nor
-is it rewritten where another file of the project imports the name from this one.
+An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if a use
+can't be rewritten: if the name is passed to a function, exported by `__all__` or an `__init__.py`, named in a
+`mock.patch` string, or imported from this file by another file of the project. Names that one statement imports are
+rewritten together; those of rules that aren't selected keep the old import.
 
 ## Proof
 The fixed fixtures run under torch without the `FutureWarning`, and the regions' device, dtype, `enabled` and
-`cache_enabled` are those of the old objects; a matrix of import forms, call forms and layouts is executed likewise.
+`cache_enabled` are those of the old objects. A matrix of import forms, call forms and layouts is executed in the same
+way.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

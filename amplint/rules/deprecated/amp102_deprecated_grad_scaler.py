@@ -1,16 +1,18 @@
 """`torch.cuda.amp.GradScaler` and `torch.cpu.amp.GradScaler` are deprecated.
 
 ## What it does
-Finds every use of the device's own scaler class: calls, references, `functools.partial`, base classes, annotations
-and `isinstance` tests, under every form of import and every alias. Code that takes the new name where it exists, and
-the old one only on older releases, is right and stays silent.
+Finds every use of the per-device scaler classes: calls, references, `functools.partial`, base classes, annotations and
+`isinstance` tests, with every form of import and every alias. Silent about code that uses the new name if it exists,
+and the old name only for older releases.
 
-Silent where the project admits a torch without `torch.amp.GradScaler` (2.3): the old name is the only one there.
+Silent if the project allows a release of torch without `torch.amp.GradScaler` (before 2.3), which has only the old
+name.
 
 ## Why is this bad?
-Since torch 2.4 each construction prints a `FutureWarning`, and the class will go. A new scaler is no instance of the
-old class, so mixing both breaks `isinstance` tests. The new class takes the device first: `GradScaler(1024.0)` with
-only the import changed makes 1024.0 the device, without any error, and the initial scale is silently 65536.
+Since torch 2.4 each construction prints a `FutureWarning`, and the class will be removed. A new scaler is not an
+instance of the old class, so mixing both breaks `isinstance` tests. The new class takes the device first: if only the
+import of `GradScaler(1024.0)` is changed, 1024.0 becomes the device without any error, and the initial scale is
+silently 65536.
 
 ## Example
 ```python
@@ -27,14 +29,14 @@ scaler = GradScaler("cuda", 1024.0)
 ```
 
 ## Fix safety
-Safe: the device is put in front, every other argument keeps its meaning.
+Safe: the device is inserted first, every other argument keeps its meaning.
 
-An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
-function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string). Then the finding says why. The
-names that one statement imports are rewritten together; those of rules that aren't selected keep the old import. Nor
-is it rewritten where another file of the project imports the name from this one. Subclasses are rewritten only where
-their constructor hands on keywords. Constructions stay as long as the file tests for the old class in a way that
-stays.
+An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if a use
+can't be rewritten: if the name is passed to a function, exported by `__all__` or an `__init__.py`, named in a
+`mock.patch` string, or imported from this file by another file of the project. Names that one statement imports are
+rewritten together; those of rules that aren't selected keep the old import. Subclasses are rewritten only if their
+constructor passes on keywords. Constructions stay as long as the file tests for the old class in a way that can't be
+rewritten.
 
 ## Proof
 The fixed fixtures run under torch without the `FutureWarning`; the scalers' initial scale, growth and backoff factors,

@@ -3,10 +3,11 @@
 ## What it does
 Finds every use of the CUDA-only decorators for `torch.autograd.Function`.
 
-Silent where the project admits a torch without `torch.amp.custom_fwd` (2.4): the old name is the only one there.
+Silent if the project allows a release of torch without `torch.amp.custom_fwd` (before 2.4), which has only the old
+name.
 
 ## Why is this bad?
-Since torch 2.4 each decoration prints a `FutureWarning`. The old decorators look at CUDA's autocast state only: on
+Since torch 2.4 each decoration prints a `FutureWarning`. The old decorators look only at CUDA's autocast state: on
 another device, `cast_inputs` does nothing.
 
 ## Example
@@ -34,10 +35,10 @@ class Scale(torch.autograd.Function):
 ## Fix safety
 Safe: `device_type="cuda"` says what the old decorators did.
 
-An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
-function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string). Then the finding says why. The
-names that one statement imports are rewritten together; those of rules that aren't selected keep the old import. Nor
-is it rewritten where another file of the project imports the name from this one.
+An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if a use
+can't be rewritten: if the name is passed to a function, exported by `__all__` or an `__init__.py`, named in a
+`mock.patch` string, or imported from this file by another file of the project. Names that one statement imports are
+rewritten together; those of rules that aren't selected keep the old import.
 
 ## Proof
 The fixed fixtures run under torch without the `FutureWarning`, and forward and backward of the decorated function see
@@ -66,7 +67,7 @@ rule = Rule(
     severity=Severity.WARNING,
     triggers=("custom_fwd & amp", "custom_bwd & amp"),
     trial=False,
-    not_shown="what a custom autograd function computes isn't interpreted",
+    not_shown="verify doesn't interpret custom autograd Functions",
 )
 
 

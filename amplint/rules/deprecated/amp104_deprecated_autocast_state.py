@@ -2,14 +2,14 @@
 
 ## What it does
 Finds `torch.get_autocast_gpu_dtype`, `torch.set_autocast_gpu_dtype` and `torch.{is,set}_autocast_X_enabled`,
-`torch.{get,set}_autocast_X_dtype` for X in cpu, xla, ipu. `torch.is_autocast_enabled()` without an argument is not
-deprecated (it speaks of cuda) and stays silent.
+`torch.{get,set}_autocast_X_dtype` for X in cpu, xla, ipu. Silent about `torch.is_autocast_enabled()` without an
+argument, which is not deprecated and means cuda.
 
-Silent where the project admits a torch without the new functions (2.4): the old name is the only one there.
+Silent if the project allows a release of torch without the new functions (before 2.4), which has only the old names.
 
 ## Why is this bad?
-Each call gives a `DeprecationWarning`, which Python hides outside `__main__`; then the functions will be gone. The
-new ones take the device, so one piece of code serves every device.
+Each call gives a `DeprecationWarning`, which Python hides outside `__main__`, and the functions will be removed. The
+new ones take the device, so the same code works on every device.
 
 ## Example
 ```python
@@ -26,13 +26,14 @@ if torch.is_autocast_enabled("cpu"):
 ```
 
 ## Fix safety
-Safe: the device becomes the first argument. TorchScript has no form of these functions with a device, and compiles
-with a function all that this one calls: no fix in the functions of a file that scripts anything, but for those under
-`torch.jit.ignore` or `torch.jit.unused`. None either where the function itself is handed on.
+Safe: the device becomes the first argument. TorchScript has no form of these functions with a device, and compiles a
+function with everything that it calls. So in a file that scripts anything, functions are not fixed unless they are
+under `torch.jit.ignore` or `torch.jit.unused`. No fix if the function itself is passed on.
 
-An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
-function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string). Then the finding says why. The
-names that one statement imports are rewritten together; those of rules that aren't selected keep the old import.
+An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if a use
+can't be rewritten: if the name is passed to a function, exported by `__all__` or an `__init__.py`, or named in a
+`mock.patch` string. Names that one statement imports are rewritten together; those of rules that aren't selected keep
+the old import.
 
 ## Proof
 The fixed fixtures run under torch without the `DeprecationWarning` and return the same state, inside and outside a
@@ -60,7 +61,7 @@ rule = Rule(
     severity=Severity.WARNING,
     triggers=("autocast_gpu_dtype", "autocast_cpu_", "autocast_xla_", "autocast_ipu_"),
     trial=False,
-    not_shown="the old names warn when they are called, which is mostly in a model's own code",
+    not_shown="the warning appears when the function is called, which is usually in a model's own code",
 )
 
 

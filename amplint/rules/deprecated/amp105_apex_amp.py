@@ -2,12 +2,12 @@
 
 ## What it does
 Finds the uses of `apex.amp`: `initialize`, `scale_loss`, `master_params`, its decorators and its state. A file gets one
-finding, at the first of them, which names the lines of the others. What it advises exists in the releases of torch that
-the project admits; where none of these has mixed precision of its own (before 1.6), it is silent.
+finding, at the first use, which names the lines of the others. The advice uses only names that exist in every release
+of torch that the project allows. Silent if none of these releases has mixed precision of its own (before 1.6).
 
 ## Why is this bad?
-apex's mixed precision has been unmaintained since torch 1.6 brought its own: it patches torch's functions, has to be
-built from source, and breaks with new releases of torch.
+apex's mixed precision has been unmaintained since torch 1.6 got its own. It patches torch's functions, has to be built
+from source, and breaks with new releases of torch.
 
 ## Example
 ```python
@@ -28,11 +28,10 @@ scaler.update()
 ```
 
 ## Fix safety
-No fix: the region has to be put round the forward pass, which `amp.initialize` patched behind the scenes.
+No fix: the region has to be put around the forward pass, which `amp.initialize` patched invisibly.
 
 ## Proof
-None: apex is not installed where the fixtures run (`shows=none`). The step under "Use instead" is one of the
-fixtures'.
+None: apex is not installed where the fixtures run (`shows=none`). The step under "Use instead" is one of the fixtures.
 
 ## References
 - [torch.amp examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
@@ -58,19 +57,19 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("apex.amp", "apex import", "import apex"),
-    not_shown="apex is another library",
+    not_shown="apex is a separate library",
 )
 
 # What torch has instead of each function of apex.amp, with its autocast and scaler.
 _INSTEAD = {
-    "initialize": "wrap the forward in `{autocast}` and make a `{scaler}`",
+    "initialize": "wrap the forward in `{autocast}` and create a `{scaler}`",
     "scale_loss": "call `scaler.scale(loss).backward()`",
     "master_params": "clip `model.parameters()` after `scaler.unscale_(optimizer)`: they stay in float32",
     "state_dict": "save `scaler.state_dict()`",
     "load_state_dict": "call `scaler.load_state_dict(...)`",
     "half_function": "use `@{autocast}`",
     "float_function": "use `@{off}` and `.float()` on the inputs",
-    "promote_function": "nothing: autocast promotes by itself",
+    "promote_function": "remove it; autocast promotes by itself",
     "disable_casts": "use `{off}`",
 }
 _OTHERWISE = "use `{autocast}` and `{scaler}`"
@@ -96,7 +95,7 @@ def check(module: Module) -> Iterator[Finding]:
     if not module.target.guarantees(FIRST):
         message += f" (needs torch {FIRST})"
     if others:
-        message += f"; apex.amp is also used on {lines(module.source, (each.span[0] for each in others))}"
+        message += f"; `apex.amp` is also used on {lines(module.source, (each.span[0] for each in others))}"
     yield rule.finding(first.span, message, fix=Fix(Applicability.DISPLAY, _title(module, found)))
 
 

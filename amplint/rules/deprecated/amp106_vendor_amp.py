@@ -1,15 +1,15 @@
-"""A vendor's own autocast or scaler is used, where torch.amp takes the device.
+"""A vendor's own autocast or scaler is used instead of `torch.amp` with the device.
 
 ## What it does
 Finds `torch.xpu.amp`, `torch.mlu.amp` and `torch.musa.amp` (`autocast`, `GradScaler`, `custom_fwd`, `custom_bwd`), the
-same of `intel_extension_for_pytorch.xpu`, and `torch.npu.amp.autocast`. Silent under a test of a release or with
-`hasattr`, in a try that catches a missing name, and where the project admits a torch before 2.4. Silent about
-`torch.npu.amp.GradScaler`, which finds overflows in a way of its own on devices that saturate.
+same names in `intel_extension_for_pytorch.xpu`, and `torch.npu.amp.autocast`. Silent under a test for a release or with
+`hasattr`, in a try that catches a missing name, and if the project allows a torch before 2.4. Silent about
+`torch.npu.amp.GradScaler`, which finds overflows in its own way on devices that saturate.
 
 ## Why is this bad?
-`torch.amp` serves every device since torch 2.4, and the vendors' classes only pass their arguments on to it. Those for
-xpu came with Intel's extension, which is retired: torch itself has no `torch.xpu.amp`, and raises AttributeError. The
-others are said as a note.
+`torch.amp` supports every device since torch 2.4, and the vendors' classes only pass their arguments on to it. The
+classes for xpu came with Intel's extension, which is retired: torch itself has no `torch.xpu.amp` and raises
+AttributeError. The others are reported as a note.
 
 ## Example
 ```python
@@ -26,12 +26,12 @@ with torch.amp.autocast("xpu", enabled=use_amp, dtype=torch.bfloat16):
 ```
 
 ## Fix safety
-Unsafe: which release of the vendor's package is installed isn't known. Positional arguments become keywords, and
-bfloat16, the default of `torch.xpu.amp.autocast`, is written out. There is no fix for names that are imported, for
-unpacked arguments, and for positional ones of `torch.npu.amp.autocast`, whose order depends on the release.
+Unsafe: amplint doesn't know which release of the vendor's package is installed. Positional arguments become keywords,
+and bfloat16, the default of `torch.xpu.amp.autocast`, is written out. No fix for imported names, for unpacked
+arguments, and for positional arguments of `torch.npu.amp.autocast`, whose order depends on the release.
 
 ## Proof
-The fixtures for xpu raise before, under a torch without Intel's extension, and train after. Those for other vendors are
+The fixtures for xpu raise before, with a torch without Intel's extension, and train after. Those for other vendors are
 not executed (`shows=none`): their packages are not installed where the fixtures run.
 
 ## References
@@ -67,7 +67,7 @@ rule = Rule(
         "musa & amp & autocast", "musa & amp & GradScaler", "musa & amp & custom_fwd", "musa & amp & custom_bwd",
         "npu & amp & autocast",
     ),
-    not_shown="they are other libraries",
+    not_shown="it needs the vendor's library",
 )  # fmt: skip
 
 _SINCE = "2.4"
@@ -96,7 +96,7 @@ def check(module: Module) -> Iterator[Finding]:
     if not module.target.guarantees(_SINCE):
         return  # the vendor's is the only one there
     for alias, name in _imported(module):
-        why = "import it from torch.amp, and pass the device where it is called"
+        why = "import it from `torch.amp` by hand, and pass the device in each call"
         yield _finding(module.layout.span(alias), name, None, why)
     for value in module.references(*_VENDORS):
         name_of = module.names.only(value)
@@ -121,19 +121,19 @@ def _imported(module: Module) -> Iterator[tuple[ir.Alias, str]]:
 def _finding(span: tuple[int, int], name: str, fix: Fix | None, withheld: str | None) -> Finding:
     device, last = _VENDORS[name], name.rpartition(".")[2]
     given = f'device_type="{device}"' if last.startswith("custom") else f'"{device}", ...'
-    instead = f"write `torch.amp.{last}({given})`"
+    instead = f"use `torch.amp.{last}({given})`"
     if device == "xpu":
-        raises = ", and torch raises AttributeError" if name.startswith("torch.") else ""
-        message = f"`{name}` came with Intel's extension, which is retired{raises}: {instead}"
+        raises = ": without it, torch raises AttributeError" if name.startswith("torch.") else ""
+        message = f"`{name}` belongs to Intel's retired extension{raises}; {instead}"
     else:
-        message = f"`{name}` does what torch.amp does for every device: {instead}"
+        message = f"`{name}` is not needed, `torch.amp` supports every device; {instead}"
     return rule.finding(span, message, fix=fix, withheld=withheld, severity=None if device == "xpu" else Severity.NOTE)
 
 
 def _fix(module: Module, value: ir.Attribute, name: str) -> tuple[Fix | None, str | None]:
     torch, device, last = module_name(module, "torch"), _VENDORS[name], name.rpartition(".")[2]
     if torch is None:
-        return None, "torch is not imported by its name"
+        return None, "the file has no `import torch`"
     call = value.parent if isinstance(value.parent, ir.Call) else None
     if last.startswith("custom"):
         given = f'device_type="{device}"'
@@ -146,9 +146,9 @@ def _fix(module: Module, value: ir.Attribute, name: str) -> tuple[Fix | None, st
     else:
         edits = _as_keywords(module, call, device, torch)
     if edits is None:
-        return None, "its arguments have other places in torch.amp, and can't all be told"
+        return None, "`torch.amp` takes the arguments in another order, and amplint can't name all of them"
     renamed = Edit(*module.span(value), f"{torch}.amp.{last}")
-    return Fix(Applicability.UNSAFE, f"Write `{torch}.amp.{last}`", tuple(sorted([renamed, *edits]))), None
+    return Fix(Applicability.UNSAFE, f"Replace with `{torch}.amp.{last}`", tuple(sorted([renamed, *edits]))), None
 
 
 def _as_keywords(module: Module, call: ir.Call, device: str, torch: str) -> list[Edit] | None:

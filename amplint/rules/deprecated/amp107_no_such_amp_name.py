@@ -1,13 +1,13 @@
-"""A name or an argument of AMP that torch does not have.
+"""A name or an argument of AMP does not exist in torch.
 
 ## What it does
-Finds names that exist in no release of torch (`torch.cuda.autocast`, `torch.cuda.GradScaler`, ...), keyword arguments
-that the function does not take (`GradScaler(device_type=...)`, `autocast(device=...)`), `torch.amp.custom_fwd` and
-`custom_bwd` without their `device_type`, and `autocast` or `GradScaler` used in a file that binds them nowhere
-(silent with a star import or `exec`).
+Finds names that no release of torch has (`torch.cuda.autocast`, `torch.cuda.GradScaler`, ...), keyword arguments that
+the function does not take (`GradScaler(device_type=...)`, `autocast(device=...)`), `torch.amp.custom_fwd` and
+`custom_bwd` without `device_type`, and `autocast` or `GradScaler` in a file that neither imports nor defines them.
+Silent about the last if the file has a star import or `exec`.
 
 ## Why is this bad?
-It raises: ImportError, AttributeError, TypeError or NameError. Often only where AMP is switched on, hours into a job.
+It raises ImportError, AttributeError, TypeError or NameError, often only when AMP is enabled, hours into a job.
 
 ## Example
 ```python
@@ -24,9 +24,9 @@ with torch.autocast(device_type="cuda"):
 ```
 
 ## Fix safety
-Safe where the meaning is plain: the keyword's right name, the place where torch has the name, the missing import
-where the call has the new class's arguments, `device_type="cuda"` where all evidence is cuda (unsafe without
-evidence). Otherwise there is none.
+Safe if the meaning is clear: the right keyword, the module in which torch has the name, a missing import if the call
+has the new class's arguments, `device_type="cuda"` if everything in the file is on cuda (unsafe if the file shows no
+device). Otherwise there is no fix.
 
 ## Proof
 The fixtures raise before and run after.
@@ -102,13 +102,13 @@ def _missing_names(module: Module) -> Iterator[Finding]:
                 full = f"{statement.module}.{alias.name}"
                 if full in _MISSING and not _optional(module, statement, full):
                     home = _instead(module, full).rpartition(".")[0]
-                    message = f"`{full}` exists in no release of torch: ImportError; import it from `{home}`"
+                    message = f"no release of torch has `{full}` (ImportError); import it from `{home}`"
                     yield rule.finding(module.layout.span(alias), message, fix=_import_fix(module, statement, full))
     for full in _MISSING:
         for value in module.references(full):
             if isinstance(value, ir.Attribute) and not _optional(module, value, full):
                 instead = _instead(module, full)
-                message = f"`{full}` exists in no release of torch: AttributeError; it is called `{instead}`"
+                message = f"no release of torch has `{full}` (AttributeError); use `{instead}`"
                 yield rule.finding(module.span(value), message, fix=_name_fix(module, value, full))
 
 
@@ -137,7 +137,7 @@ def _import_fix(module: Module, statement: ir.Import, full: str) -> Fix | None:
             if around is None:
                 return None
             edits += around
-    return Fix(Applicability.SAFE, "Import it from `torch.amp`", tuple(edits))
+    return Fix(Applicability.SAFE, "Import from `torch.amp`", tuple(edits))
 
 
 def _name_fix(module: Module, value: ir.Attribute, full: str) -> Fix | None:
@@ -146,7 +146,7 @@ def _name_fix(module: Module, value: ir.Attribute, full: str) -> Fix | None:
     if torch is None or around is None or not module.target.guarantees(_NEW[new]):
         return None
     path = f"{torch}.{new.removeprefix('torch.')}"
-    return Fix(Applicability.SAFE, f"Write `{path}`", (Edit(*module.span(value), path), *around))
+    return Fix(Applicability.SAFE, f"Replace with `{path}`", (Edit(*module.span(value), path), *around))
 
 
 def _argument_edits(module: Module, value: ir.Value, full: str) -> tuple[Edit, ...] | None:
@@ -172,7 +172,7 @@ def _unbound_names(module: Module) -> Iterator[Finding]:
             if (called is not None or decorates) and not may_be_missing(value) and not _binds_unseen(module):
                 fix = _import_it(module, called, word, new) if called is not None else None
                 home = "torch.amp" if module.target.guarantees(_NEW[new]) else "torch.cuda.amp"
-                message = f"`{word}` is bound nowhere in this file: NameError; import it from `{home}`"
+                message = f"`{word}` is not defined in this file (NameError); import it from `{home}`"
                 yield rule.finding(module.span(value), message, fix=fix)
 
 
@@ -210,9 +210,9 @@ def _unknown_arguments(module: Module, call: ir.Call, name: str) -> Iterator[Fin
         meant = _MEANT.get(arg.keyword)
         fix = None
         if meant in takes and call.keyword(meant) is None and not (meant == takes[0] and call.positional):
-            fix = Fix(Applicability.SAFE, f"Write `{meant}=`", (Edit(*module.layout.keyword(arg), meant),))
-        advice = f"it is called `{meant}`" if meant in takes else f"it takes {', '.join(takes)}"
-        message = f"`{short}` has no argument `{arg.keyword}`: TypeError; {advice}"
+            fix = Fix(Applicability.SAFE, f"Rename to `{meant}=`", (Edit(*module.layout.keyword(arg), meant),))
+        advice = f"use `{meant}`" if meant in takes else f"it takes {', '.join(takes)}"
+        message = f"`{short}` has no argument `{arg.keyword}` (TypeError); {advice}"
         yield rule.finding(module.layout.keyword(arg), message, fix=fix)
 
 
@@ -224,7 +224,7 @@ def _custom_without_device(module: Module) -> Iterator[Finding]:
         parent = value.parent
         short = name.removeprefix("torch.")
         device = choose(module, value) or Choice('"cuda"', Applicability.UNSAFE)
-        message = f"`{short}` without `device_type` raises TypeError; write `{short}(device_type={device.text})`"
+        message = f"`{short}` without `device_type` raises TypeError; use `{short}(device_type={device.text})`"
         if isinstance(parent, ir.Function) and value in parent.decorators:
             edit = insert(module.span(value)[1], f"(device_type={device.text})")
         elif isinstance(parent, ir.Call) and parent.func is value and not parent.unpacks("**"):
@@ -234,5 +234,5 @@ def _custom_without_device(module: Module) -> Iterator[Finding]:
         else:
             continue
         yield rule.finding(
-            module.span(value), message, fix=Fix(device.applicability, f"Name the device: {device.text}", (edit,))
+            module.span(value), message, fix=Fix(device.applicability, f"Pass `device_type={device.text}`", (edit,))
         )

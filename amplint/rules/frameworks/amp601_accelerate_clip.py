@@ -1,25 +1,27 @@
-"""Gradients are clipped past accelerate, which has scaled them.
+"""Gradients that accelerate has scaled are clipped without accelerate.
 
 ## What it does
-Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` (and timm's clips, and `p.grad.clamp_(...)`) behind
-`accelerator.backward(loss)`, in one function or in the functions of the same file that it calls. It also finds
-`accelerator.clip_grad_norm_` where it comes on each micro step (of `with accelerator.accumulate(...)`, or with a step
-that waits for a counter), and twice in one step: it unscales the gradients of every optimizer each time. An error where
-the file shows `mixed_precision="fp16"`; a warning where accelerate is told elsewhere (`accelerate launch`, a setting),
-which is right until that is float16. Where another file makes what is called `accelerator`, it is likely where this one
-also calls what only an Accelerator has (`prepare`, `accumulate`), or imports a library that is built on accelerate.
+Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` (and timm's clips, and `p.grad.clamp_(...)`) after
+`accelerator.backward(loss)`, in one function or in the functions of the same file that it calls. Also finds
+`accelerator.clip_grad_norm_` on each micro step (in `with accelerator.accumulate(...)`, or with a step that waits for a
+counter), and twice in one step: it unscales the gradients of every optimizer each time.
 
-It is silent where the file shows that the precision is another one ("no", "bf16", "fp8"), where DeepSpeed is set up
-(it clips itself) or `cpu=True` (there is no scaler), behind `accelerator.unscale_gradients()`, in the other arm of an
-if that has an Accelerator's clip, in a function that asks for the scale, and under a test that may ask for the
-precision or for the way of training. Checked against accelerate 1.15.
+It is an error if the file shows `mixed_precision="fp16"`, and a warning if accelerate is configured elsewhere
+(`accelerate launch`, a setting), where the code is right until that is float16. If another file creates the
+`accelerator`, it is likely, if this file also calls methods that only an Accelerator has (`prepare`, `accumulate`) or
+imports a library that is built on accelerate.
+
+Silent if the file shows another precision ("no", "bf16", "fp8"); with DeepSpeed (it clips itself) or `cpu=True`
+(without a scaler); after `accelerator.unscale_gradients()`; in the other branch of an if that has an Accelerator's
+clip; in a function that reads the scale; and under a test that may be for the precision or for the kind of training.
+Checked with accelerate 1.15.
 
 ## Why is this bad?
-In float16 `accelerator.backward` multiplies the loss by the scale of its own GradScaler, and the gradients are divided
-by it in `optimizer.step()`. A clip in between sees gradients that are 65,536 times too large (the initial scale), and
-makes nearly every step one of length `max_norm / 65536`. `accelerator.clip_grad_norm_` unscales first. It does so each
-time: a second one before the step, or one on a micro step, raises "unscale_() has already been called on this
-optimizer since the last update()".
+In float16 `accelerator.backward` multiplies the loss by the scale of its own GradScaler, and `optimizer.step()` divides
+the gradients by it. A clip in between sees gradients that are 65,536 times too large (the initial scale), and reduces
+nearly every step to a length of `max_norm / 65536`. `accelerator.clip_grad_norm_` unscales first. It does so each time:
+a second one before the step, or one on a micro step, raises "unscale_() has already been called on this optimizer since
+the last update()".
 
 ## Example
 ```python
@@ -43,20 +45,22 @@ optimizer.step()
 ```
 
 ## Fix safety
-Safe for `clip_grad_norm_` under `if accelerator.sync_gradients`, or where the file makes the Accelerator and nowhere
-accumulates. Else unsafe, and with that `if`. Unsafe for `clip_grad_value_` too, which accelerate refuses with FSDP and
-DeepSpeed, where the norm is used (with DeepSpeed there is none), and for a bound beyond 1,000 (tuned to scaled
-gradients, it would no longer clip). The `if` round an Accelerator's own clip is unsafe: in other precisions micro steps
-were clipped one by one. No fix where an argument is given that the Accelerator's clip lacks (`foreach`,
-`error_if_nonfinite`), where the step does not always follow the clip, or several steps do (the first one's `update()`
-ends what was unscaled for the others), where the norm is used and an `if` would leave it unset, where a counter decides
-on micro steps, and for the second clip of a step: clip all parameters at once, or leave the second one to torch. Where
-the project admits older releases of accelerate no fix uses the norm (returned since 0.14) or that `if` (since 0.11).
+Safe for `clip_grad_norm_` under `if accelerator.sync_gradients`, or if the file creates the Accelerator and never
+accumulates. Otherwise unsafe, and with that `if`. Also unsafe for `clip_grad_value_`, which accelerate refuses with
+FSDP and DeepSpeed; if the norm is used (DeepSpeed returns none); and for a bound above 1,000 (tuned to scaled
+gradients, it would no longer clip). The `if` around an Accelerator's own clip is unsafe: in other precisions micro
+steps were clipped one by one.
+
+No fix if an argument is passed that the Accelerator's clip lacks (`foreach`, `error_if_nonfinite`); if the step does
+not always follow the clip, or several steps do (the first one's `update()` ends what was unscaled for the others); if
+the norm is used and an `if` would leave it unset; if a counter decides on micro steps; and for the second clip of a
+step: clip all parameters at once, or use torch's clip for the second one. If the project allows older releases of
+accelerate, no fix uses the norm (returned since 0.14) or that `if` (since 0.11).
 
 ## Proof
-accelerate need not be installed where fixtures run: `_libraries` in the rule's folder stands in for it, with torch's
-own scaler and optimizers. The clip sees 65,536 times the true norm before, and the true norm after; micro steps and
-second clips raise. The same came out by hand with accelerate 1.15 itself, its scaler set to the CPU's.
+accelerate need not be installed where fixtures run: `_libraries` in the rule's folder replaces it, with torch's own
+scaler and optimizers. The clip sees 65,536 times the true norm before, and the true norm after; micro steps and second
+clips raise. A manual run with accelerate 1.15 itself, with its scaler set to the CPU's, gave the same.
 
 ## References
 - [The Accelerator](https://huggingface.co/docs/accelerate/package_reference/accelerator)
@@ -157,7 +161,7 @@ def _confidence(module: Module) -> Confidence | None:
 
 
 def _when(severity: Severity) -> str:
-    return "" if severity is Severity.ERROR else f'where accelerate is told to use "{_SCALES}", '
+    return "" if severity is Severity.ERROR else f'if accelerate is configured for "{_SCALES}", '
 
 
 def _receiver(call: ir.Call) -> ir.Value:
@@ -183,8 +187,8 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
     offered, withheld = _fix(module, step, clip, backward)
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}the gradients are still multiplied by the loss scale of `{name}.backward` when "
-        f"`{module.text(clip.call.func)}` clips them; call `{instead}`" + (" first" if not own else ""),
+        f"{_when(severity)}`{module.text(clip.call.func)}` clips gradients that are still "
+        f"scaled by `{name}.backward`; call `{instead}`" + (" first" if not own else ""),
         fix=offered,
         withheld=withheld,
         severity=severity,
@@ -196,20 +200,20 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
     accelerator, call = _receiver(backward.call), clip.call
     method = _OWN.get(module.names.only(call.func) or "")
     if method is None:
-        return None, "unscale_gradients() has to come before it, on the last micro step only"
+        return None, "`unscale_gradients()` has to come before it, on the last micro step only"
     why_not = _why_not_its_own(module, step, clip, backward, SIGNATURES[f"accelerate.Accelerator.{method}"])
     if why_not is not None:
         return None, why_not
     text = f"{module.text(accelerator)}.{method}"
     edit, doubts = Edit(*module.span(call.func), text), []
     if method == "clip_grad_value_":
-        doubts.append("it refuses FSDP and DeepSpeed")
+        doubts.append("it doesn't support FSDP and DeepSpeed")
     elif own_statement(call) is None:
         if older := _older(module, _GIVES_NORM):
-            return None, f"its norm is used, which `{text}` returns since {older}"
-        doubts.append("DeepSpeed gives it no tensor for the norm")
+            return None, f"its norm is used, which `{text}` returns only since {older}"
+        doubts.append("with DeepSpeed its norm is not a tensor")
     if not accelerators(module).imported:
-        doubts.append("another file makes the Accelerator")
+        doubts.append("another file creates the Accelerator")
     if _is_tuned(call, f"accelerate.Accelerator.{method}"):
         doubts.append("a bound tuned to scaled gradients no longer clips")
     if not asks_for_sync(clip) and _may_accumulate(module, accelerator):
@@ -217,7 +221,7 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
         if isinstance(under, str):
             return None, under
         edit = under
-        doubts.append("on micro steps it no longer clips")
+        doubts.append("micro steps are no longer clipped")
     applicability = Applicability.UNSAFE if doubts else Applicability.SAFE
     note = f" ({'; '.join(doubts)})" if doubts else ""
     return Fix(applicability, f"Clip with `{text}`{note}", (edit,)), None
@@ -229,9 +233,9 @@ def _under_sync(module: Module, accelerator: ir.Value, call: ir.Call, edit: Edit
     test = f"{module.text(accelerator)}.{SYNCS}"
     guard = guarded(module, statement, test) if statement is not None else None
     if guard is None or guard.start != edit.start:
-        return f"it has to stand under `if {test}`, and its norm is used or it shares lines"
+        return f"it has to be under `if {test}`, but its norm is used or it shares lines"
     if older := _older(module, _TELLS_STEPS):
-        return f"it has to stand under `if {test}`, which is there since {older}"
+        return f"it has to be under `if {test}`, which exists only since {older}"
     return Edit(edit.start, edit.end, guard.content + edit.content)
 
 
@@ -240,16 +244,16 @@ def _why_not_its_own(module: Module, step: Step, clip: Met, backward: Met, takes
     call = clip.call
     lacking = [name for name in call.keywords if name not in takes]
     if lacking:
-        return f"the clip of an Accelerator takes no `{lacking[0]}`"
+        return f"the Accelerator's clip has no argument `{lacking[0]}`"
     if call.unpacks() or len(call.positional) > len(takes):
-        return "the clip of an Accelerator may take fewer arguments"
+        return "the Accelerator's clip may take fewer arguments"
     if not _readable(module, _receiver(backward.call), call, backward.call):
-        return "the Accelerator has another name there, or none"
+        return "the Accelerator has another name at the clip, or none"
     uses = step.behind(clip)
     if uses is None or uses.kind != "step" or tests_of(uses, clip):
-        return "what follows it in this step can't be told: it has to come once before each step"
+        return "amplint can't tell what follows it in this step: it has to come once before each step"
     if step.steps_behind(clip) > 1:
-        return "the first of several steps ends what one clip of an Accelerator unscales"
+        return "several steps follow, and the first one ends what one clip of the Accelerator unscales"
     return None
 
 
@@ -258,7 +262,7 @@ def _older(module: Module, release: str) -> str | None:
     target = module.target_of("accelerate")
     if target.guarantees(release):
         return None
-    return f"accelerate {release}, and the project admits older ones ({target.origin})"
+    return f"accelerate {release}, and the project allows older releases ({target.origin})"
 
 
 def _readable(module: Module, accelerator: ir.Value, here: ir.Call, there: ir.Call) -> bool:
@@ -312,9 +316,9 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
         return None  # of an optimizer that isn't known as one
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}`{module.text(first.call.func)}` on {module.line(first.call)} has unscaled the "
-        "gradients of all optimizers, and doing it again before the step raises RuntimeError; clip them all at once",
-        withheld="which of the two clips is meant for which parameters has to be decided",
+        f"{_when(severity)}this raises RuntimeError: `{module.text(first.call.func)}` on "
+        f"{module.line(first.call)} already unscaled all gradients; clip them all at once",
+        withheld="amplint can't tell which clip is meant for which parameters",
         severity=severity,
         confidence=_confidence(module),
     )
@@ -332,13 +336,13 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
         edit = guarded(module, statement, test) if statement is not None else None
         fix = Fix(Applicability.UNSAFE, f"Clip under `if {test}`", (edit,)) if edit is not None else None
     elif (counted := _counted(module, step, clip)) is not None:
-        test, withheld = module.text(counted), "what the step waits for need not be known where the clip stands"
+        test, withheld = module.text(counted), "the condition of the step may not be known at the clip"
     else:
         return None
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}`{module.text(clip.call.func)}` unscales the gradients on each micro step, and the second "
-        f"time before the step raises RuntimeError; call it under `if {test}`",
+        f"{_when(severity)}`{module.text(clip.call.func)}` unscales on each micro step, and the "
+        f"second time raises RuntimeError; call it under `if {test}`",
         fix=fix,
         withheld=None if fix else withheld,
         severity=severity,

@@ -1,29 +1,29 @@
-"""Lightning is asked for a precision in a way that it has no more, or something works against the one it was given.
+"""Lightning gets a precision that it no longer has, or code that works against its precision.
 
 ## What it does
-Finds, where the classes are Lightning's own,
+Finds, for Lightning's own classes,
 
-- `precision=16`, "16" and "bf16" of `Trainer` and `Fabric`, the names from before 2.0 of "16-mixed" and "bf16-mixed"
-  (a warning), and a literal that is no precision (an error),
+- `precision=16`, "16" and "bf16" of `Trainer` and `Fabric`, the names from before 2.0 of "16-mixed" and "bf16-mixed" (a
+  warning), and a literal that is not a precision (an error),
 - `amp_backend` and `amp_level` of `Trainer`, which 2.0 removed (an error),
-- in a file with a Trainer in "16-mixed": a LightningModule that scales its loss with a GradScaler of its own and leaves
+- in a file with a Trainer in "16-mixed": a LightningModule that scales its loss with its own GradScaler and leaves
   backward or step to Lightning, and one that clips between `self.manual_backward(loss)` and the optimizer's step, with
   torch's functions or `self.clip_gradients` (errors),
-- torch's clips behind `fabric.backward(loss)` of a Fabric in "16-mixed" (an error),
+- torch's clips after `fabric.backward(loss)` of a Fabric in "16-mixed" (an error),
 - a float16 region in the `training_step` of a file whose Trainers are all in "bf16-mixed" (an error).
 
-It is silent where the project admits no Lightning from 2.0 on, or declares none and the call has other arguments that
-2.0 removed (`gpus`): that is written for an older one; and for names and arguments under a test of the version. It is
-silent for a region in the Trainer's own precision (redundant, not wrong), for a scaler in a module that takes its
-optimizers with `use_pl_optimizer=False` and does all by itself, for a clip in a function that asks for the scale, and
-wherever the Trainer stands in another file. Checked against lightning 2.6.6, and 1.9.5 for what was before.
+Silent if the project allows only Lightning before 2.0, or declares none and the call has other arguments that 2.0
+removed (`gpus`): then it is written for an older release; and about names and arguments under a version test. Silent
+about a region in the Trainer's own precision (redundant, not wrong), about a scaler in a module that takes its
+optimizers with `use_pl_optimizer=False` and does everything itself, about a clip in a function that reads the scale,
+and if the Trainer is in another file. Checked with lightning 2.6.6, and 1.9.5 for the older names.
 
 ## Why is this bad?
-The old names still work, with a warning each time: 16 means "16-mixed", and not the "16-true" that it sounds like.
-`amp_backend` raises TypeError, a precision that there is not ValueError. In "16-mixed" the Trainer scales the loss in
-`manual_backward` and unscales in the optimizer's `step()`: a clip in between sees gradients that are 65,536 times too
-large, `self.clip_gradients` too; a second scaler scales once more, which overflows, or finds that nothing was scaled
-with it. "bf16-mixed" has no scaler: gradients of a float16 region underflow.
+The old names still work, with a warning each time: 16 means "16-mixed", and not the "16-true" that it suggests.
+`amp_backend` raises TypeError, an unknown precision ValueError. In "16-mixed" the Trainer scales the loss in
+`manual_backward` and unscales in the optimizer's `step()`. A clip in between, also `self.clip_gradients`, sees
+gradients that are 65,536 times too large. A second scaler scales once more, which overflows, or finds that nothing was
+scaled with it. "bf16-mixed" has no scaler: gradients of a float16 region underflow.
 
 ## Example
 ```python
@@ -36,18 +36,18 @@ trainer = L.Trainer(accelerator="gpu", precision="16-mixed")
 ```
 
 ## Fix safety
-Safe: the new name means the same from Lightning 2.0 on; it is not offered where the project admits older releases,
-which don't know it, and for a variable, which something else may compare. `amp_backend="native"`, which is all there is
-now, is taken out where no comment stands at it. Everything else is for a person: clip in `on_before_optimizer_step`,
-which Lightning calls when it has unscaled, or with `fabric.clip_gradients`.
+Safe: the new name means the same from Lightning 2.0 on. It is not offered if the project allows older releases, which
+don't know it, and for a variable, which other code may compare. `amp_backend="native"`, the only backend left, is
+removed unless a comment is attached to it. Everything else has to be changed by hand: clip in
+`on_before_optimizer_step`, which Lightning calls after unscaling, or with `fabric.clip_gradients`.
 
 ## Proof
-Lightning need not be installed where fixtures run. What it does in a step is in `_libraries`, which stands in for it
-with torch's own scaler, and is executed. Names of precisions and arguments are not (shows=none): who refuses them would
-be the stand-in. Run by hand with lightning 2.6.6: 16, "16" and "bf16" warn that they are supported for historical
-reasons only, "fp16" raises ValueError, `amp_backend` and `amp_level` TypeError; torch's clip and `self.clip_gradients`
-behind `manual_backward` saw a norm of 118,482 where the true one was 1.81, a clip in `on_before_optimizer_step` saw
-1.81; with a second scaler no parameter moved.
+Lightning need not be installed where fixtures run. `_libraries` reproduces what it does in a step, with torch's own
+scaler, and is executed. Names of precisions and arguments are not (shows=none): the replacement would be what refuses
+them. Run by hand with lightning 2.6.6: 16, "16" and "bf16" warn that they are supported for historical reasons only,
+"fp16" raises ValueError, `amp_backend` and `amp_level` TypeError; torch's clip and `self.clip_gradients` after
+`manual_backward` saw a norm of 118,482 instead of 1.81, a clip in `on_before_optimizer_step` saw 1.81; with a second
+scaler no parameter moved.
 
 ## References
 - [N-bit precision](https://lightning.ai/docs/pytorch/stable/common/precision_basic.html)
@@ -81,7 +81,7 @@ rule = Rule(
         "ightning & amp_backend",
         "ightning & amp_level",
     ),
-    not_shown="what Lightning does in a step is out of sight",
+    not_shown="verify doesn't interpret Lightning's own step",
 )
 
 _RENAMED_IN = "2.0"
@@ -134,7 +134,7 @@ def _precision(module: Module, setup: Setup, given: ir.Value) -> Iterator[Findin
         if found in _RENAMED:
             yield _renamed(module, setup, value, at, _RENAMED[found])
         elif found not in (*_OLD, *_NEW):
-            message = f"{setup.what} knows no precision {found!r} and raises ValueError; float16 is {_NEW[0]!r}"
+            message = f"{setup.what} has no precision {found!r} and raises ValueError; float16 is {_NEW[0]!r}"
             yield rule.finding(module.span(at), message, severity=Severity.ERROR)
 
 
@@ -155,14 +155,14 @@ def _literals(module: Module, value: ir.Value, inline: bool = True) -> Iterator[
 def _renamed(module: Module, setup: Setup, value: ir.Constant, at: ir.Value, new: str) -> Finding:
     target, fix, withheld = module.target_of("lightning"), None, None
     if value is not at:
-        withheld = "it comes from a variable, which something else may read"
+        withheld = "it comes from a variable that other code may read"
     elif not target.guarantees(_RENAMED_IN):
-        withheld = f"{new!r} needs lightning {_RENAMED_IN}, and the project admits older ones ({target.origin})"
+        withheld = f"{new!r} needs lightning {_RENAMED_IN}, and the project allows older releases ({target.origin})"
     else:
         quote = "'" if module.text(value).startswith("'") else '"'
-        fix = Fix(Applicability.SAFE, f"Say {new!r}", (Edit(*module.span(value), f"{quote}{new}{quote}"),))
+        fix = Fix(Applicability.SAFE, f"Replace with {new!r}", (Edit(*module.span(value), f"{quote}{new}{quote}"),))
     message = (
-        f"`precision={module.text(value)}` is the name from before Lightning {_RENAMED_IN} of {new!r}, and "
+        f"`precision={module.text(value)}` is the name from before Lightning {_RENAMED_IN}, and "
         f"{setup.what} warns about it; pass {new!r}"
     )
     return rule.finding(module.span(at), message, fix=fix, withheld=withheld)
@@ -171,9 +171,9 @@ def _renamed(module: Module, setup: Setup, value: ir.Constant, at: ir.Value, new
 def _removed(module: Module, setup: Setup, arg: ir.Arg) -> Finding:
     native = isinstance(arg.value, ir.Constant) and arg.value.value in ("native", None)
     edit = _without(module, setup.call, arg) if native else None
-    fix = Fix(Applicability.SAFE, f"Leave `{arg.keyword}` out", (edit,)) if edit is not None else None
-    advice = "leave it out" if native else "apex is gone; leave it out and pass precision='16-mixed'"
-    message = f"Lightning {_RENAMED_IN} removed `{arg.keyword}`, and Trainer raises TypeError; {advice}"
+    fix = Fix(Applicability.SAFE, f"Remove `{arg.keyword}`", (edit,)) if edit is not None else None
+    advice = "remove it" if native else "apex is gone; remove it, and pass precision='16-mixed'"
+    message = f"Lightning {_RENAMED_IN} removed `{arg.keyword}`: Trainer raises TypeError; {advice}"
     sure = module.target_of("lightning").guarantees(_RENAMED_IN)
     severity = Severity.ERROR if sure else Severity.WARNING
     return rule.finding(module.layout.span(arg), message, fix=fix, severity=severity)

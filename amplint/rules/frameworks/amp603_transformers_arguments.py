@@ -1,23 +1,24 @@
-"""TrainingArguments that exclude each other, that transformers has no more, or that train a model in float16.
+"""TrainingArguments exclude each other, are no longer in transformers, or train a model in float16.
 
 ## What it does
 Finds, in calls of transformers' `TrainingArguments` and `Seq2SeqTrainingArguments`,
 
-- `fp16` and `bf16` both True, or both the same flag, and `fp16_full_eval` and `bf16_full_eval` likewise (an error),
-- `fp16_backend`, `half_precision_backend` and `fp16_opt_level`, which 5.0 removed (an error; a warning where the
-  project admits older releases too), and below 5.0 `fp16_backend` alone, which warns since 4.13,
+- `fp16` and `bf16` both True, or both the same flag, and `fp16_full_eval` and `bf16_full_eval` in the same way (an
+  error),
+- `fp16_backend`, `half_precision_backend` and `fp16_opt_level`, which 5.0 removed (an error; a warning if the project
+  also allows older releases), and below 5.0 only `fp16_backend`, which warns since 4.13,
 - `trainer.evaluate()` or `trainer.predict()` before `trainer.train()` of a Trainer that has `fp16_full_eval` or
   `bf16_full_eval` (an error).
 
-It is silent where a flag is not a literal, where the project admits no release that removed an argument, and where it
-declares none and the call has other arguments that are gone in 5.0 (`evaluation_strategy`, `no_cuda`): that is written
-for an older one; and for these under a test of the version. Checked against transformers 5.23, 5.0, 4.57 and 4.13.
+Silent if a flag is not a literal, if the project allows no release that removed an argument, and if it declares none
+and the call has other arguments that 5.0 removed (`evaluation_strategy`, `no_cuda`): then it is written for an older
+release; and about these under a version test. Checked with transformers 5.23, 5.0, 4.57 and 4.13.
 
 ## Why is this bad?
-The first raise ValueError, the removed ones TypeError, before anything is trained. Full evaluation in float16 casts the
-model's own parameters, and nothing casts them back: `train()` then trains float16 parameters without a scaler, or,
-with `fp16=True`, raises "Attempting to unscale FP16 gradients." A model that was evaluated after training is float16
-too, and is saved so.
+The first raise ValueError, the removed ones TypeError, before any training. Full evaluation in float16 casts the
+model's own parameters, and nothing casts them back: `train()` then trains float16 parameters without a scaler, or, with
+`fp16=True`, raises "Attempting to unscale FP16 gradients." A model that was evaluated after training is float16 too,
+and is saved so.
 
 ## Example
 ```python
@@ -30,14 +31,14 @@ args = TrainingArguments(output_dir="out", fp16=True)
 ```
 
 ## Fix safety
-There is no fix. Which of two precisions was meant is not in the code; a backend or level of apex has no counterpart;
-when to evaluate is the program's own order.
+No fix. The code doesn't say which of two precisions was intended; a backend or level of apex has no counterpart; and
+the program decides when to evaluate.
 
 ## Proof
-The fixtures are not executed (shows=none): transformers need not be installed, and what stands in for it would refuse
-only what it is told to. Run by hand with transformers 5.23: `fp16=True, bf16=True` and the two for full evaluation
-raise ValueError, the removed ones TypeError; behind `evaluate()` with `fp16_full_eval=True` all parameters were
-float16, and `train()` trained them so.
+The fixtures are not executed (shows=none): transformers need not be installed, and a replacement would refuse only what
+it was written to refuse. Run by hand with transformers 5.23: `fp16=True, bf16=True` and the two for full evaluation
+raise ValueError, the removed ones TypeError; after `evaluate()` with `fp16_full_eval=True` all parameters were float16,
+and `train()` trained them so.
 
 ## References
 - [TrainingArguments](https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments)
@@ -70,16 +71,16 @@ rule = Rule(
         "TrainingArguments & transformers & half_precision_backend",
         "TrainingArguments & transformers & bf16_full_eval",
     ),
-    not_shown="what transformers does with its arguments is out of sight",
+    not_shown="verify doesn't interpret what transformers does with its arguments",
 )
 
 _LIBRARIES = ("transformers",)
 _EXCLUSIVE = (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval"))
 _REMOVED_IN = "5.0"
 _REMOVED = {
-    "fp16_backend": "torch's own AMP is all there is; leave it out",
-    "half_precision_backend": "torch's own AMP is all there is; leave it out",
-    "fp16_opt_level": "it was apex's; leave it out",
+    "fp16_backend": "remove it, only torch's own AMP is left",
+    "half_precision_backend": "remove it, only torch's own AMP is left",
+    "fp16_opt_level": "remove it, it was for apex",
 }
 # Other arguments that are in 4.57 and gone in 5.0, of those that scripts use.
 _OLD = (
@@ -113,12 +114,10 @@ def _pairs(module: Module, call: ir.Call) -> Iterator[Finding]:
         if _is_true(module, first.value) and _is_true(module, second.value):
             when = ""
         elif isinstance(first.value, (ir.Name, ir.Attribute)) and flag == module.text(second.value):
-            when = f" whenever `{flag}` is true"
+            when = f" if `{flag}` is true"
         else:
             continue
-        message = (
-            f"`{one}` and `{other}` are both on, and TrainingArguments raises ValueError{when}; choose one of them"
-        )
+        message = f"`{one}` and `{other}` are both on: TrainingArguments raises ValueError{when}; choose one of them"
         # An attribute is a setting, whatever it is set to here.
         if not when or isinstance(first.value, ir.Attribute) or not _is_false(module, first.value):
             yield rule.finding(module.layout.span(max(first, second, key=lambda arg: arg.value.id)), message)
@@ -148,11 +147,11 @@ def _removed(module: Module, call: ir.Call) -> Iterator[Finding]:
         span, advice = module.layout.span(arg), _REMOVED[arg.keyword]
         if target.reaches(_REMOVED_IN):
             sure = target.guarantees(_REMOVED_IN)
-            where = "" if sure else ", which the project admits"
+            where = "" if sure else ", which the project allows"
             message = f"transformers {_REMOVED_IN}{where} has no `{arg.keyword}` and raises TypeError; {advice}"
             yield rule.finding(span, message, severity=Severity.ERROR if sure else Severity.WARNING)
         elif arg.keyword == _DEPRECATED and target.guarantees(_REPLACED_IN) and _literal(module, arg.value) != "auto":
-            message = f"`{arg.keyword}` is deprecated and gone in transformers {_REMOVED_IN}; {advice}"
+            message = f"`{arg.keyword}` is deprecated, and removed in transformers {_REMOVED_IN}; {advice}"
             yield rule.finding(span, message, severity=Severity.WARNING)
 
 
@@ -174,8 +173,8 @@ def _evaluated_first(module: Module, call: ir.Call) -> Iterator[Finding]:
         name, training = module.text(first.func), module.text(train.func)
         yield rule.finding(
             module.span(first),
-            f"with `{flag}` `{name}` casts the parameters of the model to {half}, and `{training}` "
-            f"on {module.line(train)} trains them so; train before it, or leave `{flag}` out",
+            f"with `{flag}`, `{name}` casts the parameters to {half}, and `{training}` "
+            f"({module.line(train)}) trains those; train first, or remove `{flag}`",
         )
 
 

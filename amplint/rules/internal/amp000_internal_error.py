@@ -2,32 +2,30 @@
 
 ## What it does
 Reports that one of amplint's rules, or amplint's reading of the file, raised an exception. The message names the rule,
-the exception and the place in amplint. Every other rule and every other file is still done; the exit code is 2.
-In flake8, in an editor and from `amplint.check` a file that is too large to be linted is reported here as well, and the
-message says so; the command has an error for that.
+the exception and the place in amplint. All other rules and files are still checked; the exit code is 2. flake8, editors
+and `amplint.check` also report a file that is too large under this code, and the message says so; for the command that
+is an error.
 
 ## Why is this bad?
-The file was not checked by the rule that failed: misuse that this rule looks for may be in it. Your code isn't at
-fault, whatever it holds.
+The rule that failed did not check the file: the misuse that it looks for may be in it. This is never your code's fault.
 
 ## Example
-The rule for `GradScaler` state raises `KeyError` on an import form that nobody had written before:
+The rule for `GradScaler` state raises `KeyError` on an import form that no test covers:
 
 ```text
 train.py:1:1: AMP000 AMP401 failed with KeyError at rules/amp401_clip_without_unscale.py:57: 'scaler'
 ```
 
 ## Use instead
-Report the message with the statement that causes it; deleting parts of a copy of the file until the message goes away
-finds it fast. Until it is mended, leave the rule out for this run (`--ignore AMP401`), or the file
-(`# amplint: ignore-file` on a line of its own).
+Report the message with the statement that causes it. To find it, delete parts of a copy of the file until the message
+goes away. Until it is fixed, disable the rule (`--ignore AMP401`), or skip the file (`# amplint: ignore-file` on a line
+of its own).
 
 ## Fix safety
-There is no fix. A fix of another rule that would leave text which Python can't parse is not written, and is reported
-here.
+No fix. This code also reports a fix of another rule that was not written, because Python could not parse the result.
 
 ## Proof
-None: this is about amplint, not about your program. The tests let a rule raise and see that the others still report.
+None: this is about amplint, not about your program. The tests let a rule raise, and check that the others still report.
 
 ## References
 - `amplint rule AMP001`, for files that can't be parsed

@@ -1,19 +1,18 @@
 """The file can't be read as Python.
 
 ## What it does
-Reports a file that mentions AMP and can't be parsed: a syntax error, bytes that are not in the encoding that the file
-declares (UTF-8 if it declares none), NUL bytes, or a file that is too deeply nested for amplint. A file without any AMP
-in it is not parsed, so its syntax errors are not reported; that its bytes are no text is.
+Reports a file that mentions AMP and can't be parsed: a syntax error, bytes that are not in the file's declared encoding
+(UTF-8 if it declares none), NUL bytes, or nesting that is too deep for amplint. A file without AMP is not parsed, so
+its syntax errors are not reported; bytes that are not text are.
 
 ## Why is this bad?
 Nothing else in the file was checked. If Python can't parse it either, importing it raises `SyntaxError`.
 
-amplint parses with the Python that runs it: syntax that is newer than that Python is an error here too, and the
-message names the version. A notebook that was saved as a program may have lines that only a notebook takes
-(`%matplotlib inline`, `!pip install torch`): the message says so. `amplint can't read it yet` means that Python may
-take the file and amplint doesn't: expressions or `elif`s nested about 1,000 deep, as programs write them, or syntax
-that the installed libcst doesn't know. That a file is too large (more than two million characters of code) is an
-error of the run, and not this finding.
+amplint parses with the Python that runs it: syntax newer than that Python is an error too, and the message names the
+version. A notebook saved as a program may have lines that only a notebook accepts (`%matplotlib inline`, `!pip install
+torch`): the message says so. `amplint can't read it yet` means that Python may accept the file and amplint doesn't:
+expressions or `elif`s nested about 1,000 deep, as generated code has them, or syntax that the installed libcst doesn't
+know. A file that is too large (more than two million characters of code) is an error of the run, not this finding.
 
 ## Example
 ```text
@@ -32,8 +31,8 @@ first or second line (`# -*- coding: latin-1 -*-`). For generated files and temp
 configuration, or `# amplint: ignore-file` on a line of its own.
 
 ## Fix safety
-There is no fix: what the line was meant to be isn't known. No other fix is made in the file; in a notebook the other
-cells are linted and fixed.
+No fix: amplint can't know what the line should be. No other fix is made in the file; in a notebook, the other cells are
+linted and fixed.
 
 ## Proof
 None needed: Python's own parser is asked first.

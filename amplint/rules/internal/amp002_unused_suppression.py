@@ -1,18 +1,19 @@
-"""A comment silences an AMP rule that reports nothing there.
+"""A comment silences an AMP rule that reports nothing on its statement.
 
 ## What it does
-Finds `# noqa: AMP401` and `# amplint: ignore[AMP401]` comments of which some code, or all, silence nothing on their
-statement, and codes in them that are no rule of amplint. So too `# amplint: off[AMP4]` where nothing is silenced up to
-its end, and no fix kept out; `# amplint: on` where nothing is off; and either behind code, where it has no effect.
+Finds `# noqa: AMP401` and `# amplint: ignore[AMP401]` comments in which some or all codes silence nothing on their
+statement, and codes in them that are not rules of amplint. Also finds `# amplint: off[AMP4]` if nothing is silenced and
+no fix is prevented up to its end, `# amplint: on` if nothing is off, and either of them after code, where it has no
+effect.
 
-A code is judged only if its rule ran on the file; for a prefix such as `AMP4`, all rules below it; for an `off`
-without codes, all rules that are on by default. A bare `# noqa`, other tools' codes and `# amplint: ignore-file` are
-never reported.
+A code is judged only if its rule ran on the file. A prefix such as `AMP4` means all rules that begin with it, an
+`off` without codes for all rules that are on by default. A bare `# noqa`, other tools' codes and `# amplint:
+ignore-file` are never reported.
 
 ## Why is this bad?
-The comment was right once, or never was. It says that something is wrong with the line where nothing is, and it will
-hide the next real mistake of the kind: a `clip_grad_norm_` before `scaler.unscale_` that someone adds later goes
-through unseen, and training clips gradients that are 65,536 times too large.
+The comment says that something is wrong with a line that is fine, and it will hide the next real mistake: a
+`clip_grad_norm_` before `scaler.unscale_` that someone adds later is not reported, and training clips gradients that
+are 65,536 times too large.
 
 ## Example
 ```python
@@ -29,11 +30,11 @@ torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # noqa: E501
 To keep a comment that looks unused, name this rule in it: `# noqa: AMP401, AMP002`.
 
 ## Fix safety
-Safe: only a comment changes. The codes that silence nothing go; if no code is left, the comment goes with its reason,
-an own line with it, and with an `off` the `on` that ends nothing else. Other comments on the line (`# type: ignore`)
-and other tools' codes stay.
+Safe: only a comment changes. The codes that silence nothing are removed. If no code is left, the whole comment is
+removed with its reason, and its line if it has one of its own; with an `off`, also the `on` that ends nothing else.
+Other comments on the line (`# type: ignore`) and other tools' codes stay.
 
-Under flake8, which does its own `noqa`, the comments are judged in the same way.
+Under flake8, which handles `noqa` itself, the comments are judged in the same way.
 
 ## Proof
 None needed: a comment has no effect on what a program does.

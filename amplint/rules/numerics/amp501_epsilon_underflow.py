@@ -1,16 +1,16 @@
-"""An epsilon that is 0 in float16 is to keep a float16 tensor from 0.
+"""An epsilon that should keep a float16 tensor from 0 is itself 0 in float16.
 
 ## What it does
 Finds a constant below 3e-8 that is added to a tensor which a region has left in float16, or to which such a tensor is
 clamped: `x / (x.amax() + 1e-8)`, `p.clamp(min=1e-12)`. The constant may be a literal, a name, an attribute or a
 parameter's default.
 
-It is silent where the tensor is float32 at that place by the op list of the region's device (on cuda after `norm`,
-`sum`, `softmax`, `exp`), after `.float()`, in bfloat16, which has float32's range, and about larger constants.
+Silent if the tensor is float32 at that place by the op list of the region's device (on cuda after `norm`, `sum`,
+`softmax`, `exp`), after `.float()`, in bfloat16, which has float32's range, and about larger constants.
 
 ## Why is this bad?
-The least positive number of float16 is 6e-8; 1e-8 rounds to 0. The sum is the tensor itself, the clamp lets 0 pass, and
-the division or logarithm behind it makes inf or NaN, which float32 did not.
+The smallest positive number of float16 is 6e-8; 1e-8 rounds to 0. The sum is the tensor itself, the clamp lets 0 pass,
+and the following division or logarithm gives inf or NaN, which it would not in float32.
 
 ## Example
 ```python
@@ -27,10 +27,10 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix computes the sum or the clamp in float32, and the division too where the divisor has no dimensions: float16
-over such a number is float16, in which the epsilon is 0 again. It is unsafe: results behind it become float32 too, and
-a gradient through `1 / epsilon` may still be beyond float16's range; where there is one, a larger epsilon is better.
-There is no fix for operations in place, and for a number without dimensions that isn't seen to divide something.
+The fix computes the sum or the clamp in float32, and also the division if the divisor has no dimensions: float16
+divided by such a number is float16, in which the epsilon is 0 again. Unsafe: later results become float32 too, and a
+gradient through `1 / epsilon` may still exceed float16's range; if there is one, a larger epsilon is better. No fix for
+in-place operations, and for a number without dimensions if amplint can't see what it divides.
 
 ## Proof
 The fixtures train with values of 0: a loss of NaN or inf before, the reference's losses after.
@@ -59,7 +59,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("autocast & e-", "autocast & E-", "autocast & 0.0000000"),
-    not_shown="what a model and a criterion compute isn't interpreted",
+    not_shown="verify doesn't interpret models and criteria",
 )
 
 _ADDS = ("add", "add_", "sub", "sub_")
@@ -76,12 +76,11 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         done.add(seen.node.id)
         tensor, epsilon = found
-        does = "clamping to it" if seen.spelling in _CLAMPS else "adding it"
+        does = "clamping to it doesn't prevent 0" if seen.spelling in _CLAMPS else "adding it has no effect"
         fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
-            f"{epsilon:g} is 0 in float16, and {shown(module, tensor)} is float16 here: {does} guards against nothing; "
-            "compute it in float32 with .float()",
+            f"{epsilon:g} is 0 in float16, and {shown(module, tensor)} is float16: {does}; compute it in float32",
             fix=fix,
             withheld=withheld,
         )
@@ -90,12 +89,12 @@ def check(module: Module) -> Iterator[Finding]:
 def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str | None]:
     """The cast of the tensor; of what it divides as well, where it has no dimensions: float16 over that is float16."""
     if seen.spelling.endswith("_") or not isinstance(seen.node, (ir.Call, ir.Binary)):
-        return None, "it changes a half tensor in place"
+        return None, "it changes a half-precision tensor in place"
     if not is_one_number(module, tensor):
         return up(module, [tensor]), None
     divided = divided_by(seen.node)
     if divided is None:
-        return None, "it has no dimensions: a float16 tensor would stay float16 beside it, cast that one too"
+        return None, "the tensor has no dimensions, so a float16 operand would stay float16: cast both by hand"
     if isinstance(divided, ir.Constant) or is_one_number(module, divided):
         return up(module, [tensor]), None
     return up(module, [divided, tensor]), None

@@ -5,13 +5,12 @@ Finds numbers beyond 65504 (for bfloat16: beyond 3.39e38) that are filled into a
 precision: `masked_fill`, `fill_`, `full_like`, `torch.where`, an assignment under a mask. The number may be a literal,
 a constant of the module, an attribute, a default, or `torch.finfo(torch.float32).min`.
 
-It is silent about -inf, which half precision holds; where the scores are float32 (after `softmax` on cuda, after
-`.float()`); where the constant is added to float32, so that the sum is float32; and where the code asks for the dtype.
+Silent about -inf, which half precision can hold; if the scores are float32 (after `softmax` on cuda, after `.float()`);
+if the constant is added to float32, so that the sum is float32; and if the code checks the dtype.
 
 ## Why is this bad?
 `scores.masked_fill(mask, -1e9)` raises "value cannot be converted to type c10::Half without overflow". An assignment
-and `torch.where` say nothing and make -inf of it: a row in which everything is masked becomes NaN, and so does the
-loss.
+and `torch.where` silently turn it into -inf: a row in which everything is masked becomes NaN, and so does the loss.
 
 ## Example
 ```python
@@ -30,8 +29,8 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-Safe where the tensor is filled once and goes straight into a softmax. Else unsafe: a second mask that is added to the
-least number makes -inf of it, and a row of these NaN. There is no fix where the tensor has no name.
+Safe if the tensor is filled once and goes straight into a softmax. Otherwise unsafe: a second mask that is added to the
+lowest number gives -inf, and a row of these NaN. No fix if the tensor has no name.
 
 ## Proof
 The fixtures train: RuntimeError before with `masked_fill`, a loss of NaN with `where` and the assignment; after the fix
@@ -63,7 +62,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("autocast & masked_fill", "autocast & where", "autocast & e9", "autocast & inf"),
-    not_shown="what a model and a criterion compute isn't interpreted",
+    not_shown="verify doesn't interpret models and criteria",
 )
 
 _RAISES = ("masked_fill", "masked_fill_", "fill", "fill_", "full_like", "new_full", "index_fill", "index_fill_")
@@ -135,15 +134,15 @@ def _message(module: Module, found: _Fill) -> str:
     value = found.tensor[0]
     name = shown(module, value) if value is not None else "the tensor"
     kind = found.seen.result
-    dtype = dtype_of(kind) if len(kind.names) == 1 else "float16 on one of the region's devices or dtypes"
-    spelling = "an assignment" if found.seen.spelling == "setitem" else found.seen.spelling
+    dtype = dtype_of(kind) if len(kind.names) == 1 else "float16 for one of the region's devices or dtypes"
+    spelling = "an assignment" if found.seen.spelling == "setitem" else f"`{found.seen.spelling}`"
     constant = shown(module, found.constant)
     if found.seen.spelling in _RAISES:
         what = f"{spelling} with {constant} raises RuntimeError"
     else:
-        what = f"{constant} becomes {'-' if found.value < 0 else ''}inf in {spelling}, and a row of these NaN"
+        what = f"{constant} becomes {'-' if found.value < 0 else ''}inf in {spelling}, and a row of these becomes NaN"
     asked = module.text(value) if value is not None and _is_dotted(value) else "tensor"
-    return f"{name} is {dtype} here: {what}; fill with torch.finfo({asked}.dtype).{found.end}"
+    return f"{name} is {dtype}: {what}; fill with `torch.finfo({asked}.dtype).{found.end}`"
 
 
 # --- the fix --------------------------------------------------------------------------------------------------------
@@ -152,11 +151,11 @@ def _message(module: Module, found: _Fill) -> str:
 def _fix(module: Module, found: _Fill) -> tuple[Fix | None, str | None]:
     torch, tensor = module_name(module, "torch"), found.tensor[0]
     if torch is None or tensor is None or not _is_dotted(tensor):
-        return None, "the tensor has no name of which the dtype could be asked for"
+        return None, "the tensor has no name to take the dtype from"
     text = f"{torch}.finfo({module.text(tensor)}.dtype).{found.end}"
     safe = found.value < 0 and _goes_into_softmax(module, found.seen.node) and _is_filled_once(module, found)
     applicability = Applicability.SAFE if safe else Applicability.UNSAFE
-    title = f"Fill with the {'least' if found.value < 0 else 'largest'} number of its dtype"
+    title = f"Fill with the {'lowest' if found.value < 0 else 'largest'} number of its dtype"
     return Fix(applicability, title, (Edit(*module.layout.outer(found.constant), text),)), None
 
 

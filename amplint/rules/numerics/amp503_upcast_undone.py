@@ -1,16 +1,16 @@
-"""A cast to float32 goes straight into a product, which autocast computes in half precision.
+"""A cast to float32 is followed by a matrix product, which autocast computes in half precision.
 
 ## What it does
 Finds a half tensor that is cast with `.float()`, `.to(torch.float32)` or `.type(torch.float32)` inside a region and
-then goes into an op that autocast computes in half precision: a product of matrices, `einsum`, a convolution, a linear
+then goes into an op that autocast computes in half precision: a matrix product, `einsum`, a convolution, a linear
 layer. Only views may come in between.
 
-It is silent where what was cast is also used by something else, where the tensor was no half one (a mask, an image), in
-a part of the region with `enabled=False`, and where softmax, a norm or a sum is what the cast is for.
+Silent if something else uses the cast tensor too, if the tensor was not half (a mask, an image), in a part of the
+region with `enabled=False`, and if the cast is for softmax, a norm or a sum.
 
 ## Why is this bad?
-Autocast casts the arguments of these ops back to half precision, whatever the code has done before. The cast costs
-memory and time and changes nothing: sums of large numbers overflow in float16 as they did without it.
+Autocast casts the arguments of these ops back to half precision, whatever the code did before. The cast costs memory
+and time and changes nothing: sums of large numbers overflow in float16 as they did without it.
 
 ## Example
 ```python
@@ -26,9 +26,9 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix puts the statement into a region with `enabled=False`. It is unsafe: the product becomes slower and its result
-float32, with which later ops compute. There is no fix where an operand is not known to be float32 (outside autocast a
-product of two dtypes raises), where the region is not for one device, and where the statement is a compound one.
+The fix puts the statement into a region with `enabled=False`. Unsafe: the product becomes slower and its result
+float32, which later ops use. No fix if an operand is not known to be float32 (outside autocast a product of two dtypes
+raises), if the region is not for one device, and if the statement is a compound one.
 
 ## Proof
 The fixtures train with sums that overflow in float16: a loss of NaN or inf before, the reference's losses after.
@@ -62,7 +62,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & .float",),
-    not_shown="what a model and a criterion compute isn't interpreted",
+    not_shown="verify doesn't interpret models and criteria",
 )
 
 
@@ -81,8 +81,9 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, seen)
         yield rule.finding(
             module.span(seen.node),
-            f"autocast casts {shown(module, cast)} back to {' or '.join(sorted(seen.autocast.low, reverse=True))} for "
-            f"{seen.spelling}, so that the cast to float32 does nothing; compute it in a region with enabled=False",
+            f"autocast casts {shown(module, cast)} back to "
+            f"{' or '.join(sorted(seen.autocast.low, reverse=True))} for `{seen.spelling}`: the "
+            "cast has no effect; compute it under `autocast(enabled=False)`",
             fix=fix,
             withheld=withheld,
         )
@@ -122,18 +123,18 @@ def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
     """Put the statement into a region that is off."""
     statement = ir.statement_of(seen.node)
     if len(seen.autocast.devices) != 1:
-        return None, "which device the region is for is not in sight"
+        return None, "amplint can't tell which device the region is for"
     if any(kind.what != FLOAT32 for _, kind in seen.tensors()) or not _is_all_written(module, seen):
-        return None, "an operand is not known to be float32: outside autocast a product of two dtypes raises"
+        return None, "an operand may not be float32: outside autocast, a product of two dtypes raises"
     if not isinstance(statement, (ir.Assign, ir.Expr, ir.Return)):
-        return None, "it stands in the head of a compound statement"
+        return None, "it is in the first line of a compound statement"
     header = switched_off(module, f'"{seen.autocast.devices[0]}"')
     if header is None:
-        return None, "torch is not imported by its name, or a release that the project admits has no `torch.autocast`"
+        return None, "the file has no `import torch`, or the project allows a release without `torch.autocast`"
     edits = wrapped(module, statement, header)
     if edits is None:
-        return None, "it shares its line with other code"
-    return Fix(Applicability.UNSAFE, "Compute it with autocast off", tuple(edits)), None
+        return None, "the statement shares its line with other code"
+    return Fix(Applicability.UNSAFE, "Compute it with autocast disabled", tuple(edits)), None
 
 
 def _is_all_written(module: Module, seen: Seen) -> bool:

@@ -1,19 +1,19 @@
 """Training computes in float32 what evaluation computes in half precision.
 
 ## What it does
-Finds a cast to float32 that depends on the module's mode (`self.training`, `torch.is_grad_enabled()`), where autocast
-can be on: `x.float() if self.training else x`, `if self.training: x = x.float()`, `x.to(torch.float32 if self.training
+Finds a cast to float32 that depends on the module's mode (`self.training`, `torch.is_grad_enabled()`), if autocast can
+be enabled: `x.float() if self.training else x`, `if self.training: x = x.float()`, `x.to(torch.float32 if self.training
 else x.dtype)`, and a flag that follows the mode and decides about such a cast, in a function of the file or by its name
 (`selective_scan(x, force_fp32=self.training)`).
 
-It is silent where both modes cast, or evaluation alone; where the cast is for a loss that training alone computes;
-where no region, `custom_fwd` or flag of that name says that half precision gets there; in a region that is switched
-off; and for masks, labels and indices.
+Silent if both modes cast, or only evaluation; if the cast is for a loss that only training computes; if no region,
+`custom_fwd` or flag of that name shows that half precision is used; in a disabled region; and about masks, labels and
+indices.
 
 ## Why is this bad?
-The authors met NaN, or poor gradients, in half precision, and mended it for training alone. Evaluation runs the same
-numbers through float16: it overflows where training does not, so that only evaluation gives NaN, or it differs
-from what was trained, and with it the choice of the best model.
+The authors met NaN, or poor gradients, in half precision, and fixed it only for training. Evaluation runs the same
+numbers in float16: it overflows where training does not, so that only evaluation gives NaN, or its results differ from
+what was trained, and so does the choice of the best model.
 
 ## Example
 ```python
@@ -30,11 +30,11 @@ class Scan(nn.Module):
 ```
 
 ## Fix safety
-None is offered: whether evaluation gets slower or training less precise is yours to say.
+No fix: amplint can't tell whether slower evaluation or less precise training is acceptable.
 
 ## Proof
-The fixtures train, and evaluate under autocast: the program raises because evaluation gives NaN or infinity before, and
-runs to its end after.
+The fixtures train, and evaluate under autocast: before, the program raises because evaluation gives NaN or infinity;
+after, it runs to its end.
 
 ## References
 - [Ops that need a particular precision](https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference)
@@ -80,7 +80,7 @@ rule = Rule(
         "is_grad_enabled & float & autocast",
         "is_grad_enabled & fp32 & autocast",
     ),
-    not_shown="evaluation isn't run",
+    not_shown="verify doesn't run evaluation",
     about_absence=True,
 )
 
@@ -115,8 +115,8 @@ def check(module: Module) -> Iterator[Finding]:
         told.add(statement)
         yield rule.finding(
             module.span(site.at),
-            f"{site.what}: under autocast evaluation runs in half precision what training runs in float32, and can "
-            "overflow where training does not; cast in both, or in neither",
+            f"{site.what}: under autocast, evaluation runs in half precision and can overflow where "
+            "training does not; cast in both modes, or in neither",
             fix=Fix(Applicability.DISPLAY, "Cast in both modes"),
         )
 
@@ -323,7 +323,7 @@ def _flags(module: Module, near: Nodes) -> Iterator[Site]:
             if not arg.star and _mode(module, arg.value) is True and _decides_cast(module, call, arg):
                 flag = arg.keyword or module.text(arg.value)
                 named = _is_named(arg) and _is_in_module(module, call)
-                yield Site(arg.value, f"`{flag}` is on in training only", named)
+                yield Site(arg.value, f"`{flag}` is on only in training", named)
 
 
 def _is_named(arg: ir.Arg) -> bool:

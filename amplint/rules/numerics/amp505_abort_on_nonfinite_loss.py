@@ -1,17 +1,17 @@
-"""The program ends where a loss that is scaled is not finite.
+"""The program ends if the scaled loss is not finite.
 
 ## What it does
-Finds a `raise`, `assert` or `sys.exit` for a loss that is NaN or infinite, where a scaler that may be on scales that
+Finds a `raise`, `assert` or `sys.exit` for a loss that is NaN or infinite, if a scaler that may be enabled scales that
 loss for a float16 region.
 
-It is silent where the loss was reduced over all ranks before it is asked, where a flag or a counter has a part in the
-decision, where the exception is caught or is a class of one's own, where all regions are bfloat16 or the scaler is off,
-and for gradients that are not finite (AMP509).
+Silent if the loss is first reduced over all ranks, if a flag or a counter is part of the decision, if the exception is
+caught or is of the project's own class, if all regions are bfloat16 or the scaler is disabled, and about gradients that
+are not finite (AMP509).
 
 ## Why is this bad?
-It is legitimate: the scaler mends gradients that overflow, and no scale mends a forward. But what overflowed is
-float16's range, mostly in one op of one batch, and not the training: days of it end with the first such batch. Of
-several ranks the one with that batch ends alone, and the others wait for it until they time out.
+Ending the program is legitimate: the scaler handles gradients that overflow, and no scale repairs a forward. But
+usually one op of one batch exceeded float16's range, and training itself is fine: days of it end with the first such
+batch. With several ranks, only the one with that batch ends, and the others wait for it until they time out.
 
 ## Example
 ```python
@@ -30,11 +30,11 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-None is offered: what to do with such a batch is yours to say.
+No fix: amplint can't tell what to do with such a batch.
 
 ## Proof
 The fixtures have one batch whose forward overflows in float16, and not in float32: the program raises before, and
-trains to its end after, with that step left out.
+trains to its end after, with that step skipped.
 
 ## References
 - [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
@@ -62,7 +62,7 @@ rule = Rule(
     severity=Severity.NOTE,
     default=False,
     triggers=("isfinite & .scale( & backward", "isnan & .scale( & backward", "isinf & .scale( & backward"),
-    not_shown="whether a loss is finite hangs on the model and its data",
+    not_shown="whether a loss is finite depends on the model and its data",
 )
 
 _REDUCES = re.compile("(?i)reduce|gather")
@@ -75,12 +75,11 @@ def check(module: Module) -> Iterator[Finding]:
     for abort in aborts(module):
         for value in abort.asked:
             if gradients_in(module, value) is None and _is_scaled(module, abort, value):
-                alone = ", and leaves the other ranks waiting" if _has_ranks(module) else ""
+                alone = " and leaves the other ranks waiting" if _has_ranks(module) else ""
                 yield rule.finding(
                     module.span(abort.at),
-                    f"one batch whose loss overflows in float16 ends the program here{alone}; let the scaler leave "
-                    "that step out, and give up after many in a row",
-                    fix=Fix(Applicability.DISPLAY, "Give up only after many such losses in a row"),
+                    f"one batch whose loss overflows in float16 ends the program{alone}; let the scaler skip the step",
+                    fix=Fix(Applicability.DISPLAY, "Stop only after many such losses in a row"),
                 )
                 break
 

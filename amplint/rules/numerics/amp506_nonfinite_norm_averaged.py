@@ -1,16 +1,16 @@
-"""The gradient norms of steps that the scaler leaves out go into a running mean.
+"""The gradient norms of steps that the scaler skips go into a running mean.
 
 ## What it does
-Finds the norm that a clip or `get_total_norm` returned, in the step of a scaler that may be on, where it goes into a
-meter (`meter.update(norm)`), a sum, a list whose mean is taken, or a moving average.
+Finds the norm that a clip or `get_total_norm` returned, in the step of a scaler that may be enabled, if it goes into a
+meter (`meter.update(norm)`), a sum, a list whose mean is computed, or a moving average.
 
-It is silent where NaN and infinity are asked for or replaced on the way, where no region in sight can be float16, where
-the scaler is off or none is in sight.
+Silent if NaN and infinity are checked or replaced on the way, if no region that amplint sees can be float16, and if the
+scaler is disabled or amplint sees none.
 
 ## Why is this bad?
-A step whose gradients overflow, as the first ones do by design, is left out; its norm is infinite, or NaN. One of them
-makes the mean of the epoch infinite, and a moving average for ever: what is logged says nothing, and what is
-decided by it (a bound that follows the norms, an early stop) is wrong.
+A step whose gradients overflow, as the first ones do by design, is skipped; its norm is infinite or NaN. One such step
+makes the mean of the epoch infinite, and a moving average forever: the log is useless, and decisions based on it (a
+bound that follows the norms, early stopping) are wrong.
 
 ## Example
 ```python
@@ -33,11 +33,11 @@ if torch.isfinite(norm):
 ```
 
 ## Fix safety
-None is offered: by how many the sum is divided changes with it.
+No fix: it would also change by how many the sum is divided.
 
 ## Proof
-The fixtures print the mean as a whole number, which Python refuses of infinity and NaN: they raise before, and print it
-after.
+The fixtures print the mean as a whole number, which Python refuses for infinity and NaN: they raise before, and print
+it after.
 
 ## References
 - [Gradient clipping](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
@@ -73,7 +73,7 @@ rule = Rule(
         "get_total_norm & .scale( & backward",
         "get_total_norm & scaler & step(",
     ),
-    not_shown="what is done with a number that is reported is out of sight",
+    not_shown="verify doesn't follow what happens to reported numbers",
 )
 
 _METER = re.compile(r"(?i)meter|avg|average|running|metric_logger|log_buffer|(^|_)ema(_|$)")
@@ -99,9 +99,9 @@ def check(module: Module) -> Iterator[Finding]:
         if found is not None and not is_plain(found[0], norm):
             yield rule.finding(
                 module.span(at),
-                f"the norm of {module.line(norm)} is infinite or NaN where the scaler skips the step: one such step "
-                "makes this mean infinite or NaN for good; add finite norms only",
-                fix=Fix(Applicability.DISPLAY, "Take in finite norms only"),
+                f"the norm on {module.line(norm)} is inf or NaN when the scaler skips a step, and then "
+                "so is this mean; add only finite norms",
+                fix=Fix(Applicability.DISPLAY, "Skip norms that are not finite"),
             )
 
 

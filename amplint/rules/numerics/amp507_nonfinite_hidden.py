@@ -1,21 +1,21 @@
 """NaN and infinity are replaced before the loss scaler looks for them.
 
 ## What it does
-Finds what takes NaN and infinity out of the loss before `scaler.scale(loss)`, or out of the parameters' gradients
-between the scaled backward and `scaler.unscale_` or `scaler.step`: `torch.nan_to_num`, `torch.where` and
-`masked_fill` that ask for them, `p.grad[torch.isnan(p.grad)] = 0`, a gradient dropped where it isn't finite, and a hook
-of a parameter that does so.
+Finds code that removes NaN and infinity from the loss before `scaler.scale(loss)`, or from the parameters' gradients
+between the scaled backward and `scaler.unscale_` or `scaler.step`: `torch.nan_to_num`, `torch.where` and `masked_fill`
+with a test for them, `p.grad[torch.isnan(p.grad)] = 0`, a gradient that is dropped if it isn't finite, and a
+parameter's hook that does so.
 
-It is silent behind `scaler.unscale_(optimizer)`, which has looked already; for inputs, logits and targets; where all
-regions are bfloat16, the scaler is switched off, or none is in sight; where a flag decides; and for CTC losses, which
-are infinite where the labels are too long.
+Silent after `scaler.unscale_(optimizer)`, which has already checked; about inputs, logits and targets; if all regions
+are bfloat16, the scaler is disabled, or amplint sees none; if a flag decides; and about CTC losses, which are infinite
+if the labels are too long.
 
 ## Why is this bad?
-That is how the scaler knows of an overflow. It can't see it any more, takes the step with what is left of the gradients
+NaN and infinity tell the scaler about an overflow. Without them it takes the step with what is left of the gradients
 (zeros, or the largest number there is), and keeps the scale at which the next step overflows again.
 
-Of a loss that is replaced the gradients are zeros where the loss itself overflowed: momentum and weight decay move the
-parameters all the same. Where something before it overflowed, they are NaN as ever, and the log says that all is well.
+If the loss itself overflowed and is replaced, the gradients are zeros: momentum and weight decay still move the
+parameters. If something before it overflowed, the gradients are still NaN, and the log looks fine.
 
 ## Example
 ```python
@@ -34,11 +34,11 @@ scaler.update()
 ```
 
 ## Fix safety
-None is offered: whether it goes, or what makes the numbers overflow is mended, is yours to say.
+No fix: amplint can't tell whether to remove the replacement, or to fix what makes the numbers overflow.
 
 ## Proof
-The fixtures overflow in one step: its gradients are taken before, and the step is left out after; where the loss is
-replaced, the scale at the end is the one at which it overflowed.
+The fixtures overflow in one step: before, its gradients are taken; after, the step is skipped. If the loss is replaced,
+the scale at the end is the one at which it overflowed.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler)
@@ -84,7 +84,7 @@ rule = Rule(
         "isinf & .scale( & backward",
         "isinf & grad & scaler & step(",
     ),
-    not_shown="what a program does to gradients that are not finite isn't interpreted",
+    not_shown="verify doesn't interpret what code does to gradients that are not finite",
 )
 
 _LOSS = re.compile(r"(?i)loss|criterion|cross_entropy|objective")
@@ -93,12 +93,11 @@ _CTC = re.compile(r"(?i)(^|_|\.)ctc")
 _MASKS = ("isnan", "isinf", "isfinite", "!=", re.compile(r"\b(float|inf|nan)\b"))
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 _OF_GRADIENTS = (
-    "an overflow in the gradients is replaced before the scaler looks for it, so that it takes the step and keeps its "
-    "scale"
+    "an overflow in the gradients is replaced before the scaler checks for it: the step is taken, and the scale stays"
 )
 _OF_LOSS = (
-    "an overflow in the loss is replaced, so that the scaler steps with gradients of zero and keeps its scale, or "
-    "meets NaN all the same while the loss reads as a number"
+    "an overflow in the loss is replaced: the scaler steps with zero gradients, or still "
+    "gets NaN while the loss looks finite"
 )
 
 
@@ -133,8 +132,8 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _finding(module: Module, at: ir.Node, said: str) -> Finding:
-    advice = "leave NaN and infinity to the scaler"
-    return rule.finding(module.span(at), f"{said}; {advice}", fix=Fix(Applicability.DISPLAY, advice.capitalize()))
+    fix = Fix(Applicability.DISPLAY, "Remove the replacement")
+    return rule.finding(module.span(at), f"{said}; leave inf and NaN to the scaler", fix=fix)
 
 
 # --- what replaces ----------------------------------------------------------------------------------------------------

@@ -1,16 +1,16 @@
 """A Fourier transform of a half-precision tensor.
 
 ## What it does
-Finds calls of `torch.fft` and `torch.stft` whose input a region has left in half precision, on a device whose list does
-not cast it (cuda, xpu, mps), or behind the region.
+Finds calls of `torch.fft` and `torch.stft` whose input a region has left in half precision, on a device whose op list
+does not cast it (cuda, xpu, mps), or after the region.
 
-It is silent on the CPU, where autocast computes transforms in float32, after `.float()`, where `stft` has a float32
-window (the product with it is float32), where the error is caught, and where the input comes from out of sight.
+Silent on the CPU, where autocast computes transforms in float32; after `.float()`; if `stft` has a float32 window (the
+product with it is float32); if the error is caught; and if amplint can't see where the input comes from.
 
 ## Why is this bad?
-cuda transforms float16 only where the sizes are powers of two, and bfloat16 not at all: other sizes raise RuntimeError,
-often long after training began, at the first input of another size. Where it runs, the sums over all positions are
-made of numbers with 11 bits, and overflow above 65504.
+cuda transforms float16 only in sizes that are powers of two, and bfloat16 never: other sizes raise RuntimeError, often
+long after training began, at the first input of another size. If it runs, the sums over all positions use numbers with
+11 bits, and overflow above 65504.
 
 ## Example
 ```python
@@ -25,7 +25,7 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix casts the input. It is unsafe: the spectrum becomes complex64, with which later ops compute.
+The fix casts the input. Unsafe: the spectrum becomes complex64, which later ops use.
 
 ## Proof
 The fixtures train: RuntimeError before (on the CPU, which simulates cuda, half precision can't be transformed at all),
@@ -59,7 +59,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & fft", "autocast & stft"),
-    not_shown="what a model and a criterion compute isn't interpreted",
+    not_shown="verify doesn't interpret models and criteria",
 )
 
 _TRANSFORMS = [name for name in SPELLINGS if name.startswith("fft_") or name == "stft"]
@@ -85,8 +85,8 @@ def check(module: Module) -> Iterator[Finding]:
         done.add(seen.node.id)
         yield rule.finding(
             module.span(seen.node),
-            f"{shown(module, value)} is {dtype_of(kind)} here, and cuda transforms float16 only in sizes that are "
-            "powers of two, bfloat16 not at all; cast it with .float()",
+            f"{shown(module, value)} is {dtype_of(kind)}: cuda transforms float16 only in "
+            "power-of-two sizes, and bfloat16 never; call `.float()` on it",
             fix=up(module, [value]),
         )
 

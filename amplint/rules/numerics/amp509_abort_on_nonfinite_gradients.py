@@ -1,19 +1,19 @@
-"""The program ends where gradients are not finite, in a step that the loss scaler would leave out.
+"""The program ends if gradients are not finite, in a step that the loss scaler would skip.
 
 ## What it does
-Finds, in the step of a scaler that may be on and a float16 region, what raises or exits for gradients that are not
-finite: a `raise`, `assert` or `sys.exit` that asks their norm or themselves for NaN and infinity,
+Finds code in the step of a scaler that may be enabled, with a float16 region, that raises or exits for gradients that
+are not finite: a `raise`, `assert` or `sys.exit` that checks them or their norm for NaN and infinity,
 `clip_grad_norm_(..., error_if_nonfinite=True)`, and anomaly detection that is always on
 (`torch.autograd.set_detect_anomaly(True)`, `with torch.autograd.detect_anomaly():`).
 
-It is silent where all regions are bfloat16, where the scaler is switched off or none is in sight, where a flag or a
-counter has a part in the decision (`if debug:`, "ten in a row"), where the exception is caught or is a class of one's
-own, and for a loss that is not finite (AMP505).
+Silent if all regions are bfloat16; if the scaler is disabled or amplint sees none; if a flag or a counter is part of
+the decision (`if debug:`, "ten in a row"); if the exception is caught or is of the project's own class; and about a
+loss that is not finite (AMP505).
 
 ## Why is this bad?
-With a loss scale gradients overflow by design: the scale starts at 65,536, and grows until they do. The scaler leaves
-such a step out and halves its scale. A program that ends there instead ends in its first steps, or days later, though
-nothing is wrong with it.
+With a loss scale, gradients overflow by design: the scale starts at 65,536, and grows until they do. The scaler skips
+such a step and halves its scale. A program that ends instead ends in its first steps, or days later, though nothing is
+wrong with it.
 
 ## Example
 ```python
@@ -39,7 +39,7 @@ scaler.update()
 ```
 
 ## Fix safety
-None is offered: whether the check goes, or counts first, is yours to say.
+No fix: amplint can't tell whether the check should go, or should count first.
 
 ## Proof
 The fixtures train in float16 with gradients that overflow in the first steps: the program raises before, and trains to
@@ -92,7 +92,7 @@ rule = Rule(
         "grad & isinf & .scale( & backward",
         "grad & isinf & scaler & step(",
     ),
-    not_shown="whether gradients overflow hangs on the model and its data",
+    not_shown="whether gradients overflow depends on the model and its data",
 )
 
 _ANOMALY = {
@@ -101,7 +101,7 @@ _ANOMALY = {
     for name in ("set_detect_anomaly", "detect_anomaly")
 }
 _ON_DEMAND = re.compile(r"(?i)debug|anomal")
-_GIVE_UP = "Give up only after many such steps in a row"
+_GIVE_UP = "Stop only after many such steps in a row"
 
 
 @rule.check
@@ -115,9 +115,9 @@ def check(module: Module) -> Iterator[Finding]:
         elif module.names.of(call.func) & _ANOMALY and _is_on(call) and _runs_step(module, call):
             yield rule.finding(
                 module.span(call),
-                "anomaly detection raises in a backward whose gradients overflow, which the scaler would leave out; "
-                "switch it on only to look for a bug",
-                fix=Fix(Applicability.DISPLAY, "Switch it on by a flag for debugging"),
+                "anomaly detection raises when gradients overflow, but the scaler would skip that "
+                "step; enable it only to find a bug",
+                fix=Fix(Applicability.DISPLAY, "Enable it with a debug flag"),
             )
 
 
@@ -133,8 +133,8 @@ def _judge_abort(module: Module, abort: Abort) -> Iterator[Finding]:
         if found is not None and not is_plain(found[0], source):
             yield rule.finding(
                 module.span(abort.at),
-                f"this ends the program at gradients that overflowed, which `{module.text(receiver(found[1]))}.step` "
-                "leaves out, lowering its scale; give up only after many such steps in a row",
+                "this ends the program when gradients overflow; let "
+                f"`{module.text(receiver(found[1]))}.step` skip the step and lower the scale",
                 fix=Fix(Applicability.DISPLAY, _GIVE_UP),
             )
             return
@@ -154,9 +154,9 @@ def _judge_clip(module: Module, call: ir.Call) -> Iterator[Finding]:
     if found is not None and not is_plain(found[0], call):
         yield rule.finding(
             module.span(call),
-            "`error_if_nonfinite=True` ends the program at gradients that overflowed, which "
-            f"`{module.text(receiver(found[1]))}.step` leaves out, lowering its scale; leave it at False",
-            fix=Fix(Applicability.DISPLAY, "Leave `error_if_nonfinite` at False"),
+            "`error_if_nonfinite=True` ends the program when gradients overflow; let "
+            f"`{module.text(receiver(found[1]))}.step` skip the step and lower the scale",
+            fix=Fix(Applicability.DISPLAY, "Remove `error_if_nonfinite=True`"),
         )
 
 

@@ -1,12 +1,12 @@
-"""Squares, exponentials and quotients that leave float16's range are computed in float16.
+"""Squares, exponentials and quotients that exceed float16's range are computed in float16.
 
 ## What it does
-Finds three kinds of arithmetic on a tensor that a region has left in float16, where the op list of the region's device
+Finds three kinds of arithmetic on a tensor that a region has left in float16, if the op list of the region's device
 leaves the result in float16 too: a square (`z * z` on cuda; `z**2` and `z.square()` on the CPU, whose list lacks them),
 `exp` on the CPU, and a quotient by `z + eps` whose epsilon is not 0 in float16 but below 1.53e-5.
 
-It is silent where the device computes in float32 (`z**2` and `exp` on cuda), after `.float()`, in bfloat16, and where
-the dtype is not in sight. The rule is off by default: whether a number ever gets so large can't be read off the code.
+Silent if the device computes in float32 (`z**2` and `exp` on cuda), after `.float()`, in bfloat16, and if the dtype is
+unknown. The rule is off by default: the code doesn't show whether a number ever gets so large.
 
 ## Why is this bad?
 float16 ends at 65504. The square of 256 is inf, and so are `exp(11.1)` and `1 / 1e-5`. Variances, distances and norms
@@ -27,7 +27,7 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix casts the tensor with `.float()`. It is unsafe: results behind it become float32.
+The fix casts the tensor with `.float()`. Unsafe: later results become float32.
 
 ## Proof
 The fixtures train with values of some hundred: a loss of inf or NaN before, the reference's losses after.
@@ -56,7 +56,7 @@ rule = Rule(
     severity=Severity.NOTE,
     triggers=("autocast",),
     default=False,
-    not_shown="what a model and a criterion compute isn't interpreted",
+    not_shown="verify doesn't interpret models and criteria",
 )
 
 _SQUARES = ("mul", "multiply", "pow", "square")
@@ -84,7 +84,7 @@ def check(module: Module) -> Iterator[Finding]:
         done.add(seen.node.id)
         yield rule.finding(
             module.span(seen.node),
-            f"{shown(module, found.tensors[0])} is float16 here, and {found.why}; cast it with .float()",
+            f"{shown(module, found.tensors[0])} is float16, and {found.why}; call `.float()` on it",
             fix=up(module, found.tensors),
         )
 

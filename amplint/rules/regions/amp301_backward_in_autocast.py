@@ -2,15 +2,15 @@
 
 ## What it does
 Finds a backward pass, scaled or not, that a path reaches while an autocast region is open: in a `with`, under a
-decorator, by `ExitStack.enter_context`, by hand with `__enter__`. A region with `enabled=False` is none; inside one,
-backward is outside.
+decorator, by `ExitStack.enter_context`, or by hand with `__enter__`. A region with `enabled=False` doesn't count; a
+backward inside one is outside of autocast.
 
 ## Why is this bad?
-Backward runs each operation in the dtype that its forward had; the region has nothing to add. Where backward does
-its own matrix products (custom `autograd.Function`s, parts of the forward that were kept in float32), an open region
-casts them to half: gradients lose precision. PyTorch's documentation advises against it. It is an error where
-what runs in the region is seen to have such a Function or part; one elsewhere in the file changes nothing. It is a
-suspicion where the backward is only timed: clocks are read round it, and nothing in sight uses its gradients.
+Backward runs each operation in the dtype of its forward; the region adds nothing. If a backward has matrix products of
+its own (custom `autograd.Function`s, parts of the forward that were kept in float32), an open region casts them to half
+and gradients lose precision. PyTorch's documentation advises against it. It is an error if the code in the region is
+seen to have such a Function or part; one elsewhere in the file changes nothing. It is a suspicion if the backward is
+only timed: clocks are read around it, and amplint sees no use of its gradients.
 
 ## Example
 ```python
@@ -27,17 +27,16 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-Safe where only backward, the scaler's and the optimizer's calls, schedulers, reports and plain reads leave the
-region. Custom `autograd.Function`s without `custom_fwd` and hooks that compute run in backward, too, and may meet two
-dtypes there that only the open region had hidden: where the file holds one that multiplies matrices, there is no fix;
-where it holds one that may, the fix is unsafe; one of another file or an extension can't be seen. Unsafe where an
-optimizer's step moves along that is not known to be elementwise. No fix where the region is a decorator, entered by
-hand, or spans a loop. Other contexts of the same `with` stay open round what moves, or else there is no fix.
-A region is opened again only round what is seen to run a forward; where other code follows that can't move, there is no
-fix.
+Safe if only backward, calls of the scaler and the optimizer, schedulers, reports and plain reads leave the region.
+Custom `autograd.Function`s without `custom_fwd` and hooks that compute also run in backward, and may meet two dtypes
+that only the open region had hidden. If the file has one that multiplies matrices, there is no fix; if it has one that
+may, the fix is unsafe; amplint can't see one of another file or an extension. Unsafe if an optimizer's step moves too
+and is not known to be elementwise. No fix if the region is a decorator, entered by hand, or spans a loop. Other
+contexts of the same `with` stay open around what moves, otherwise there is no fix. A region is opened again only around
+code that is seen to run a forward; if other code follows that can't move, there is no fix.
 
 ## Proof
-The fixtures watch autocast's state at each backward: on before, off after; where a part of the model is kept in
+The fixtures watch autocast's state at each backward: enabled before, disabled after. If a part of the model is kept in
 float32, its gradients come nearer to the float32 reference.
 
 ## References
@@ -81,9 +80,9 @@ def check(module: Module) -> Iterator[Finding]:
         also = f", and {again.said(module)}" if again is not None else ""
         yield rule.finding(
             module.span(found.event.call),
-            f"backward runs inside the autocast region of {region_line(module, found.region)}: custom Functions and "
-            f"float32 parts {'' if surely else 'would '}compute their gradients in half precision{also}; end the "
-            "region before it",
+            f"backward runs inside the autocast region on {region_line(module, found.region)}: "
+            f"custom Functions and float32 parts {'' if surely else 'would '}compute their "
+            f"gradients in half precision{also}; end the region first",
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if surely else None,

@@ -4,9 +4,9 @@
 Finds `scaler.step(optimizer)` and `optimizer.step()` that a path reaches while an autocast region is open.
 
 ## Why is this bad?
-An optimizer that multiplies matrices (Adafactor, Shampoo, Muon) does so in half precision there. And the region
-keeps half copies of the weights: a forward that follows the step in the same region computes with the weights from
-before it. It is a suspicion where the file only times its steps, on data that are made up.
+An optimizer that multiplies matrices (Adafactor, Shampoo, Muon) does so in half precision inside a region. And the
+region keeps half-precision copies of the weights: a forward after the step, in the same region, still uses the old
+weights. It is a suspicion if the file only times its steps, on made-up data.
 
 ## Example
 ```python
@@ -27,13 +27,13 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe for torch.optim's elementwise optimizers, made in the same file and stepped without a closure, where only calls
-that no region changes move with them (see AMP301). Unsafe for any other: a closure's forward, or SAM's, would lose
-autocast. No fix where the region is a decorator, entered by hand, or spans a loop.
+Safe for torch.optim's elementwise optimizers, created in the same file and stepped without a closure, if only calls
+that no region changes move with them (see AMP301). Unsafe for any other: the forward in a closure, or SAM's, would lose
+autocast. No fix if the region is a decorator, entered by hand, or spans a loop.
 
 ## Proof
-The fixtures watch autocast's state at each step: on before, off after. With Adafactor the update differs from the
-one outside; with a second forward in the region, the loss is computed with the old weights.
+The fixtures watch autocast's state at each step: enabled before, disabled after. With Adafactor the update differs from
+the one outside; with a second forward in the region, the loss is computed with the old weights.
 
 ## References
 - [torch.amp examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
@@ -61,13 +61,13 @@ def check(module: Module) -> Iterator[Finding]:
     for found in inside(module, STEPS):
         offered, withheld = fix(module, found)
         again = stale(module, found.region)
-        effect = "a later forward in that region would use the old weights, kept in half precision"
+        effect = "a later forward in it would use the old weights, cached in half precision"
         if again is not None and again.step is found.event:
             effect = again.said(module)
         yield rule.finding(
             module.span(found.event.call),
-            f"the optimizer steps inside the autocast region of {region_line(module, found.region)}: {effect}; "
-            "end the region before it",
+            "the optimizer steps inside the autocast region on "
+            f"{region_line(module, found.region)}: {effect}; end the region first",
             fix=offered,
             withheld=withheld,
             confidence=Confidence.SUSPICION if is_measured(module, found.event.call) else None,

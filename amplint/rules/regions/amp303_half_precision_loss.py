@@ -1,19 +1,19 @@
 """The criterion runs after the region, on the region's half-precision outputs.
 
 ## What it does
-Finds a loss of torch's (`nn.CrossEntropyLoss`, `F.mse_loss`, ...) that is computed outside of every region from a value
-that a region left in half precision: the output of a layer of this file, or of a product of matrices. Of a model that
-is not in sight the output is likely half, as that of its last layer is; cross entropy with class indices says so. So is
-a product of such an output and of what is not in sight: with a float32 matrix it would raise.
+Finds a loss of torch (`nn.CrossEntropyLoss`, `F.mse_loss`, ...) that is computed outside of every region from a value
+that a region left in half precision: the output of a layer of this file, or of a matrix product. The output of a model
+that amplint can't see is likely half, as that of its last layer is; cross entropy with class indices is evidence for
+it. So is a product of such an output with a value that amplint can't see: with a float32 matrix it would raise.
 
-It is silent where the value is cast with `.float()`, where another operand is float32 so that the loss is too
-(`mse_loss(half, float32)`), where the criterion is not in sight, for models that accelerate, Fabric or DeepSpeed wrap
-(their outputs are float32), under `no_grad`, and in functions that evaluate.
+Silent if the value is cast with `.float()`; if another operand is float32, so that the loss is too (`mse_loss(half,
+float32)`); if amplint can't see the criterion; about models that accelerate, Fabric or DeepSpeed wrap (their outputs
+are float32); under `no_grad`; and in functions that evaluate.
 
 ## Why is this bad?
 Inside a region autocast computes losses in float32. After it the loss has the dtype of its input: sums over classes
-and batches are rounded to float16 or bfloat16. In float16 it is worse: a scaler starts at 65536, which float16 doesn't
-hold, so that the gradient that enters the loss is inf. The first step is always skipped, and the scale halved.
+and batches are rounded to float16 or bfloat16. In float16 it is worse: a scaler starts at 65536, which float16 can't
+hold, so the gradient of the loss is inf. The first step is always skipped, and the scale is halved.
 
 ## Example
 ```python
@@ -32,9 +32,8 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-The fix takes the statements between the region and the criterion into the region. It is unsafe: what else stands there
-is computed by autocast's rules from then on. There is no fix where the criterion stands in another block or function,
-and where the `with` has other contexts.
+The fix moves the statements up to the criterion into the region. Unsafe: autocast then also applies to the other
+statements. No fix if the criterion is in another block or function, or if the `with` has other contexts.
 
 ## Proof
 The fixtures compare the dtype of the loss that backward is called on: float16 or bfloat16 before, float32 after.
@@ -86,18 +85,19 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         done.add(seen.node.id)
         value, kind = seen.operands[0]
-        name = shown(module, value) if value is not None else "its input"
+        name = shown(module, value) if value is not None else "the loss's input"
         scaled = "float16" in kind.names and _is_scaled(module, seen)
         why = (
-            "so is the loss, whose gradient is inf once a scaler multiplies it by 65536: the first step is always lost"
+            "so is the loss: its scaled gradient is inf, and the first step is always skipped"
             if scaled
             else "so are the loss and its gradient"
         )
         fix, withheld = _fix(module, seen, kind.region)
         yield rule.finding(
             module.span(seen.node),
-            f"{name} is {dtype_of(kind)} after the region of "
-            f"{module.line(module.value(kind.region))}, and {why}; compute the loss inside the region",
+            f"{name} is {dtype_of(kind)} after the region on "
+            f"{module.line(module.value(kind.region))}, and {why}; compute the loss inside the "
+            "region",
             fix=fix,
             withheld=withheld,
             severity=Severity.ERROR if scaled else Severity.WARNING,
@@ -150,4 +150,4 @@ def _fix(module: Module, seen: Seen, region: int) -> tuple[Fix | None, str | Non
         if isinstance(each, ir.With) and any(item.context.id == region for item in each.items):
             found = extend_region(module, each, last)
             return (None, found.reason) if isinstance(found, Refused) else (found, None)
-    return None, "the region and the criterion stand in different blocks"
+    return None, "the region and the loss are in different blocks"

@@ -1,16 +1,16 @@
-"""Binary cross entropy of probabilities runs inside an autocast region, where it is forbidden.
+"""Binary cross entropy of probabilities runs inside an autocast region, where it raises.
 
 ## What it does
-Finds `F.binary_cross_entropy` and calls of an `nn.BCELoss` inside a region for cuda, xpu or mtia: in its suite, under a
-decorator, or in a function or `forward` of the project that is called from there; and in a step of a LightningModule
-whose file makes a Trainer of mixed precision, which opens a region round it. Silent on cpu and mps, which allow it, in
-`enabled=False` islands, where the region's device is not in sight or its flag is a parameter that is False by default,
-and where it is out of sight what the loss is made by.
+Finds `F.binary_cross_entropy` and calls of an `nn.BCELoss` inside a region for cuda, xpu or mtia: in its body, under a
+decorator, or in a function or `forward` of the project that is called from it; and in a step of a LightningModule whose
+file creates a Trainer with mixed precision, which opens a region around the step. Silent on cpu and mps, which allow
+it; under `enabled=False`; if the region's device is unknown or its flag is a parameter that is False by default; and if
+amplint can't see how the loss is created.
 
 ## Why is this bad?
 It raises `RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast`, whatever
-the dtype of the inputs. The reason is that a half sigmoid is exactly 1 from about 9 on: the loss would be 100 instead
-of 9.
+the dtype of the inputs. The reason: a half-precision sigmoid is exactly 1 from about 9 on, and the loss would be 100
+instead of 9.
 
 ## Example
 ```python
@@ -25,9 +25,9 @@ with torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Unsafe. Where the sigmoid is in sight the loss takes the logits instead: the same number, computed in a stable way.
-Elsewhere the loss goes into a nested region with `enabled=False`, its inputs cast to float32; a sigmoid that ran in
-half before has lost its small differences from 1 by then.
+Unsafe. If the sigmoid is visible, the loss takes the logits instead: the same number, computed in a stable way.
+Otherwise the loss goes into a nested region with `enabled=False`, its inputs cast to float32; a sigmoid that already
+ran in half precision has lost its small differences from 1.
 
 ## Proof
 The fixtures raise under (simulated) cuda and xpu before, and train after.
@@ -80,7 +80,7 @@ rule = Rule(
         "ightning & binary_cross_entropy",
         "ightning & BCELoss",
     ),
-    not_shown="criteria are stand-ins",
+    not_shown="verify replaces the criterion",
 )
 
 _FUNCTION = "torch.nn.functional.binary_cross_entropy"
@@ -132,10 +132,10 @@ def check(module: Module) -> Iterator[Finding]:
         device = "/".join(sorted(_forbidding(module, found)))
         where = f"the region on {module.line(found.entered)}"
         if found.site is not None:
-            where += f", from which {module.line(found.site)} leads here"
+            where += f" (reached from {module.line(found.site)})"
         yield rule.finding(
             module.span(call),
-            f"`{module.text(call.func)}` raises RuntimeError on {device} in {where}: {title}",
+            f"`{module.text(call.func)}` raises RuntimeError on {device} in {where}; {title}",
             fix=fix,
             withheld=withheld,
         )
@@ -215,14 +215,18 @@ def _under_a_trainer(module: Module, call: ir.Call) -> Finding | None:
     if False in devices:
         return None
     edits = _with_logits(module, call)
-    what = "take the logits, or compute it in float32 in an `enabled=False` region"
-    fix = Fix(Applicability.UNSAFE, "Take the logits", tuple(sorted(edits))) if edits is not None else None
+    what = "use the loss with logits, or float32 under `autocast(enabled=False)`"
+    fix = (
+        Fix(Applicability.UNSAFE, "Pass the logits to the loss with logits", tuple(sorted(edits)))
+        if edits is not None
+        else None
+    )
     return rule.finding(
         module.span(call),
-        f"`{module.text(call.func)}` raises RuntimeError on cuda in the region that the Trainer of "
-        f"{module.line(mixed[0].call)} opens round this step: {what}",
+        f"`{module.text(call.func)}` raises RuntimeError on cuda in the region that the Trainer "
+        f"on {module.line(mixed[0].call)} opens around this step; {what}",
         fix=fix,
-        withheld=None if fix is not None else "the sigmoid isn't in sight",
+        withheld=None if fix is not None else "amplint can't see the sigmoid",
         confidence=Confidence.LIKELY if None in devices or len(mixed) < len(trainers) else None,
     )
 
@@ -251,21 +255,21 @@ def _fix(module: Module, call: ir.Call, found: Open) -> tuple[Fix | None, str, s
     """The fix, what to do in words, and why there is none."""
     edits = _with_logits(module, call)
     if edits is not None:
-        what = "pass the logits to the loss that takes them"
-        return Fix(Applicability.UNSAFE, "Take the logits, without the sigmoid", tuple(sorted(edits))), what, None
-    what = "compute it in float32 in an `enabled=False` region, or take the logits"
+        what = "use the loss with logits"
+        return Fix(Applicability.UNSAFE, "Pass the logits, and remove the sigmoid", tuple(sorted(edits))), what, None
+    what = "use float32 under `autocast(enabled=False)`, or the loss with logits"
     edits = _in_disabled_region(module, call, found)
     if edits is not None:
-        title = "Compute it in float32, in a region that is switched off"
+        title = "Compute it in float32, with autocast disabled"
         return Fix(Applicability.UNSAFE, title, tuple(sorted(edits))), what, None
     other = _other_call(module, call)
     if other is not None:
         return (
             None,
             what,
-            f"`{module.on_one_line(other.func)}` in the same statement would run with autocast off as well",
+            f"`{module.on_one_line(other.func)}` in the same statement would also run without autocast",
         )
-    return None, what, "a nested region with `enabled=False` can't be written there"
+    return None, what, "amplint can't insert a nested region with `enabled=False` at this place"
 
 
 def _with_logits(module: Module, call: ir.Call) -> list[Edit] | None:

@@ -1,19 +1,19 @@
-"""An autocast object is made and never entered.
+"""An autocast object is created but never entered.
 
 ## What it does
-Finds `torch.autocast(...)` as a statement of its own, `with a and torch.autocast(...)`, which enters the last one only,
+Finds `torch.autocast(...)` as a statement of its own, `with a and torch.autocast(...)`, which enters only the last one,
 and the decorator on a generator function, whose body runs outside the region.
 
-It is silent where the object goes anywhere else: it may be entered there.
+Silent if the object is used in any other way: it may be entered elsewhere.
 
-It is a warning, with the advice to remove the call, where the losses that the file trains with come out of other
-regions: the call does nothing there, and is not missed.
+It is a warning, with the advice to remove the call, if the file's training losses come from other regions: the call
+does nothing and is not needed.
 
 ## Why is this bad?
-The object does nothing. Where no other region is round the forward, nothing runs in half precision, and nothing says
-so: the training is as slow as without AMP, or the context before the `and` (`torch.no_grad()`, say) is the one that is
-missing. A `with` belongs round the forward and the loss and no more: round whole epochs it keeps the half-precision
-copies of the weights past their steps (AMP309).
+The object does nothing. Unless another region is around the forward, everything runs in float32 without a warning:
+training is as slow as without AMP. With `and`, the other context (`torch.no_grad()`, for example) may be the one that
+is missing. Put `with` around the forward and the loss only: around whole epochs it keeps the half-precision copies of
+the weights past their steps (AMP309).
 
 ## Example
 ```python
@@ -28,12 +28,13 @@ with torch.no_grad(), torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Unsafe for `and`: both contexts are entered, and the first one was not before; a backward inside `torch.no_grad()`
-raises then. A call alone is removed where the forwards are in other regions: safe, as it has no effect. Else there is
-no fix for it, since what it was to hold is not known, and none for a generator: use `with` inside it.
+Unsafe for `and`: both contexts are entered, and the first one was not before; a backward inside `torch.no_grad()` then
+raises. A call alone is removed if the forwards are in other regions: safe, as it has no effect. Otherwise there is no
+fix, since amplint doesn't know what the region should contain, and none for a generator: use `with` inside it.
 
 ## Proof
-The fixtures list the regions that were entered, and the dtype of the losses: none before, those of the `with` after.
+The fixtures list the regions that were entered and the dtypes of the losses: no region before, those of the `with`
+after.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
@@ -65,7 +66,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("autocast",),
-    not_shown="a region that is never entered leaves a float32 step, which is right in itself",
+    not_shown="without the region the step runs in float32, which is not wrong by itself",
 )
 
 _MAY_ACT = (ir.Call, ir.Walrus, ir.Suspend)
@@ -93,34 +94,34 @@ def check(module: Module) -> Iterator[Finding]:
                     yield rule.finding(
                         module.span(value),
                         f"a generator's body runs outside its decorator's region{_inside(module, statement)}",
-                        withheld="what it is to hold is yours to say",
+                        withheld="amplint can't tell what the region should contain",
                     )
 
 
 def _alone(module: Module, statement: ir.Expr) -> Finding:
     """The finding for a statement that makes a region and drops it: what to do hangs on the regions of the losses."""
-    message, fix, severity = "autocast is made but not entered, so that this does nothing", None, None
-    withheld: str | None = "what it is to hold is yours to say"
+    message, fix, severity = "autocast object created but never entered", None, None
+    withheld: str | None = "amplint can't tell what the region should contain"
     losses = [(each, _regions_of(module, each)) for each in trained(module)]
     bare = next((each for each, found in losses if not found and not each.unseen), None)
     entered = [region for _, found in losses for region in found]
     other = next((each.call for each in regions(module) if _is_entered(each.call)), None)
     if bare is not None:
-        message += f": no region in sight is round the loss of {module.line(bare.event.call)}, which then runs in "
-        message += "float32; put its forward and it, and no more, into a `with`"
+        message += (
+            f": the loss on {module.line(bare.event.call)} runs in float32; use `with` around its forward and the "
+        )
+        message += "loss"
     elif entered:
-        message += f", and the forward has a region of its own ({module.line(entered[0])}): remove the call"
+        message += f": the forward has its own region ({module.line(entered[0])}); remove the call"
         severity, edit = Severity.WARNING, _gone(module, statement)
         if edit is not None:
             fix, withheld = Fix(Applicability.SAFE, "Remove the call", (edit,)), None
         else:
-            withheld = "other code shares its lines, or its arguments may do something"
+            withheld = "other code shares its line, or its arguments may have side effects"
     else:
-        where = f" (that of {module.line(other)}?)" if other is not None else ""
-        message += (
-            f": where no other region{where} is round it, the forward runs in float32 and belongs, with its loss "
-        )
-        message += "and no more, into a `with`; else remove the call"
+        where = f" ({module.line(other)}?)" if other is not None else ""
+        message += f": unless another region{where} contains it, the forward runs in float32; use `with`, or "
+        message += "remove the call"
     return rule.finding(module.span(statement.value), message, fix=fix, withheld=withheld, severity=severity)
 
 
@@ -148,8 +149,8 @@ def _inside(module: Module, generator: ir.Function) -> str:
     within = (each.call for each in regions(module) if ir.function_of(each.call) is generator)
     own = next((each for each in within if each not in generator.decorators), None)
     if own is not None:
-        return f", which does nothing: its own (that of {module.line(own)}) is what counts, so remove the decorator"
-    return ", in float32; use `with` inside it"
+        return f": only its own region ({module.line(own)}) has an effect; remove the decorator"
+    return ", in float32; use `with` in the body"
 
 
 def _is_region(module: Module, value: ir.Value) -> bool:
@@ -204,11 +205,11 @@ def _joined(module: Module, item: ir.Item) -> Iterator[Finding]:
     if plain and item.target is None:
         fix = Fix(Applicability.UNSAFE, "Enter both", (Edit(end, start, ", "),))
     else:
-        withheld = "write the contexts with commas"
+        withheld = "separate the contexts with commas by hand"
     yield rule.finding(
         module.span(regions[0]),
-        f"`and` enters only the last context: `{module.on_one_line(context.left)}` is never entered; separate them by "
-        "commas",
+        f"`and` enters only the last context: `{module.on_one_line(context.left)}` is never "
+        "entered; separate them with commas",
         fix=fix,
         withheld=withheld,
     )

@@ -1,18 +1,18 @@
-"""The backward of an autograd Function runs in other dtypes than its forward did.
+"""The backward of an autograd Function runs in other dtypes than its forward.
 
 ## What it does
-Finds a `torch.autograd.Function` of which only `backward` is decorated (with `custom_bwd`), or which has a
-`setup_context` beside it; and one that is applied in an autocast region with a float32 parameter, multiplies matrices
-with it in `forward` and in `backward`, and lacks `custom_fwd` or `custom_bwd`. Silent where a method casts or opens a
-region by itself, under `custom_fwd(cast_inputs=...)`, where nothing shows that an operand is float32, and where no
-region of this file leads to its `apply`.
+Finds a `torch.autograd.Function` of which only `backward` is decorated (with `custom_bwd`), or which has both
+`custom_bwd` and a `setup_context`. Also finds one that is applied in an autocast region with a float32 parameter,
+multiplies matrices with it in `forward` and in `backward`, and lacks `custom_fwd` or `custom_bwd`. Silent if a method
+casts or opens a region by itself, under `custom_fwd(cast_inputs=...)`, if nothing shows that an operand is float32, and
+if no region of this file leads to its `apply`.
 
 ## Why is this bad?
 `forward` runs inside the region, where autocast casts the operands of a product. `backward` runs outside of it: the
-half gradient meets the float32 weight that was saved, which raises `RuntimeError: expected m1 and m2 to have the same
-dtype`. The decorators make `backward` run under the state that `forward` ran under; one without the other doesn't.
-`custom_bwd` reads what `custom_fwd` has left on `ctx`: without that, and always with a `setup_context` (where `forward`
-gets no `ctx`), it raises AttributeError.
+half gradient meets the saved float32 weight and raises `RuntimeError: expected m1 and m2 to have the same dtype`. The
+decorators make `backward` run under the state of `forward`; one without the other doesn't. `custom_bwd` reads what
+`custom_fwd` has left on `ctx`: without that, and always with a `setup_context` (where `forward` gets no `ctx`), it
+raises AttributeError.
 
 ## Example
 ```python
@@ -45,8 +45,8 @@ class Product(torch.autograd.Function):
 ```
 
 ## Fix safety
-Unsafe: the missing decorators are added, for the device of the file's regions; what else the backward computes runs
-under autocast then, too. A Function with a `setup_context` has to be written with `forward(ctx, ...)`: there is no fix.
+Unsafe: the missing decorators are added, for the device of the file's regions, and everything else in the backward then
+runs under autocast too. A Function with a `setup_context` has to be rewritten with `forward(ctx, ...)`: no fix.
 
 ## Proof
 The fixtures raise in backward before, and train after.
@@ -89,7 +89,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autograd & Function & autocast & apply & backward", "autograd & Function & custom_bwd"),
-    not_shown="what a custom autograd function computes isn't interpreted",
+    not_shown="verify doesn't interpret custom autograd Functions",
 )
 
 _FWD, _BWD = "custom_fwd", "custom_bwd"
@@ -117,7 +117,7 @@ def check(module: Module) -> Iterator[Finding]:
     applied = _applied(module) if functions else {}
     for each in functions:
         if each.bwd is not None and each.with_setup:
-            message = "`custom_bwd` does not work with `setup_context`, and raises AttributeError in backward: write"
+            message = "`custom_bwd` does not work with `setup_context`: backward raises AttributeError; write"
             yield rule.finding(
                 module.span(each.bwd), f"{message} `forward(ctx, ...)` and decorate both", severity=Severity.ERROR
             )
@@ -233,11 +233,12 @@ def _under_autocast(module: Module, function: _Function, applied: list[ir.Call])
 
 def _finding(module: Module, function: _Function, found: Open, name: str) -> Finding:
     fix, withheld = _fix(module, function)
-    missing = "`custom_bwd` is" if function.fwd is not None else "`custom_fwd` and `custom_bwd` are"
+    missing = "`custom_bwd`" if function.fwd is not None else "`custom_fwd` and `custom_bwd`"
     return rule.finding(
         module.layout.name(function.backward),
-        f"`{function.cls.name}` is applied in the region on {module.line(found.entered)}, and outside of it, where "
-        f"backward belongs, a half gradient meets the float32 `{name}`: RuntimeError; {missing} missing",
+        f"`{function.cls.name}.backward` raises RuntimeError: it runs outside of the region on "
+        f"{module.line(found.entered)}, where a half gradient meets the float32 `{name}`; add "
+        f"{missing}",
         fix=fix,
         withheld=withheld,
     )
@@ -381,12 +382,12 @@ def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
     """The missing decorators, below `@staticmethod`."""
     torch, device = module_name(module, "torch"), _device(module, function)
     if torch is None:
-        return None, "torch is not imported by its name"
+        return None, "the file has no `import torch`"
     if device is None:
-        return None, "the file does not show which device it trains on"
+        return None, "the file doesn't show which device it trains on"
     new = module.target.guarantees(_SINCE)
     if not new and device != '"cuda"':
-        return None, f"torch has custom_fwd for other devices than cuda since {_SINCE} ({module.target.origin})"
+        return None, f"torch has `custom_fwd` for devices other than cuda only since {_SINCE} ({module.target.origin})"
     edits: list[Edit] = []
     for method, name, there in (
         (function.forward, _FWD, function.fwd),
@@ -395,13 +396,13 @@ def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
         if there is not None:
             continue
         if not any(module.names.of(each) == {"builtins.staticmethod"} for each in method.decorators):
-            return None, "its methods are no static ones"
+            return None, "its methods are not static"
         at = line_start(module, module.layout.name(method)[0])
         line = module.source.line(module.source.row(at))
         indent = line[: len(line) - len(line.lstrip())]
         made = f"{torch}.amp.{name}(device_type={device})" if new else f"{torch}.cuda.amp.{name}"
         edits.append(insert(at, f"{indent}@{made}{module.source.newline}"))
-    return Fix(Applicability.UNSAFE, f"Decorate it for {device}", tuple(edits)), None
+    return Fix(Applicability.UNSAFE, f"Add the decorators for {device}", tuple(edits)), None
 
 
 def _device(module: Module, function: _Function) -> str | None:

@@ -1,14 +1,14 @@
 """In one autocast region a model runs first without gradients and then with them.
 
 ## What it does
-Finds a call of a model under `torch.no_grad()` or `torch.inference_mode()`, and behind it, in the same region, one of
-the same model that is to be trained. It asks for evidence that the model is trained there: the step that follows is one
-of an optimizer over its parameters, or it is the only model with a clip, `model.train()` or `model.zero_grad()`.
+Finds a call of a model under `torch.no_grad()` or `torch.inference_mode()`, and after it, in the same region, a call of
+the same model that is trained. The evidence that it is trained: the next step is one of an optimizer over its
+parameters, or it is the only model with a clip, `model.train()` or `model.zero_grad()`. A call of a function of the
+project counts as a call of the model that it always runs.
 
-A call of a function of the project counts as one of the model that it always calls. torch 2.11 has mended this: the
-rule says something only where the project declares a torch that may be older (see `target-torch`). It is silent with
-`cache_enabled=False`, where `torch.clear_autocast_cache()` comes in between, where the two calls have a region each or
-stand in arms that exclude each other, and where the model is frozen, or was called with gradients before.
+torch 2.11 fixed this: the rule reports only if the project declares a torch that may be older (see `target-torch`).
+Silent with `cache_enabled=False`, with `torch.clear_autocast_cache()` in between, if the two calls have a region each
+or are in branches that exclude each other, and if the model is frozen, or was called with gradients before.
 
 ## Why is this bad?
 Autocast keeps the half-precision copy of each weight until the outermost region ends. Before torch 2.11 the copies made
@@ -32,13 +32,15 @@ with torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Unsafe: `torch.clear_autocast_cache()` goes behind the part without gradients, which helps inside an outer region, too.
-The other weights of the region are cast once more. Two regions are as good, and yours to write.
+Unsafe: `torch.clear_autocast_cache()` is inserted after the part without gradients, which also helps inside an outer
+region. The other weights of the region are cast once more. Two regions are just as good, but have to be written by
+hand.
 
 ## Proof
-The fixtures are not executed (shows=none): the torch that `amplint verify` runs with may be right already. Run with
-torch 2.10.0, each of them raises in backward before, and trains with all its gradients after. Where only a part of the
-model had run without gradients, its weights' gradients were None with torch 2.3.1 and 2.10.0, and right from 2.11.0 on.
+The fixtures are not executed (shows=none): the torch that `amplint verify` runs with may already be fixed. Run with
+torch 2.10.0, each of them raises in backward before, and trains with all its gradients after. If only a part of the
+model ran without gradients, the gradients of its weights were None with torch 2.3.1 and 2.10.0, and right from 2.11.0
+on.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast): `cache_enabled`
@@ -81,7 +83,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("autocast & no_grad(", "autocast & inference_mode("),
-    not_shown="which weights a model shares between its calls is out of sight",
+    not_shown="verify can't see which weights a model shares between its calls",
 )
 
 _MENDED = "2.11"
@@ -125,8 +127,9 @@ def check(module: Module) -> Iterator[Finding]:
                 name = module.text(first.model)
                 yield rule.finding(
                     module.span(later.call),
-                    f"`{name}` ran without gradients on {module.line(first.call)}, in the same region: before "
-                    f"torch {_MENDED} its weights get none here either; open a region for each",
+                    f"`{name}` ran without gradients in this region ({module.line(first.call)}): before "
+                    f"torch {_MENDED} its weights get no gradients from this call either; open a region for "
+                    "each",
                     fix=offered,
                     withheld=withheld,
                 )
@@ -207,12 +210,12 @@ def _home(key: str) -> str:
 def _fix(module: Module, first: _Run, second: _Run) -> tuple[Fix | None, str | None]:
     assert first.without is not None
     if not isinstance(first.without, (ir.With, ir.Expr, ir.Assign)) or first.without is ir.statement_of(second.call):
-        return None, "the part without gradients is no statement of its own"
+        return None, "the part without gradients is not a statement of its own"
     torch = module_name(module, "torch")
     edit = line_behind(module, first.without, f"{torch}.clear_autocast_cache()") if torch is not None else None
     if edit is None:
-        return None, "torch is not imported by its name, or the part without gradients shares its line"
-    return Fix(Applicability.UNSAFE, "Clear the cache behind the part without gradients", (edit,)), None
+        return None, "the file has no `import torch`, or the part without gradients shares its line"
+    return Fix(Applicability.UNSAFE, "Clear autocast's cache after the part without gradients", (edit,)), None
 
 
 # --- regions --------------------------------------------------------------------------------------------------------

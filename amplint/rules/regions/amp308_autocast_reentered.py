@@ -1,15 +1,15 @@
-"""One autocast object is entered again while it is active.
+"""An autocast object is entered again while it is active.
 
 ## What it does
 Finds a function decorated with `torch.autocast(...)` that calls itself, and a class whose decorated method runs a child
-of the same class: a decorator makes one object for all calls.
+of the same class: a decorator creates one object for all calls.
 
-It is silent where the function that is called can't be told, and where each call makes a region of its own by `with`.
+Silent if amplint can't tell which function is called, and if each call creates its own region with `with`.
 
 ## Why is this bad?
-The object remembers one previous state. The inner call overwrites it, so that after the outermost return autocast
-stays as it was inside: on for all that follows, backward and the optimizer's step included. With `enabled=False` it
-stays off for a region round the call.
+The object remembers only one previous state. The inner call overwrites it, so that after the outermost return autocast
+stays as it was inside: enabled for everything that follows, including backward and the optimizer's step. With
+`enabled=False` it stays disabled for a region around the call.
 
 ## Example
 ```python
@@ -26,10 +26,10 @@ def encode(node):
 ```
 
 ## Fix safety
-There is no fix: the body has to move into a `with`.
+No fix: the body has to move into a `with`.
 
 ## Proof
-The fixtures watch autocast's state at each backward behind the call: on before, off after.
+The fixtures watch autocast's state at each backward after the call: enabled before, disabled after.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
@@ -57,7 +57,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("autocast",),
-    not_shown="the numbers hang on which ops come behind the inner region, in the model",
+    not_shown="the effect depends on the ops after the inner region, in the model",
 )
 
 
@@ -75,9 +75,9 @@ def check(module: Module) -> Iterator[Finding]:
             if _calls_itself(module, function) or _runs_its_kind(module, function):
                 yield rule.finding(
                     module.span(regions[-1]),
-                    f"`{function.name}` enters this one region again while it is active, which leaves autocast as it "
-                    "is inside; use `with` in the body",
-                    withheld="the body has to move into a `with`",
+                    f"`{function.name}` enters its own active autocast object again: autocast is not "
+                    "restored afterwards; use `with` in the body",
+                    withheld="move the body into a `with` by hand",
                 )
 
 

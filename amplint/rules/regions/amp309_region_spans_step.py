@@ -1,20 +1,19 @@
-"""One autocast region spans several iterations, the optimizer's step included.
+"""One autocast region spans several iterations with their optimizer steps.
 
 ## What it does
-Follows each function along its paths and finds a backward and a step of one loop that both run inside a region which
-was entered outside that loop: a `with` round the loop, or a decorator on the function that holds it. Both may stand in
+Follows each function along its paths and finds a backward and a step of one loop that both run inside a region that was
+entered outside that loop: a `with` around the loop, or a decorator on the function that holds it. Both may be in
 functions that the loop calls.
 
-A region in each iteration doesn't help while another one is open round the loop, even one that is switched off: that is
-found too. It is silent where the loop surely has no more than five rounds and another loop opens the region anew: a few
-steps use old weights then, which AMP301 and AMP302 say. It is silent with `cache_enabled=False`, where the loop calls
-`torch.clear_autocast_cache()`, where no region is on, and where all that the optimizer steps was cast to a half type:
-only casts of float32 weights are kept. Where another model of the file was cast so, the finding is likely.
+A region in each iteration doesn't help while another one is open around the loop, even a disabled one: that is found
+too. Silent if the loop clearly has at most five iterations and an outer loop opens the region again: a few steps use
+old weights then, which AMP301 and AMP302 report. Silent with `cache_enabled=False`, if the loop calls
+`torch.clear_autocast_cache()`, if no region is enabled, and if everything that the optimizer steps was cast to a half
+type: only casts of float32 weights are cached. If another model of the file was cast so, the finding is likely.
 
 ## Why is this bad?
-Autocast keeps the half-precision copy of each weight until the outermost region ends. In one region round the loop the
-forward goes on using the copies made before the first step: the loss never changes, and the model does not learn. A
-region inside the loop doesn't help while another one is open round it, not even one that is switched off.
+Autocast keeps the half-precision copy of each weight until the outermost region ends. In one region around the loop,
+the forward keeps using the copies from before the first step: the loss never changes, and the model does not learn.
 
 ## Example
 ```python
@@ -37,11 +36,11 @@ for inputs, targets in loader:
 ```
 
 ## Fix safety
-Safe: `cache_enabled=False` in the autocast call. Weights are then cast at each use, which costs a little time; a region
-in each iteration is better, and yours to write.
+Safe: `cache_enabled=False` in the autocast call. Weights are then cast at each use, which costs a little time. A region
+in each iteration is better, but has to be written by hand.
 
 ## Proof
-The fixtures compare how the loss moves with a float32 run: not at all before, like it after.
+The fixtures compare how the loss changes with a float32 run: not at all before, like it after.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
@@ -96,8 +95,9 @@ def check(module: Module) -> Iterator[Finding]:
         offered, withheld = _fix(module, region, flow, loop)
         yield rule.finding(
             module.span(region),
-            "one region spans several iterations: the half copies of the weights are never refreshed, and the "
-            "model does not learn; open a region in each iteration, or pass `cache_enabled=False`",
+            "one region spans several iterations: autocast keeps the old half-precision weights, "
+            "and the model does not learn; enter a region in each iteration, or pass "
+            "`cache_enabled=False`",
             fix=offered,
             withheld=withheld,
             cause=cause(opened),
@@ -107,11 +107,11 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -> tuple[Fix | None, str | None]:
     if region.unpacks("**"):
-        return None, "its arguments are unpacked from a dict"
+        return None, "the arguments are unpacked from a dict"
     for statement in module.whole.near("with").statements:
         if isinstance(statement, ir.With) and _is_run_by(flow, statement, loop):
             if any(isinstance(item.context, (ir.Name, ir.Attribute)) for item in statement.items):
-                return None, "a region of the loop may have been made before, with a cache of its own"
+                return None, "a region of the loop may be created earlier, with its own cache"
     edit = add_last_argument(module, region, "cache_enabled=False")
     return Fix(Applicability.SAFE, "Pass `cache_enabled=False`", (edit,)), None
 

@@ -1,17 +1,17 @@
-"""The region holds only the loss, and the model's forward runs before it, in float32.
+"""The region contains only the loss, and the model's forward runs before it in float32.
 
 ## What it does
-Finds an autocast region in which nothing is computed in half precision: it holds a loss of torch's, and at most
-arithmetic, the backward and the step. What the loss is computed from comes from a model of this file that is called
-right before the region, and multiplies matrices there.
+Finds an autocast region in which nothing is computed in half precision: it contains a loss of torch, and at most
+arithmetic, the backward and the step. The loss is computed from a model of this file that is called right before the
+region and multiplies matrices.
 
-It is silent where something in the region is out of sight, where the model opens a region itself, where a model of the
-file is cast to half (the region then computes its loss in float32), and where the model is not in sight.
+Silent if amplint can't follow something in the region, if the model opens a region itself, if a model of the file is
+cast to half (the region then computes its loss in float32), and if amplint can't see the model.
 
 ## Why is this bad?
-Autocast works on the ops inside the region. Products and convolutions of the forward, which are what half precision is
-for, run in float32, with the memory and the time of float32; losses are computed in float32 inside a region anyway. So
-mixed precision is off, though the code looks as if it were on.
+Autocast works on the ops inside the region. Matrix products and convolutions of the forward, which benefit from half
+precision, run in float32, with the memory and the time of float32; losses are computed in float32 inside a region
+anyway. So mixed precision is off, though the code looks as if it were on.
 
 ## Example
 ```python
@@ -28,12 +28,12 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix lets the region begin before the forward. It is unsafe: the model now runs in half precision, which it never
-did. There is no fix where the forward stands in another block, and where the `with` has other contexts.
+The region begins before the forward. Unsafe: the model now runs in half precision, which it never did. No fix if the
+forward is in another block, and if the `with` has other contexts.
 
 ## Proof
-The fixtures are not executed (shows=none): what float32 computes is right, only slower, and that can't be measured
-where cuda is simulated.
+The fixtures are not executed (shows=none): what float32 computes is right, only slower, and that can't be measured on a
+simulated cuda device.
 
 ## References
 - [Automatic mixed precision](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
@@ -64,7 +64,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & loss", "autocast & Loss", "autocast & cross_entropy"),
-    not_shown="a forward in float32 is right in itself",
+    not_shown="a forward in float32 is not wrong by itself",
     about_absence=True,
 )
 
@@ -92,8 +92,8 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, region, forward)
         yield rule.finding(
             module.layout.span(region.items[-1]),
-            f"the region holds only the loss: {shown(module, forward)} runs before it, in float32, so that nothing is "
-            "computed in half precision; begin the region before the forward",
+            f"the region contains only the loss, so nothing runs in half precision: {shown(module, forward)} runs "
+            "before it in float32; begin the region before the forward",
             fix=fix,
             withheld=withheld,
         )

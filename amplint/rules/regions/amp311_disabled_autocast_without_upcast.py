@@ -1,16 +1,16 @@
-"""A part of a region that is switched off still computes with the region's half-precision tensors.
+"""Code with autocast disabled still computes with the outer region's half-precision tensors.
 
 ## What it does
 Finds a region with `enabled=False` inside another one (or in a function or module that one calls) in which an op that
-autocast would care for (a product, a loss, a norm, softmax, ...) gets a tensor that the outer region has left in half
-precision, with no `.float()`.
+autocast would cast for (a matrix product, a loss, a norm, softmax, ...) gets a tensor that the outer region has left in
+half precision, without `.float()`.
 
-It is silent where what enters is cast, where it comes from out of sight (but for cross entropy of what a model gives
-whole), and where the part casts to half on purpose.
+Silent if the inputs are cast, if amplint can't see where they come from (except cross entropy of a model's whole
+output), and if the code casts to half on purpose.
 
 ## Why is this bad?
-`enabled=False` switches the casts off; it casts nothing itself. A half tensor stays half, and what was to be computed
-in float32 overflows or is rounded as in the region. Where half meets the float32 weights of a layer, or another float32
+`enabled=False` disables the casts; it casts nothing itself. A half tensor stays half, and what should be computed in
+float32 overflows or is rounded as in the region. If half meets the float32 weights of a layer, or another float32
 operand of a product, it raises "mat1 and mat2 must have the same dtype".
 
 ## Example
@@ -30,11 +30,11 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix casts the half operands of the op. Safe for a function or operator all of whose operands are known to be half;
-unsafe for a layer, whose weights may be half too, and where another operand is not known.
+The fix casts the half operands of the op. Safe for a function or operator whose operands are all known to be half;
+unsafe for a layer, whose weights may be half too, and if another operand is not known.
 
 ## Proof
-The fixtures train: sums that overflow to inf and a loss of NaN before, or RuntimeError where dtypes meet; after the fix
+The fixtures train: sums that overflow to inf and a loss of NaN before, or RuntimeError if dtypes meet; after the fix,
 the reference's losses.
 
 ## References
@@ -64,7 +64,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & enabled=False", "autocast & enabled = False", "autocast & (False"),
-    not_shown="what a model and a criterion compute isn't interpreted",
+    not_shown="verify doesn't interpret models and criteria",
 )
 
 
@@ -99,13 +99,13 @@ def _halves(seen: Seen) -> list[tuple[ir.Value, Kind]]:
 def _finding(module: Module, seen: Seen, halves: list[tuple[ir.Value, Kind]]) -> Finding:
     value, kind = halves[0]
     fails = _fails(seen)
-    what = "meets float32 and raises RuntimeError" if fails else "is computed in half precision"
+    what = "with a float32 operand raises RuntimeError" if fails else "runs in half precision"
     likely = "likely " if kind.likely_half else ""
     sure = all(kind.what == HALF for _, kind in seen.tensors())
     return rule.finding(
         module.span(seen.node),
-        f"{shown(module, value)} is {likely}still {dtype_of(kind)} where autocast is off: {seen.spelling} {what}; "
-        "cast it with .float()",
+        f"{shown(module, value)} is {likely}still {dtype_of(kind)} where autocast is disabled: "
+        f"`{seen.spelling}` {what}; call `.float()` on it",
         fix=up(module, [each for each, _ in halves], safe=sure and seen.layer is None and not fails),
         severity=Severity.ERROR if fails else Severity.WARNING,
     )

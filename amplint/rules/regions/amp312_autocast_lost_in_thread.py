@@ -1,17 +1,17 @@
-"""Threads run a model's forward, and the region round their start, or its dtype, does not reach them.
+"""The region, or its dtype, does not reach the threads that run the model's forward.
 
 ## What it does
-Finds two things inside an autocast region. A call of an `nn.DataParallel` where the region says `dtype=torch.bfloat16`.
-And a `threading.Thread` that is started, or work given to a `ThreadPoolExecutor`, whose function calls a model of this
-file and opens no region itself.
+Finds two things inside an autocast region: a call of an `nn.DataParallel` if the region has `dtype=torch.bfloat16`; and
+a `threading.Thread` that is started, or work for a `ThreadPoolExecutor`, whose function calls a model of this file and
+opens no region itself.
 
-It is silent where the wrapped model, or the thread's function, has a region of its own, where `DataParallel` has one
-device and so no threads, and where model or function are not in sight.
+Silent if the wrapped model, or the thread's function, has its own region, if `DataParallel` has one device and so no
+threads, and if amplint can't see model or function.
 
 ## Why is this bad?
-Whether autocast is on belongs to a thread, and a new one starts with it off: the forward runs in float32.
-`DataParallel` switches it on in its threads, without the dtype: the replicas run in float16, whose range bfloat16 was
-to avoid, and there may be no scaler.
+Autocast's state belongs to a thread, and a new thread starts with it disabled: the forward runs in float32.
+`DataParallel` enables it in its threads, but without the dtype: the replicas run in float16, whose small range bfloat16
+should avoid, and there may be no scaler.
 
 ## Example
 ```python
@@ -32,13 +32,13 @@ thread.start()
 ```
 
 ## Fix safety
-There is no fix: the region goes into the function that the thread runs, or into the `forward` that is replicated.
+No fix: the region goes into the function that the thread runs, or into the `forward` that is replicated.
 `DistributedDataParallel` has no such threads.
 
 ## Proof
 The fixtures of threads compare the dtype of the loss: float32 before, the region's after. Those of `DataParallel` are
 not executed (shows=none), since it takes two devices to start its threads; torch 2.13's `parallel_apply` enters
-`autocast(device_type, enabled=autocast_enabled)` there, with no dtype.
+`autocast(device_type, enabled=autocast_enabled)` in each thread, without a dtype.
 
 ## References
 - [Working with multiple GPUs](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#working-with-multiple-gpus)
@@ -74,7 +74,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & DataParallel", "autocast & Thread"),
-    not_shown="threads aren't run",
+    not_shown="verify doesn't run threads",
 )
 
 _POOLS = {
@@ -105,16 +105,16 @@ def check(module: Module) -> Iterator[Finding]:
             if around is not None and _is_started(module, call) and _runs_a_model(module, job):
                 yield rule.finding(
                     module.span(call),
-                    "the region is not open in the thread that this starts: the model runs there in float32; open a "
-                    "region in the function that the thread runs",
+                    "autocast is not active in the new thread: the model runs in float32; open a region in "
+                    "the thread's function",
                 )
         elif _is_parallel(module, call.func):
             around = _region_round(module, call)
             if around is not None and _is_bfloat16(module, around):
                 yield rule.finding(
                     module.span(call),
-                    "DataParallel's threads are not told the region's dtype: the replicas run in float16, not in "
-                    "bfloat16; open a region in the model's forward, or use DistributedDataParallel",
+                    "DataParallel doesn't pass the dtype to its threads: the replicas run in float16, not "
+                    "bfloat16; open a region in the model's `forward`, or use DistributedDataParallel",
                 )
 
 

@@ -1,20 +1,20 @@
 """Gradients are clipped while they are still multiplied by the loss scale.
 
 ## What it does
-Follows each function along its paths and finds `clip_grad_norm_`, `clip_grad_value_`, timm's `dispatch_clip_grad`
-and clipping written by hand (`p.grad.clamp_(...)`, `p.grad *= max_norm / norm`) that meet gradients of
-`scaler.scale(loss).backward()` before `scaler.unscale_(optimizer)`. A function that clips and then calls
-`scaler.step` counts too, where the same file makes the scaler, scales with it elsewhere, keeps it to itself and
-unscales nowhere; and one that clips and then unscales, wherever the backward is.
+Follows each function along its paths and finds `clip_grad_norm_`, `clip_grad_value_`, timm's `dispatch_clip_grad` and
+manual clipping (`p.grad.clamp_(...)`, `p.grad *= max_norm / norm`) of gradients from `scaler.scale(loss).backward()`
+before `scaler.unscale_(optimizer)`. Also finds a function that clips and then calls `scaler.step`, if the same file
+creates the scaler, scales with it elsewhere, passes it to nothing else and unscales nowhere; and a function that clips
+and then unscales, wherever the backward is.
 
-It is silent where it can't see: the scaler or the optimizer went into a function that is out of sight, an arm of
-a condition that may be AMP's own flag unscales, the bound is multiplied by `scaler.get_scale()`, or the scaler is
-switched off on that path.
+Silent if amplint can't see enough: if the scaler or the optimizer is passed to a function that amplint can't see, a
+branch that may be AMP's own flag unscales, the bound is multiplied by `scaler.get_scale()`, or the scaler is disabled
+on that path.
 
 ## Why is this bad?
 The gradients are 65,536 times too large (the initial scale), so nearly every norm exceeds the bound: each step is
-normalised to a length of `max_norm / 65536`. Nothing crashes. With SGD the update shrinks to 0.003 % of what it
-should be; Adam hides it almost completely, and trains a little worse.
+normalized to a length of `max_norm / 65536`. Nothing crashes. With SGD the update shrinks to 0.003 % of its right size;
+Adam hides this almost completely, and trains a little worse.
 
 ## Example
 ```python
@@ -34,18 +34,20 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe where every path from the clip reaches `update()` before the next scaled backward: `unscale_` goes right before the
+Safe if every path from the clip reaches `update()` before the next scaled backward. `unscale_` goes right before the
 clip, under the condition under which the gradients are scaled, for the optimizer that owns the clipped parameters, and
-once before clips that wait for one step; an `unscale_` after the clip moves before it. Unsafe where clipping on each
-micro step has to move to the step; where the bound exceeds 1,000 (tuned to scaled gradients, it would no longer clip);
-where the function reads the scale itself; where a fused optimizer may hold half parameters (unscale_ raises on them);
-and where an exception behind the clip is caught. No fix where the optimizer can't be told, where the clip's result is
-divided by the scale, where the parameters are half, and where a path goes on without `update()`, as one that skips a
-step by hand: the next `unscale_` would raise. Where the clip uses a norm that was read before, `unscale_` goes before
-that; no fix where a path leads from there to elsewhere.
+once before clips that share a step; an `unscale_` after the clip moves before it.
+
+Unsafe if a clip on each micro step has to move to the step; if the bound exceeds 1,000 (tuned to scaled gradients, it
+would no longer clip); if the function reads the scale itself; if a fused optimizer may hold half parameters (`unscale_`
+raises on them); and if an exception after the clip is caught.
+
+No fix if amplint can't tell the optimizer, if the clip's result is divided by the scale, if the parameters are half,
+and if a path continues without `update()`, such as one that skips a step by hand: the next `unscale_` would raise. If
+the clip uses a norm that was read before, `unscale_` goes before that; no fix if a path leaves in between.
 
 ## Proof
-The fixtures compare with a float32 reference step: the norm that clipping sees is 65,536 times too large before and
+The fixtures compare with a float32 reference step: the norm that the clip sees is 65,536 times too large before and
 right after, and the SGD update agrees within float16's noise after.
 
 ## References
@@ -81,7 +83,7 @@ rule = Rule(
     shown_by=("gradient", "update", "skips"),
 )
 
-_ELSEWHERE = "what scales and what steps stands in other functions"
+_ELSEWHERE = "the backward pass and the step are in other functions: add `unscale_()` by hand"
 
 
 @rule.check
@@ -109,9 +111,9 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _message(module: Module, clip: Misuse) -> str:
     known = clip.violation.cause and clip.violation.kind is not ViolationKind.CLIP_OF_SCALED_AGAIN
-    since = f" (scaled on {module.line(module.value(clip.violation.cause))})" if known else ""
+    since = f" (since {module.line(module.value(clip.violation.cause))})" if known else ""
     to_do = advice(module, clip)
     what = to_do.first(module)
     if to_do.waits:
-        what = f"clip where the optimizer steps, after `{to_do.unscale}`, which is for once in each update"
-    return f"gradients are still multiplied by the loss scale when clipped{since}; {what}"
+        what = f"clip only before the step, after `{to_do.unscale}`"
+    return f"gradients are clipped while still multiplied by the loss scale{since}; {what}"

@@ -1,20 +1,20 @@
 """The optimizer steps directly on gradients that the scaler has scaled.
 
 ## What it does
-Follows each function along its paths and finds `optimizer.step()` where the gradients come from
+Follows each function along its paths and finds `optimizer.step()` if the gradients come from
 `scaler.scale(loss).backward()`: still multiplied by the scale, or unscaled by `scaler.unscale_` but not checked for
-inf, or stepped by `scaler.step` already. That may be a second optimizer, stepped behind a helper that scales the one
-loss of both; what the same helper does without the scaler, in another arm, doesn't hide it.
+inf, or already stepped by `scaler.step`. It may be a second optimizer, stepped after a helper that scales the loss of
+both; another branch of the helper without the scaler doesn't hide it.
 
-It is silent where another arm of a condition steps through the scaler (the condition may be AMP's own flag), where the
-function reads the scale or asks for finite gradients itself, for an optimizer that the scaler has nothing to do with
-in a function with several, where the scaler went out of sight, and for a scaler made with a scale of its own that is
-used for nothing but `scale`: Adam divides a constant out, so it may be there on purpose (with SGD it is not).
+Silent if another branch of a condition steps through the scaler (the condition may be AMP's own flag); if the function
+reads the scale or checks for finite gradients itself; about one of several optimizers that the scaler never uses; if
+the scaler is passed to code that amplint can't see; and about a scaler with its own initial scale that is used only for
+`scale`: Adam divides a constant out, so this may be intended (with SGD it is wrong).
 
 ## Why is this bad?
-On scaled gradients the update is 65,536 times too large with SGD; Adam hides it. `scaler.step(optimizer)` also leaves
-out the steps whose gradients overflowed, of which there are some in every float16 training: directly stepped, the inf
-reaches the weights. A following `scaler.update()` raises "No inf checks were recorded prior to update."
+With SGD the update from scaled gradients is 65,536 times too large; Adam hides it. `scaler.step(optimizer)` also skips
+the steps whose gradients overflow, and every float16 training has some: with a direct step, the inf reaches the
+weights. A following `scaler.update()` raises "No inf checks were recorded prior to update."
 
 ## Example
 ```python
@@ -30,14 +30,14 @@ scaler.update()
 ```
 
 ## Fix safety
-Unsafe: the step becomes the scaler's, followed by `scaler.update()` where none comes; of two steps in one iteration
-the direct one goes. That is right in the evident intent, and changes what is learned. No fix where the step has
-arguments, or where the scaler is used on some paths only.
+Unsafe: the step becomes the scaler's, followed by `scaler.update()` if there is none; of two steps in one iteration,
+the direct one is removed. That is what the code evidently intends, and it changes the training. No fix if the step has
+arguments, or if the scaler is used on some paths only.
 
 ## Proof
 The fixtures compare SGD updates with a float32 reference step: 65,536 times too large before, equal within float16's
-noise after. Where only the check for inf is lost, they let one gradient overflow: before, it reaches the weights;
-after, that step is left out.
+noise after. If only the check for inf is lost, they let one gradient overflow: before, it reaches the weights; after,
+that step is skipped.
 
 ## References
 - [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
@@ -97,9 +97,9 @@ _SCALES = re.compile(r"(?i)amp|fp16|half|scal|mixed|deepspeed|zero")
 # Optimizers whose updates are the same for gradients of any scale, but for their eps.
 _DIVIDES = re.compile(r"(?i)\.(\w*adam\w*|adagrad|adadelta|adafactor|rmsprop|rprop)$")
 _SCALED, _UNCHECKED, _AGAIN = (
-    "steps on gradients that are still multiplied by the loss scale",
-    "steps past the scaler, which would leave out steps whose gradients overflowed",
-    "steps a second time, past the scaler",
+    "steps on gradients still multiplied by the loss scale",
+    "bypasses the scaler, which would skip steps whose gradients overflow",
+    "steps a second time and bypasses the scaler",
 )
 
 
@@ -118,8 +118,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if scaler is None:
         return rule.finding(
             module.span(reached.event.call),
-            f"{optimizer} {misuse.what}; step it by the scaler that scales its loss{where(module, each)}",
-            withheld="which of the scalers that is can't be seen here",
+            f"`{optimizer}` {misuse.what}; step it with the scaler that scales its loss{where(module, each)}",
+            withheld="amplint can't tell which scaler that is",
         )
     misuse = misuse._replace(scaler=scaler)
     offered, withheld = (
@@ -129,7 +129,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     only = " only" if misuse.what is _AGAIN else ""
     return rule.finding(
         module.span(reached.event.call),
-        f"{optimizer} {misuse.what}; call `{name}.step({optimizer})`{only}{where(module, each)}",
+        f"`{optimizer}` {misuse.what}; call `{name}.step({optimizer})`{only}{where(module, each)}",
         fix=offered,
         withheld=withheld,
     )
@@ -305,14 +305,14 @@ def _fix(module: Module, flow: Flow, reached: EventStates, misuse: _Misuse) -> t
     call, scaler = reached.event.call, misuse.scaler
     assert isinstance(call, ir.Call)
     if not all(flow.contains(event.call) for event in calls_of(flow, scaler, "scale", "unscale_", "step", "update")):
-        return None, "other functions use the scaler too: step through it in one of them"
+        return None, "other functions use the scaler too: step through it by hand"
     statement = own_statement(call)
     if statement is None or call.args:
         return None, "the step has arguments, or its result is used"
     if misuse.what is _AGAIN or _steps_behind(flow, reached, scaler):
         edit = removed(module, statement)
         if edit is None:
-            return None, "the step shares its line, or is all that a suite holds"
+            return None, "the step shares its line, or is the only statement of its block"
         return Fix(Applicability.UNSAFE, "Remove the direct step", (edit,)), None
     if any(
         each.event.optimizer == reached.event.optimizer and not independent(each.event.call, call)
@@ -324,7 +324,7 @@ def _fix(module: Module, flow: Flow, reached: EventStates, misuse: _Misuse) -> t
         return None, "the gradients are scaled on some paths only: step through the scaler on those"
     value = _scaler_value(module, flow, scaler)
     if not says_the_same(module, value, value, call):
-        return None, "the scaler's name says something else here"
+        return None, "the scaler's name means something else at this line"
     return _stepped_instead(module, flow, reached, scaler, module.text(value))
 
 
@@ -334,7 +334,7 @@ def _stepped_instead(
     """The scaler's step in the place of a direct one, and its update behind, if there is none."""
     call, optimizer = reached.event.call, module.text(receiver(reached.event))
     edits = [Edit(*module.span(call), f"{name}.step({optimizer})")]
-    title = f"Call `{name}.step({optimizer})` instead"
+    title = f"Replace with `{name}.step({optimizer})`"
     last = reached_events(flow, "optimizer_step")[-1]
     updates = [event.call for event in calls_of(flow, scaler, "update")]
     follows = any(update.id > call.id and not conditions(update, call) for update in updates)
@@ -343,9 +343,9 @@ def _stepped_instead(
     if not follows and last is reached:
         behind = line_behind(module, ir.statement_of(call), f"{name}.update()")
         if behind is None:
-            return None, f"`{name}.update()` has to follow, and the step shares its line"
+            return None, f"`{name}.update()` has to follow, but the step shares its line"
         edits.append(behind)
-        title += f", and `{name}.update()` behind it"
+        title += f", and insert `{name}.update()` after it"
     return Fix(Applicability.UNSAFE, title, tuple(edits)), None
 
 

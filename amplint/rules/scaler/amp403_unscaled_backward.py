@@ -2,18 +2,18 @@
 
 ## What it does
 Follows each function along its paths and finds `loss.backward()` whose gradients `scaler.unscale_` or `scaler.step`
-takes for scaled ones: `scaler.scale` was forgotten, its result was thrown away, or one of several losses is left out.
+takes for scaled ones: `scaler.scale` was forgotten, its result is unused, or one of several losses is not scaled.
 
-It is silent where the loss may be scaled in a way that can't be seen here: it is a parameter, the scaler goes into
-another call, the result of `scale()` goes anywhere but into a backward, the function reads the scale; where another
-arm of the condition scales (it may be AMP's own flag); where a second loss comes from another forward, and may be
-another model's; and where the scaler is switched off.
+Silent if the loss may be scaled in code that amplint can't see: it is a parameter, the scaler is passed to another
+call, the result of `scale()` is used in another way than for a backward, or the function reads the scale. Also silent
+if another branch of the condition scales (it may be AMP's own flag), if a second loss comes from another forward and
+may be another model's, and if the scaler is disabled.
 
 ## Why is this bad?
-The scaler divides by a scale that was never multiplied in: the update is 65,536 times too small, and the model stands
-still. Where `scale()` is never called at all, the step raises "Attempted step but _scale is None."; where one of two
-losses is left out, its share of the gradients is lost. A second backward of one loss, scaled or not, raises "Trying to
-backward through the graph a second time".
+The scaler divides by a scale that was never multiplied in: the update is 65,536 times too small, and the model does not
+learn. If `scale()` is never called, the step raises "Attempted step but _scale is None."; if one of two losses is not
+scaled, its share of the gradients is lost. A second backward of one loss, scaled or not, raises "Trying to backward
+through the graph a second time".
 
 ## Example
 ```python
@@ -30,10 +30,10 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe where it is the only loss of the function: `scaler.scale(loss).backward()`, and a bare `scaler.scale(loss)` goes.
-Unsafe where other losses are scaled beside it: one may be left out on purpose. No fix where the backward belongs to
-some of the paths that step. Where the same loss already ran a scaled backward, the plain one raises, and the fix
-removes it; unsafe, since another loss may have been meant.
+Safe for the only loss of the function: `scaler.scale(loss).backward()`; a bare `scaler.scale(loss)` is removed. Unsafe
+if other losses are scaled too: not scaling one may be intended. No fix if the backward runs on only some of the paths
+that step. If the same loss already ran a scaled backward, the plain one raises, and the fix removes it; unsafe, since
+another loss may have been intended.
 
 ## Proof
 The fixtures compare SGD updates with a float32 reference step: 65,536 times too small before (or a RuntimeError),
@@ -99,7 +99,11 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     freed = _freed_before(module, flow, backward.event)
     if freed is not None:
         return _second_of_a_graph(module, each, freed)
-    offered, withheld = _fix(module, flow, backward, use) if here else (None, "they stand in different functions")
+    offered, withheld = (
+        _fix(module, flow, backward, use)
+        if here
+        else (None, "the backward pass and the step are in different functions")
+    )
     scaler = module.text(receiver(use))
     assert backward.event.subject is not None
     loss = module.text(backward.event.subject)
@@ -146,10 +150,13 @@ def _second_of_a_graph(module: Module, each: Misuse, first: Event) -> Finding:
     edit = call_removed(module, call) if each.here else None
     return rule.finding(
         module.span(call),
-        f"raises: the scaled backward on {module.line(first.call)} freed the graph of "
-        f"`{module.text(each.reached.event.subject)}`; remove this second backward{where(module, each)}",
+        f"raises: the backward pass on {module.line(first.call)} freed the graph of "
+        f"`{module.text(each.reached.event.subject)}`; remove this second "
+        f"one{where(module, each)}",
         fix=Fix(Applicability.UNSAFE, "Remove the second backward", (edit,)) if edit is not None else None,
-        withheld=None if edit is not None else "the call shares its line, is all of a suite, or is in another function",
+        withheld=None
+        if edit is not None
+        else "the call shares its line, is the only statement of its block, or is in another function",
     )
 
 
@@ -181,11 +188,11 @@ def _fix(module: Module, flow: Flow, backward: EventStates, use: Event) -> tuple
     assert isinstance(call, ir.Call)
     scaler, loss = receiver(use), backward.event.subject
     if not isinstance(call.func, ir.Attribute) or loss is not call.func.base or own_statement(call) is None:
-        return None, "scale each of its losses"
+        return None, "scale each of its losses by hand"
     if not says_the_same(module, scaler, call, use.call):
-        return None, "the scaler is bound only behind the backward"
+        return None, "the scaler is assigned only after the backward pass"
     if any(test for test in conditions(call, use.call) if not flow.conditions.counts(test.test)):
-        return None, "the backward belongs to some of the paths only"
+        return None, "the backward pass runs on some of the paths only"
     uses = calls_of(flow, str(use.scaler), "unscale_", "step")
     if all(asked_apart(flow, each.call, call) for each in uses):
         return None, "the scaler is used on some paths only: scale the loss on those"
@@ -198,7 +205,7 @@ def _fix(module: Module, flow: Flow, backward: EventStates, use: Event) -> tuple
     for event in thrown:
         edit = call_removed(module, event.call)
         if edit is None:
-            return None, f"`{module.text(event.call)}` throws its result away: use it"
+            return None, f"the result of `{module.text(event.call)}` is never used: use it"
         edits.append(edit)
     others = [event for event in calls_of(flow, str(use.scaler), "scale") if event not in thrown]
     kind = Applicability.UNSAFE if others or use.call.id < call.id else Applicability.SAFE

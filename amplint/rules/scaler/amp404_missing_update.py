@@ -1,23 +1,23 @@
-"""The scaler steps in a loop, and `update()` does not come before it is used again.
+"""The scaler steps in a loop without `update()` before it is used again.
 
 ## What it does
 Follows each loop and finds a `scaler.step(optimizer)` that meets itself (or `unscale_`) in the next iteration without
-`scaler.update()` in between: because the function never calls it, or because some path round the loop skips it, for
-example the `continue` behind a bad gradient norm. A function that steps with a scaler which lives longer than the call
-counts too, where this file makes the scaler, keeps it to itself and updates it nowhere. So does a method that makes one
-step with the scaler of its object, and returns before the update where the gradients are not finite.
+`scaler.update()` in between: because the function never calls it, or because some path through the loop skips it, for
+example the `continue` after a bad gradient norm. Also finds a function that steps with a scaler which outlives the
+call, if this file creates the scaler, passes it to nothing else and never updates it; and a method that makes one step
+with its object's scaler, and returns before the update if the gradients are not finite.
 
-It is certain where no condition decides about the misuse, or those do that hold by default. It is likely under other
-settings of the program and under one thing that changes as it trains, and a suspicion where a setting has to be
-changed from its default, or two things have to come together. The message names the condition.
+A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely under other
+settings of the program, and under one condition that changes during training. It is a suspicion if a setting has to
+differ from its default, or if two conditions have to hold together. The message names the condition.
 
-It is silent where another function of the file calls `update()`, where the scaler is given to code that can't be seen,
-and where only a flag that no iteration changes decides.
+Silent if another function of the file calls `update()`, if the scaler is passed to code that amplint can't see, and if
+only a flag that no iteration changes decides.
 
 ## Why is this bad?
 The second iteration raises "step() has already been called since the last update()." or "unscale_() has already been
-called on this optimizer since the last update()." With a disabled scaler nothing is said, so the error waits for the
-first run with AMP.
+called on this optimizer since the last update()." A disabled scaler doesn't raise, so the error waits for the first run
+with AMP.
 
 ## Example
 ```python
@@ -37,9 +37,9 @@ for inputs, targets in loader:
 ```
 
 ## Fix safety
-`scaler.update()` goes behind the iteration's last step. Safe where every use of the scaler is in sight: this file makes
-it, and gives it to nothing else. Unsafe otherwise, since an update may hide elsewhere, and where the function may be
-one of several that step in one iteration. No fix where `update()` is there and a path skips it.
+`scaler.update()` goes after the iteration's last step. Safe if amplint sees every use of the scaler: this file creates
+it and passes it to nothing else. Unsafe otherwise, since an update may be elsewhere, and if the function may be one of
+several that step in one iteration. No fix if `update()` exists and a path skips it.
 
 ## Proof
 The fixtures run several iterations: the second raises before, none after, and the SGD updates agree with a float32
@@ -132,9 +132,10 @@ def check(module: Module) -> Iterator[Finding]:
                 reported.add(reached.event.call.id)
                 yield rule.finding(
                     module.span(reached.event.call),
-                    f"where the gradients are not finite this returns without `{module.text(receiver(reached.event))}"
-                    ".update()`, so that the next call raises here; call it on every path",
-                    withheld="what else to do with such gradients is yours to say",
+                    "raises in the next call: the method returns without "
+                    f"`{module.text(receiver(reached.event))}.update()` if gradients are not finite; call "
+                    "it on every path",
+                    withheld="amplint can't tell what else to do with such gradients",
                 )
 
 
@@ -156,8 +157,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if outside:
         return rule.finding(
             module.span(each.node),
-            "no update() comes before the next iteration, which raises; call it in the loop, behind the last step",
-            withheld="an update stands outside of the loop, and would have to move",
+            "raises in the next iteration: `update()` is outside the loop; call it in the loop, after the last step",
+            withheld="an update outside the loop would have to move",
             confidence=confidence_of(module, each),
         )
     tests = [test for place in here for test in skipping(each.node, place, "continue")]
@@ -172,17 +173,16 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if apart is not None:
         return rule.finding(
             module.span(each.node),
-            f"`{name}.update()` does not come in each iteration, as this step does, so that it raises in the next"
-            f"{apart.where}; {apart.cure(module)}, and update this one in each",
+            f"raises in the next iteration: `{name}.update()` doesn't run in every iteration, but this step "
+            f"does{apart.where}; {apart.cure(module)}, and update this one in every iteration",
             withheld=SECOND_SCALER,
             severity=apart.severity,
         )
     return rule.finding(
         module.span(each.node),
-        f"on some path round the loop `{name}.update()` is skipped, so that "
-        f"{module.line(flow.node(violation.meets))} raises in the next iteration; call it on every path"
-        f"{where(module, each)}",
-        withheld="on which paths to update, and what to do with the gradients there, is yours to say",
+        f"{module.line(flow.node(violation.meets))} raises in the next iteration: some path "
+        f"skips `{name}.update()`; call it on every path{where(module, each)}",
+        withheld="amplint can't tell which paths should update, or what to do with their gradients",
         confidence=_how_sure(module, each, here),
     )
 
@@ -309,8 +309,8 @@ def _never_updated(
         name = module.text(receiver(each.reached.event))
         return rule.finding(
             module.span(each.node),
-            f"`{name}.update()` never follows, so that the next iteration raises; call it behind the last step",
-            withheld="the loop stands in another function",
+            f"raises in the next iteration: no `{name}.update()` follows; call it after the last step",
+            withheld="the loop is in another function",
             confidence=confidence,
         )
     scaler = str(flow.event_states[step.id].event.scaler)
@@ -321,7 +321,7 @@ def _never_updated(
     offered, withheld = _update_behind(module, flow, scaler, steps, kind)
     return rule.finding(
         module.span(steps[-1].call),
-        f"`{name}.update()` never follows, so that the next iteration raises; call it behind the last step",
+        f"raises in the next iteration: no `{name}.update()` follows; call it after the last step",
         fix=offered,
         withheld=withheld,
         confidence=confidence,
@@ -340,7 +340,7 @@ def _update_behind(
     ]
     if early:
         # A second one would make it run, with gradients that are divided twice.
-        return None, f"the update on {module.line(early[0])} comes before the step, and would have to move after it"
+        return None, f"the update on {module.line(early[0])} comes before the step, and has to move after it"
     place = _place([step.call for step in steps]) if last.kind == "step" else None
     backwards = [event.call for event in flow.events if event.kind in ("backward", "opaque")]
     while place is not None and isinstance(place.parent, (ir.For, ir.While)):
@@ -349,8 +349,8 @@ def _update_behind(
         place = place.parent  # a loop over optimizers: one update serves them all
     edit = line_behind(module, place, f"{name}.update()") if place is not None else None
     if edit is None:
-        return None, "there is no step, or none in a suite of its own, behind which `update()` could go"
-    return Fix(kind, f"Call `{name}.update()` behind the last step", (edit,)), None
+        return None, "there is no step in a block of its own after which `update()` could go"
+    return Fix(kind, f"Insert `{name}.update()` after the last step", (edit,)), None
 
 
 def _place(steps: list[ir.Value]) -> ir.Statement | None:

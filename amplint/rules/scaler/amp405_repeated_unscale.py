@@ -1,19 +1,19 @@
 """`unscale_` is called twice for one optimizer before `update()`.
 
 ## What it does
-Follows each function along its paths and finds a `scaler.unscale_(optimizer)` that meets another one of the same
-optimizer, in the same iteration, or on the micro steps of an accumulation whose `update()` waits for the boundary.
+Follows each function along its paths and finds a `scaler.unscale_(optimizer)` that meets another one for the same
+optimizer, in the same iteration, or on the micro steps of an accumulation with one `update()` at the end.
 
-It is certain where no condition decides about the misuse, or those do that hold by default. It is likely under other
-settings of the program and under one thing that changes as it trains, and a suspicion where a setting has to be
-changed from its default, or two things have to come together. On micro steps it is likely where the default is not to
-accumulate. The message names the condition.
+A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely under other
+settings of the program, and under one condition that changes during training. It is a suspicion if a setting has to
+differ from its default, or if two conditions have to hold together. The message names the condition. On micro steps it
+is likely if the default is not to accumulate.
 
-It is silent where the two stand under conditions of their own, in different arms, and for different optimizers.
+Silent if the two have conditions of their own, are in different branches, or are for different optimizers.
 
 ## Why is this bad?
 The second call raises "unscale_() has already been called on this optimizer since the last update()." A disabled scaler
-says nothing, so the error waits for the first run with AMP.
+doesn't raise, so the error waits for the first run with AMP.
 
 ## Example
 ```python
@@ -31,8 +31,9 @@ scaler.step(optimizer)
 ```
 
 ## Fix safety
-The second call goes. Safe where it is reached only through the first; otherwise no fix: on the paths without the first
-the gradients would stay scaled. On micro steps `unscale_`, and the clipping with it, has to move to the boundary.
+The second call is removed. Safe if it is reached only through the first; otherwise no fix: on the paths without the
+first, the gradients would stay scaled. On micro steps `unscale_`, and the clipping with it, has to move to the
+optimizer's step by hand.
 
 ## Proof
 The fixtures raise before; after, the SGD updates agree with a float32 reference step within float16's noise.
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
 
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("unscale_",), shown_by=("exception",))
 
-_ELSEWHERE = "the two stand in different functions: unscale in one of them"
+_ELSEWHERE = "the two calls are in different functions: unscale in one of them"
 
 
 @rule.check
@@ -86,8 +87,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         offered, withheld = fix_at_home(module, each, _fix, _ELSEWHERE)
         return rule.finding(
             span,
-            f"gradients are unscaled a second time{line}, which raises; call unscale_ once before update()"
-            f"{where(module, each)}",
+            f"raises: gradients are unscaled a second time{line}; call `unscale_()` once before "
+            f"`update()`{where(module, each)}",
             fix=offered,
             withheld=withheld,
             confidence=confidence_of(module, each),
@@ -96,9 +97,9 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         line = module.line(each.flow.node(each.violation.cause))
         return rule.finding(
             span,
-            f"gradients are unscaled a second time, which raises: {line} unscales them behind update(), in the "
-            f"iteration before{where(module, each)}",
-            withheld="one of the two has to go",
+            f"raises: {line} already unscales these gradients after `update()`, in the previous "
+            f"iteration; remove one of the two{where(module, each)}",
+            withheld="amplint can't tell which of the two to remove",
             confidence=confidence_of(module, each),
         )
     if on_micro_steps(each):
@@ -106,9 +107,10 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         unusual = several is not None and several.is_unusual and sure is Confidence.CERTAIN
         return rule.finding(
             span,
-            "unscale_ runs on every micro step, which raises on the second; call it once, where the optimizer steps"
-            f"{where(module, each, several and several.when)}",
-            withheld="unscale_, and what reads the gradients behind it, has to move to the boundary",
+            "raises on the second micro step: `unscale_()` runs on every one; call it once, where "
+            f"the optimizer steps{where(module, each, several and several.when)}",
+            withheld="`unscale_()`, and the code that reads the gradients after it, has to move to the "
+            "optimizer's step",
             confidence=Confidence.LIKELY if unusual else sure,
         )
     return None
@@ -133,10 +135,10 @@ def _comes_behind_the_update(each: Misuse) -> bool:
 
 def _fix(module: Module, flow: Flow, reached: EventStates, first: Event) -> tuple[Fix | None, str | None]:
     if not dominates(first.call, reached.event.call):
-        return None, "on some paths it is the only one: unscale once, before both, under no condition"
+        return None, "on some paths it is the only one: unscale once, before both, without a condition"
     if backward_between(module, flow, first.call, reached.event.call):
-        return None, "a backward stands in between: unscale once, behind the last one"
+        return None, "a backward pass comes in between: unscale once, after the last one"
     edit = call_removed(module, reached.event.call)
     if edit is None:
-        return None, "the call shares its line, or is all that a suite holds"
+        return None, "the call shares its line, or is the only statement of its block"
     return Fix(Applicability.SAFE, "Remove the second call", (edit,)), None

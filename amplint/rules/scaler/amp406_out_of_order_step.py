@@ -1,19 +1,19 @@
 """`unscale_` comes after the step, or an optimizer is stepped twice before `update()`.
 
 ## What it does
-Follows each function along its paths and finds, within one iteration, a `scaler.unscale_(optimizer)` behind
-`scaler.step(optimizer)`, with `update()` in between or not, and a second `scaler.step(optimizer)`.
+Follows each function along its paths and finds, within one iteration, a `scaler.unscale_(optimizer)` after
+`scaler.step(optimizer)`, with or without `update()` in between, and a second `scaler.step(optimizer)`.
 
-It is certain where no condition decides about the misuse, or those do that hold by default. It is likely under other
-settings of the program and under one thing that changes as it trains, and a suspicion where a setting has to be
-changed from its default, or two things have to come together. The message names the condition.
+A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely under other
+settings of the program, and under one condition that changes during training. It is a suspicion if a setting has to
+differ from its default, or if two conditions have to hold together. The message names the condition.
 
-It is silent where the two stand under conditions of their own, and for different optimizers. What the next iteration
-meets because `update()` is missing is AMP404.
+Silent if the two have conditions of their own, and for different optimizers. Errors in the next iteration because
+`update()` is missing are AMP404.
 
 ## Why is this bad?
 Both raise: "unscale_() is being called after step()." and "step() has already been called since the last update()." A
-disabled scaler says nothing, so the error waits for the first run with AMP. With `update()` in between nothing raises,
+disabled scaler doesn't raise, so the error waits for the first run with AMP. With `update()` in between nothing raises,
 and the next step takes its gradients for unscaled: it is 65,536 times too large.
 
 ## Example
@@ -33,9 +33,9 @@ scaler.update()
 ```
 
 ## Fix safety
-Unsafe: the call that raises goes. No fix where gradients are clipped after a late `unscale_` (both have to move before
-the step), or before it with no other `unscale_` (without one they would stay scaled), and where the first step is taken
-on some paths only.
+Unsafe: the call that raises is removed. No fix if gradients are clipped after a late `unscale_` (both have to move
+before the step), or before it without another `unscale_` (they would stay scaled), and if the first step is made on
+some paths only.
 
 ## Proof
 The fixtures raise before; after, the SGD updates agree with a float32 reference step within float16's noise.
@@ -90,7 +90,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     step = each.cause
     if step is None or (each.violation.kind is ViolationKind.UNSCALE_AFTER_STEP_AND_UPDATE and _is_forgotten(each)):
         return None
-    offered, withheld = fix_at_home(module, each, _fix, "the step stands in another function")
+    offered, withheld = fix_at_home(module, each, _fix, "the step is in another function")
     return rule.finding(
         module.span(each.reached.event.call),
         _message(each.flow, each.reached, step, module.line(step.call), each.violation.kind) + where(module, each),
@@ -102,14 +102,14 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
 
 def _message(flow: Flow, reached: EventStates, step: Event, line: str, kind: ViolationKind) -> str:
     if _is_a_round_of_its_own(flow, reached, step):
-        return f"no update() came since the step on {line}, so that this raises; call it behind that step"
+        return f"raises: no `update()` since the step on {line}; call it after that step"
     if reached.event.kind == "step":
-        return f"the optimizer was stepped on {line} already, which raises; step once before update()"
+        return f"raises: the optimizer was already stepped on {line}; step once before `update()`"
     if kind is ViolationKind.CALL_AFTER_STEP:
-        return f"unscale_ comes after the step on {line}, which raises; call it before"
+        return f"raises: `unscale_()` comes after the step on {line}; call it before the step"
     return (
-        f"unscale_ comes after the step on {line}, so that the next step takes scaled gradients for unscaled ones; "
-        "call it before"
+        f"`unscale_()` comes after the step on {line}: the next step takes scaled gradients for "
+        "unscaled ones; call it before the step"
     )
 
 
@@ -136,22 +136,22 @@ def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple
     if reached.event.kind == "unscale_":
         clips = reached_events(flow, "clip")
         if any(each.event.call.id > call.id for each in clips):
-            return None, "move it before the step, with the clipping that it is for"
+            return None, "move it before the step by hand, with the clipping that needs it"
         others = calls_of(flow, str(reached.event.scaler), "unscale_")
         if clips and not any(
             each.call.id < call.id and each.optimizer == reached.event.optimizer and not conditions(each.call, call)
             for each in others
         ):
-            return None, "it may be meant for the clipping before the step: move it there"
+            return None, "it may be meant for the clipping before the step: move it by hand"
     if _is_a_round_of_its_own(flow, reached, step):
-        return None, "what is missing is `update()` behind the first step"
+        return None, "`update()` is missing after the first step"
     if not dominates(step.call, call):
-        return None, "on some paths it is the only one: step once, under no condition"
+        return None, "on some paths it is the only one: step once, without a condition"
     scaler = str(reached.event.scaler)
     stepped = {event.optimizer for event in calls_of(flow, scaler, "step")}
     if any(event.optimizer not in stepped for event in calls_of(flow, scaler, "unscale_")):
-        return None, "another optimizer is unscaled and never stepped: it may be meant for that one"
+        return None, "it may be meant for another optimizer, which is unscaled but never stepped"
     edit = call_removed(module, call)
     if edit is None:
         return None, "the call shares its line, or its result is used"
-    return Fix(Applicability.UNSAFE, "Remove it", (edit,)), None
+    return Fix(Applicability.UNSAFE, "Remove the call", (edit,)), None

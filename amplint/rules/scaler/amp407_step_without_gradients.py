@@ -1,26 +1,28 @@
 """The scaler steps an optimizer whose parameters have no gradients.
 
 ## What it does
-Follows each function along its paths and finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` that meets
-gradients which `zero_grad()` has cleared since their backward, in the same iteration. And a step behind backwards of
-losses that are new tensors (`torch.tensor(values, requires_grad=True)`, `loss.detach().requires_grad_()`): no parameter
-has a part in those, whatever they were computed from; also where such a tensor replaces a loss on one path, and clear,
-backward and step follow each other in each round. And `zero_grad()` of an optimizer over a flat buffer, made by
-hand so that each parameter's gradient is a part of it: the file makes the optimizer of it, or asks for its class.
+Follows each function along its paths and finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` whose
+gradients `zero_grad()` has cleared since their backward, in the same iteration.
 
-It is certain where no condition decides about the misuse, or those do that hold by default. It is likely under other
-settings of the program and under one thing that changes as it trains, and a suspicion where a setting has to be
-changed from its default, or two things have to come together. The message names the condition.
+Also finds a step after backwards of losses that are new tensors (`torch.tensor(values, requires_grad=True)`,
+`loss.detach().requires_grad_()`): these depend on no parameter, whatever they were computed from. This includes a new
+tensor that replaces the loss on one path, if clear, backward and step follow each other in each iteration.
 
-It is silent where another backward may come in between, for another optimizer's or model's gradients, and where the two
-stand under conditions of their own. A flush behind a loop (`if seen % n:`) is found where nothing decides about it, or
-its condition holds just when nothing is left; one whose condition counts in a way that can't be followed is taken to
-count rightly.
+Also finds `zero_grad()` of an optimizer over a flat buffer, in which each parameter's gradient is a manually created
+view: the file creates the optimizer from the buffer, or checks for its class.
+
+A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely under other
+settings of the program, and under one condition that changes during training. It is a suspicion if a setting has to
+differ from its default, or if two conditions have to hold together. The message names the condition.
+
+Silent if another backward may come in between, for another optimizer's or model's gradients, and if the two have
+conditions of their own. A flush after a loop (`if seen % n:`) is found if it has no condition, or one that holds
+exactly when nothing is left; a condition that amplint can't follow is assumed to be right.
 
 ## Why is this bad?
 `zero_grad()` sets gradients to None, so the scaler finds nothing to check: "No inf checks were recorded for this
-optimizer." With `set_to_none=False` nothing is said: the step uses zeros, the model stands still (with momentum or Adam
-it drifts), and the scaler sees no overflow either.
+optimizer." With `set_to_none=False` nothing raises: the step uses zeros, the model does not learn (with momentum or
+Adam it drifts), and the scaler sees no overflow either.
 
 ## Example
 ```python
@@ -39,12 +41,12 @@ optimizer.zero_grad()
 ```
 
 ## Fix safety
-Unsafe: `zero_grad()` moves behind the update (or the step, where no update follows), and the step uses gradients for
-the first time. No fix where the two stand in different suites. Unsafe: `set_to_none=False` for a flat buffer, which
-is what the default was up to torch 1.13.
+Unsafe: `zero_grad()` moves after the update (or the step, if no update follows), and the step uses gradients for the
+first time. No fix if the two are in different blocks. Unsafe: `set_to_none=False` for a flat buffer, which was the
+default up to torch 1.13.
 
 ## Proof
-The fixtures raise before, or their scale never answers an overflow; after, the SGD updates agree with a float32
+The fixtures raise before, or their scale never responds to an overflow; after, the SGD updates agree with a float32
 reference step within float16's noise.
 
 ## References
@@ -123,9 +125,8 @@ def _flat_buffers(module: Module) -> Iterator[Finding]:
         edit = add_last_argument(module, clear.call, "set_to_none=False")
         yield rule.finding(
             module.span(clear.call),
-            f"`{clear.maker.name}` makes the gradients parts of one buffer, which is the optimizer's: since torch 2.0 "
-            "this sets the buffer's gradient to None, backward no longer reaches it, and the scaler's step raises; "
-            "pass `set_to_none=False`",
+            "the scaler's step raises: this sets the gradient of the flat buffer made by "
+            f"`{clear.maker.name}` to None (since torch 2.0); pass `set_to_none=False`",
             fix=Fix(Applicability.UNSAFE, "Pass `set_to_none=False`", (edit,)),
         )
 
@@ -149,9 +150,9 @@ def _without_history(module: Module) -> Iterator[Finding]:
                 reported.add(backward.event.call.id)
                 yield rule.finding(
                     module.span(backward.event.call),
-                    f"the loss is a new tensor, made on {module.line(new)}, in which no parameter has a part: backward "
-                    "leaves the gradients empty, and the step raises; compute it from the model's outputs",
-                    withheld="how the loss follows from the outputs is yours to say",
+                    f"the loss is a new tensor ({module.line(new)}) that depends on no parameter: the step "
+                    "has no gradients and raises; compute it from the model's outputs",
+                    withheld="amplint can't tell how the loss follows from the outputs",
                 )
 
 
@@ -175,9 +176,9 @@ def _replaced(module: Module, flow: Flow, backward: Event, steps: list[Event]) -
         return None
     return rule.finding(
         module.span(new[0]),
-        "no parameter has a part in this loss: its backward leaves the gradients empty, and the scaler's step "
-        f"({module.line(steps[0].call)}) raises; skip the batch, step and update included",
-        withheld="what else the batch does is not for a bad loss to decide",
+        f"this loss depends on no parameter: the scaler's step ({module.line(steps[0].call)}) "
+        "has no gradients and raises; skip the batch, with its step and update",
+        withheld="amplint can't tell what else to skip for such a batch",
     )
 
 
@@ -199,16 +200,12 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     span = module.span(each.reached.event.call)
     if clear is not None and any(state.gradients_of(optimizer).origin for state in each.states):
-        offered, withheld = fix_at_home(module, each, _fix, "the clear and the step stand in different functions")
-        left = (
-            "so that it steps with zeros"
-            if each.violation.gradients is GradientKind.ZEROS
-            else "so that there are none, and its step raises"
-        )
+        offered, withheld = fix_at_home(module, each, _fix, "the clear and the step are in different functions")
+        left = "the step uses zeros" if each.violation.gradients is GradientKind.ZEROS else "the step raises"
         return rule.finding(
             span,
-            f"the gradients were cleared on {module.line(clear.call)}, behind their backward: {left}; clear them "
-            f"after the step{where(module, each)}",
+            f"gradients are cleared on {module.line(clear.call)}, after their backward pass: "
+            f"{left}; clear them after the step{where(module, each)}",
             fix=offered,
             withheld=withheld,
             confidence=confidence_of(module, each),
@@ -216,9 +213,9 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if _is_certain(module, each):
         return rule.finding(
             span,
-            "no backward has given this optimizer's parameters gradients, which raises; call it behind the "
-            f"backward{where(module, each)}",
-            withheld="where the backward belongs is not in the code",
+            "raises: no backward pass has given this optimizer's parameters gradients; call it "
+            f"after the backward pass{where(module, each)}",
+            withheld="amplint can't tell where the backward pass belongs",
             confidence=confidence_of(module, each),
         )
     return None
@@ -266,11 +263,11 @@ def _fix(module: Module, flow: Flow, reached: EventStates, clear: Event) -> tupl
     behind = [event.call for event in calls_of(flow, scaler, "update", "step") if clear.call.id < event.call.id < end]
     beside = [each for each in map(own_statement, behind) if each and statement and each.block is statement.block]
     if statement is None or not beside:
-        return None, "zero_grad has to move behind the step"
+        return None, "`zero_grad()` has to move after the step by hand"
     target = beside[-1]
     gone = removed(module, statement)
     code = text_with_comment(module, statement)
     added = line_behind(module, target, code)
     if gone is None or added is None or "\n" in code:
-        return None, "zero_grad has to move behind the step, and shares its line"
-    return Fix(Applicability.UNSAFE, "Move it behind the step", tuple(sorted((gone, added)))), None
+        return None, "`zero_grad()` has to move after the step, but a line is shared with other code"
+    return Fix(Applicability.UNSAFE, "Move `zero_grad()` after the step", tuple(sorted((gone, added)))), None

@@ -1,19 +1,18 @@
-"""A GradScaler is made anew for each step.
+"""A new GradScaler is created for each step.
 
 ## What it does
-Finds a `GradScaler(...)` in the loop whose iterations step with it, and in a function that makes one step with it: one
-that is called in a loop of the file, a method of the object that keeps the optimizer, or one that is called like a step
-and given the optimizer. A warning where it is made anew for each epoch: in a loop round that of the steps, or in a
-function with the loop of the steps, which is called in a loop, or is told the epoch.
+Finds a `GradScaler(...)` in the loop whose iterations step with it, and in a function that makes one step with it: a
+function that is called in a loop of the file, a method of the object that keeps the optimizer, or a function named like
+a step that gets the optimizer. It is a warning if the scaler is created again for each epoch: in a loop around the loop
+of the steps, or in a function with the loop of the steps that is called in a loop or gets the epoch.
 
-It is silent where the scaler is made under a condition that may change in the loop, for a training run of its own (the
-model or optimizer is made, set back or chosen beside it), and where what is scaled is computed in regions that are all
-off (`enabled=False`).
+Silent if the scaler is created under a condition that may change in the loop; for a training run of its own (the model
+or optimizer is created, reset or chosen with it); and if all regions around its losses are disabled (`enabled=False`).
 
 ## Why is this bad?
 The scale adapts over thousands of steps: it halves when gradients overflow, and grows when they don't. A new scaler
-starts at 65,536 each time: where that overflows, every single step is left out, and the model never learns. Made anew
-for each epoch it leaves out the first steps of each.
+starts at 65,536 each time. If that overflows, every single step is skipped and the model never learns. Created for each
+epoch, it skips the first steps of each.
 
 ## Example
 ```python
@@ -30,10 +29,10 @@ for inputs, targets in loader:
 ```
 
 ## Fix safety
-Unsafe: the line moves before the loop. No fix in a function: who keeps the scaler is yours to say.
+Unsafe: the line moves before the loop. No fix in a function: amplint can't tell which object should keep the scaler.
 
 ## Proof
-The fixtures compare the scale at the end: where it started before, adapted after.
+The fixtures compare the scale at the end: the initial scale before, an adapted one after.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
@@ -115,13 +114,13 @@ def _judge(
         yield from _in_loop(module, loop, steps, scaler, made) if _is_made_anew(module, loop, made) else ()
     elif steps and all(loop_of(step.call) is None for step in steps):
         if _is_a_step(module, container, made, steps):
-            yield _finding(module, made, "in each call", None, "make it once, and pass it in")
+            yield _finding(module, made, "in each call", None, "create it once, and pass it in")
     elif (
         steps
         and all(len(loops_round(step.call)) == 1 for step in steps)
         and _is_an_epoch(module, container, made, steps)
     ):
-        yield _epochs(module, made, "in each call", None, "make it once, and pass it in")
+        yield _epochs(module, made, "in each call", None, "create it once, and pass it in")
 
 
 def _in_loop(module: Module, loop: ir.For | ir.While, steps: list[Event], scaler: str, made: Made) -> Iterator[Finding]:
@@ -219,7 +218,7 @@ def _is_tried_out(module: Module, made: Made, loop: ir.For | ir.While) -> bool:
 def _finding(module: Module, made: Made, when: str, offered: Fix | None, withheld: str | None) -> Finding:
     return rule.finding(
         module.span(made.call),
-        f"a new scaler {when}: its scale never adapts, and steps that overflow are left out for ever; make it once",
+        f"a new scaler {when}: every overflowing step is skipped and the scale never adapts; create it once",
         fix=offered,
         withheld=withheld,
     )
@@ -228,7 +227,7 @@ def _finding(module: Module, made: Made, when: str, offered: Fix | None, withhel
 def _epochs(module: Module, made: Made, when: str, offered: Fix | None, withheld: str | None) -> Finding:
     return rule.finding(
         module.span(made.call),
-        f"a new scaler {when}: its scale starts anew, and steps are left out until it fits again; make it once",
+        f"a new scaler {when}: the scale starts again, and steps are skipped until it fits; create it once",
         fix=offered,
         withheld=withheld,
         severity=Severity.WARNING,
@@ -358,18 +357,18 @@ def _fix(module: Module, statement: ir.Assign, loop: ir.For | ir.While) -> tuple
     assert statement.value is not None
     target = statement.targets[0]
     if statement.block is not loop.body:
-        return None, "it is made under a condition"
+        return None, "it is created under a condition"
     if known.names_in(statement.value) & assigned or len(statement.targets) != 1:
-        return None, "what it is made of changes in the loop"
+        return None, "its arguments change in the loop"
     if isinstance(target, ir.Name) and len(known.bindings(target)) > 1:
-        return None, "the name is bound, or deleted, elsewhere too"
+        return None, "the name is also assigned or deleted elsewhere"
     indent = indentation(module, loop)
     gone = removed(module, statement)
     if gone is None or indent is None or not stands_alone(module, statement):
-        return None, "the statement shares its line, or is all that the loop holds"
+        return None, "the statement shares its line, or is the only one of the loop"
     code = text_with_comment(module, statement)
     if "\n" in code:
         return None, "the statement spans several lines"
     at = line_start(module, module.span(loop)[0])
     edits: tuple[Edit, ...] = (insert(at, f"{indent}{code}{module.source.newline}"), gone)
-    return Fix(Applicability.UNSAFE, "Make it before the loop", edits), None
+    return Fix(Applicability.UNSAFE, "Move the scaler before the loop", edits), None

@@ -3,18 +3,18 @@
 ## What it does
 Finds norms and other sizes of gradients (`p.grad.norm()`, `get_total_norm(...)`, `p.grad.abs().max()`, a clip with an
 infinite bound, a function of the file that returns one) that are logged, compared or kept before
-`scaler.unscale_(optimizer)`; and gradients changed by what does not grow with them: noise, the parameters themselves
-(weight decay by hand), a threshold.
+`scaler.unscale_(optimizer)`; and gradients that are changed by values without the scale: noise, the parameters
+themselves (manual weight decay), a threshold.
 
-It is silent behind `scaler.unscale_` and `scaler.step`, where the gradients are what they should be; for what does not
-depend on their size (the sign, `isfinite`, `g / g.norm()`, a ratio of two norms, a comparison with zero or infinity)
-or keeps it (sums, a constant factor); where the size goes into a clip written by hand (AMP401); where the function
-computes with the scale itself, or hands it on; and where it can't see what becomes of the number. A scale that is only
-logged or compared divides nothing. Whoever reads that log may divide, so that the size beside it is likely.
+Silent after `scaler.unscale_` and `scaler.step`, when the gradients are right; about uses that don't depend on the size
+(the sign, `isfinite`, `g / g.norm()`, a ratio of two norms, a comparison with zero or infinity) or preserve it (sums, a
+constant factor); if the size is used in manual clipping (AMP401); if the function computes with the scale itself, or
+passes it on; and if amplint can't see how the number is used. Logging or comparing the scale divides nothing. But
+whoever reads that log may divide, so a size that is logged with the scale is only likely wrong.
 
 ## Why is this bad?
-The gradients are 65,536 times too large (the initial scale), and the scale changes as training goes on. Logs and
-thresholds mean nothing. What is added to the gradients is divided by the scale with them, and so as good as lost.
+The gradients are 65,536 times too large (the initial scale), and the scale changes during training. Logs and thresholds
+mean nothing. A value that is added to the gradients is later divided by the scale with them, and so almost lost.
 
 ## Example
 ```python
@@ -40,14 +40,14 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe where every path from the read reaches `update()` before the next scaled backward: `unscale_` goes right before
-it, or comes up from further down. Unsafe where a number above 1,000 is compared with (tuned to scaled gradients), and
-for the reasons that make AMP401's fix unsafe. No fix on micro steps, where `unscale_` would raise, there or at the
+Safe if every path from the read reaches `update()` before the next scaled backward: `unscale_` goes right before the
+read, or moves up to it. Unsafe if the size is compared with a number above 1,000 (tuned to scaled gradients), and for
+the reasons that make AMP401's fix unsafe. No fix on micro steps, where `unscale_` would raise at the read or at the
 step: read `grad / scaler.get_scale()`, or read where the optimizer steps.
 
 ## Proof
 The fixtures compare with a float32 reference step: the gradients that the program reads are 65,536 times too large
-before and right after; what was added to them is in the SGD update after, and missing before.
+before and right after; a value that was added to them is in the SGD update after, and missing before.
 
 ## References
 - [Working with unscaled gradients](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#working-with-unscaled-gradients)
@@ -82,7 +82,7 @@ rule = Rule(
     shown_by=("gradient",),
 )
 
-_ELSEWHERE = "what scales and what steps stands in other functions"
+_ELSEWHERE = "the backward pass and the step are in other functions: add `unscale_()` by hand"
 
 
 @rule.check
@@ -138,20 +138,19 @@ def _feeds_clip(module: Module, reached: EventStates) -> bool:
 
 def _message(module: Module, read: Misuse, change: bool) -> str:
     origin = read.violation.cause
-    since = f" (scaled on {module.line(module.value(origin))})" if origin else ""
+    since = f" (since {module.line(module.value(origin))})" if origin else ""
     if change:
-        what = f"when this changes them{since}, and what it adds or compares with is not"
+        what = f"changed by an unscaled value while multiplied by the loss scale{since}"
     else:
-        what = f"when their size is read{since}"
+        what = f"read while still multiplied by the loss scale{since}"
     to_do = advice(module, read)
     if not to_do.waits:
         do = to_do.first(module)
     elif change:
-        do = f"change them where the optimizer steps, after `{to_do.unscale}`, which is for once in each update"
+        do = f"change them only before the step, after `{to_do.unscale}`"
     else:
-        do = "before the update more backward passes can follow, and `unscale_` is for once in each update: "
-        do += f"read `grad / {to_do.scaler}.get_scale()`"
-    return f"gradients are still multiplied by the loss scale {what}; {do}"
+        do = f"read `grad / {to_do.scaler}.get_scale()`, because `unscale_()` may run only once per update"
+    return f"gradients are {what}; {do}"
 
 
 class ReadFix(ClipFix):
@@ -167,8 +166,8 @@ class ReadFix(ClipFix):
         bounds = [read] if isinstance(read, ir.Compare) else ValueUses(self._module, read).bounds
         numbers = [each.value for bound in bounds for each in ir.walk_values(bound) if isinstance(each, ir.Constant)]
         if any(isinstance(each, (int, float)) and each > LARGE_NORM for each in numbers):
-            return "the number that it is compared with may have been tuned to scaled gradients"
+            return "the number that they are compared with may be tuned to scaled gradients"
         return ""
 
     def _move(self, call: str, step: ir.Value) -> tuple[Fix | None, str | None]:
-        return None, f"on micro steps unscale_ would raise; or read where the optimizer steps, after `{call}`"
+        return None, f"`unscale_()` would raise on micro steps: or read them where the optimizer steps, after `{call}`"

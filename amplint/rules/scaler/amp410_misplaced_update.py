@@ -1,28 +1,27 @@
-"""`update()` is called where the scale must not change, or with nothing checked since the last one.
+"""`update()` is called while the scale must not change, or with nothing checked since the last one.
 
 ## What it does
 Follows each function along its paths and finds `scaler.update()` between a backward and the step on its gradients,
-between `unscale_` and the step, after each of several optimizers that share one backward, and a second `update()`
-behind another. A function that updates before it steps counts too, wherever the backward is.
+between `unscale_` and the step, after each of several optimizers that share one backward, and a second `update()` after
+another. A function that updates before it steps counts too, wherever the backward is.
 
-Where one optimizer is stepped in each iteration and another by the same scaler at the boundary of an accumulation only,
-no place of the update is right for both: the second needs a scaler of its own. With a window of one iteration nothing
-is wrong; it is a warning where that is the default.
+If one optimizer steps in each iteration and another one, with the same scaler, only after several, no place of the
+update is right for both: the second needs its own scaler. With a window of one iteration nothing is wrong; the finding
+is a warning if that is the default. It is also a warning if nothing is checked only because an `unscale_` is skipped
+that runs by default.
 
-It is a warning, too, where nothing is checked only if an `unscale_` is left out that is there by default.
+A finding is certain if the step that the update comes before has no condition, or one that holds by default; likely if
+it depends on other settings of the program; and a suspicion if such a setting is off by default, if two conditions that
+change during training decide, or if amplint sees nothing that gives that optimizer's parameters gradients. The message
+names the condition.
 
-It is certain where no condition decides about the step that the update comes before, or one that holds by default,
-likely where other settings of the program do, and a suspicion where such a setting is off by default, two things decide
-that change in training, or nothing in sight gives that optimizer's parameters gradients. The message names the
-condition.
-
-It is silent where each optimizer has a backward of its own before its step, for `update(new_scale)`, and where a step
-may be out of sight.
+Silent if each optimizer has a backward of its own before its step, about `update(new_scale)`, and if amplint may not
+see a step.
 
 ## Why is this bad?
-What is stepped after the update was scaled with the scale before it: the update is off by the factor by which the scale
-changed (2 or 0.5), or, where `unscale_` came first, divided twice (65,536 times too small). With nothing checked since
-the last one, `update()` raises "No inf checks were recorded prior to update."
+A step after the update uses gradients of the old scale: it is off by the factor by which the scale changed (2 or 0.5).
+If `unscale_` came first, the gradients are divided twice (65,536 times too small). With nothing checked since the last
+one, `update()` raises "No inf checks were recorded prior to update."
 
 ## Example
 ```python
@@ -42,7 +41,7 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe where another `update()` follows the last step on every path: this one goes. Unsafe where it has to move behind the
+Safe if another `update()` follows the last step on every path: this one is removed. Unsafe if it has to move after the
 step.
 
 ## Proof
@@ -100,8 +99,8 @@ rule = Rule(
     shown_by=("exception", "gradient", "update", "skips"),
 )
 
-_NOTHING = "nothing was unscaled or stepped since the last update(), which raises"
-_ELSEWHERE = "the step stands in another function: call it there, behind the last step"
+_NOTHING = "raises: nothing was unscaled or stepped since the last `update()`"
+_ELSEWHERE = "the step is in another function: update in that function, after the last step"
 
 
 @rule.check
@@ -128,7 +127,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         said = _said(each, _when(module, each, step))
         return rule.finding(
             module.span(each.node),
-            f"{said}; call it once, behind the last step{where(module, each)}",
+            f"{said}; call it once, after the last step{where(module, each)}",
             fix=offered,
             withheld=withheld,
             confidence=_how_sure(module, each, own is not None),
@@ -146,7 +145,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     when = in_words(module.on_one_line(left_out[0]), not left_out[1]) if left_out is not None else None
     return rule.finding(
         module.span(each.node),
-        f"{_NOTHING}; call it once, behind the last step{where(module, each, when)}",
+        f"{_NOTHING}; call it once, after the last step{where(module, each, when)}",
         fix=offered,
         withheld=withheld,
         severity=Severity.WARNING if is_unusual else None,
@@ -227,10 +226,10 @@ def _when(module: Module, each: Misuse, step: Event) -> str:
 def _said(each: Misuse, step: str) -> str:
     """What an update does that comes before a step, which is told by its line."""
     if each.violation.kind is ViolationKind.UPDATE_WITHOUT_CHECK:
-        return f"update() comes before {step}, with nothing unscaled or stepped since the last one: it raises"
+        return f"raises: `update()` before {step}, but nothing was unscaled or stepped since the last one"
     if each.violation.gradients in (GradientKind.UNSCALED, GradientKind.UNKNOWN):
-        return f"update() forgets that the gradients are unscaled, and {step} divides them by the scale once more"
-    return f"update() changes the scale before {step}, whose gradients were scaled with the old one"
+        return f"`update()` before {step} resets the scaler: the unscaled gradients are divided by the scale again"
+    return f"`update()` changes the scale before {step}, whose gradients have the old one"
 
 
 def _is_early(module: Module, update: int) -> bool:
@@ -346,7 +345,7 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     edit = call_removed(module, call)
     statement = own_statement(call)
     if edit is None or statement is None or not isinstance(call, ir.Call) or call.args:
-        return None, "the call shares its line, or is all that a suite holds"
+        return None, "the call shares its line, or is the only statement of its block"
     scaler = str(reached.event.scaler)
     steps = [event for event in calls_of(flow, scaler, "step") if event.call.id > call.id]
     if not steps:
@@ -354,17 +353,17 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     clip = _clip_before_unscale(module, flow, scaler)
     if clip is not None:
         line = module.line(clip)
-        return None, f"the clip on {line} comes before unscale_: it would clip gradients that are still scaled"
+        return None, f"the clip on {line} comes before `unscale_()`, and would clip scaled gradients"
     last = steps[-1].call
     later = [event for event in calls_of(flow, scaler, "update") if event.call.id > last.id]
     if any(not conditions(event.call, last) and not conditions(event.call, call) for event in later):
-        return Fix(Applicability.SAFE, "Remove it: an update follows the last step", (edit,)), None
+        return Fix(Applicability.SAFE, "Remove the call; an update follows the last step", (edit,)), None
     if later or conditions(last, call) or not says_the_same(module, step.call.func.base, call, last):  # type: ignore[attr-defined]
-        return None, "move it behind the last step, on every path on which there is one"
+        return None, "move it after the last step by hand, on every path that steps"
     behind = line_behind(module, ir.statement_of(last), text_with_comment(module, statement))
     if behind is None or own_statement(last) is None:
-        return None, "move it behind the last step, which shares its line"
-    return Fix(Applicability.UNSAFE, "Move it behind the last step", tuple(sorted((edit, behind)))), None
+        return None, "it has to move after the last step, but that shares its line"
+    return Fix(Applicability.UNSAFE, "Move `update()` after the last step", tuple(sorted((edit, behind)))), None
 
 
 def _clip_before_unscale(module: Module, flow: Flow, scaler: str) -> ir.Value | None:
@@ -387,10 +386,10 @@ def _fix_again(module: Module, flow: Flow, each: Misuse) -> tuple[Fix | None, st
         any(use.id < other.id < call.id and not conditions(other, use) for other in updates)
         for use in _uses_since(each)
     ):
-        return None, "a step comes before it on other paths: update there, behind the step"
+        return None, "a step comes before it on other paths: update on those, after the step"
     if not any(event.call.id < call.id for event in calls_of(flow, str(reached.event.scaler), "update")):
-        return None, "call it once, behind the last step"
+        return None, "call it once, after the last step"
     edit = call_removed(module, call)
     if edit is None:
-        return None, "the call shares its line, or is all that a suite holds"
+        return None, "the call shares its line, or is the only statement of its block"
     return Fix(Applicability.SAFE, "Remove the second call", (edit,)), None

@@ -4,11 +4,12 @@
 Finds, in a loop that accumulates gradients, a `scaler.step` (or `unscale_` with an `update`) that runs in each
 iteration while every `zero_grad()` waits for `(i + 1) % k == 0`.
 
-It is silent where gradients are cleared in each iteration, in whatever way, or where the step waits as well.
+Silent if gradients are cleared in each iteration, in any way, or if the step waits as well.
 
 ## Why is this bad?
-The step has divided the gradients by the scale. The next backward adds scaled ones to them, and the next step divides
-the sum once more: what was accumulated before is lost, and weights move on every micro step by a part of the gradient.
+The step has divided the gradients by the scale. The next backward adds scaled gradients to them, and the next step
+divides the sum once more: what was accumulated before is lost, and each micro step moves the weights by a part of the
+gradient.
 
 ## Example
 ```python
@@ -29,7 +30,7 @@ if (i + 1) % k == 0:
 ```
 
 ## Fix safety
-There is no fix: what else belongs to the boundary (clipping, the scheduler) is yours to say.
+No fix: amplint can't tell what else belongs to the optimizer's step (clipping, the scheduler).
 
 ## Proof
 The fixtures compare SGD updates with a float32 reference step.
@@ -81,9 +82,7 @@ rule = Rule(
     shown_by=("update", "gradient"),
 )
 
-_NEVER_CLEARED = (
-    "nothing in sight clears the gradients: without the exception each iteration would add its own to the last one's"
-)
+_NEVER_CLEARED = "amplint sees no `zero_grad()`: without the exception, the gradients of all iterations would add up"
 _BOUNDS = ("clamp_", "clip_")  # leave gradients as they are, where they are small
 
 
@@ -114,9 +113,10 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     several = _several(module, each)
     return rule.finding(
         module.span(each.node),
-        "scaled gradients are added to those that this has unscaled: unscale, step and update once, behind the "
-        f"last backward, and clear the gradients then{where(module, each, several and several.when)}",
-        withheld="what belongs to the boundary is yours to say",
+        "later backward passes add scaled gradients to these unscaled ones; unscale, step, "
+        "update and clear once, after the last backward "
+        f"pass{where(module, each, several and several.when)}",
+        withheld="amplint can't tell what else belongs to the optimizer's step",
         confidence=Confidence.LIKELY if several is not None and several.is_unusual else None,
     )
 

@@ -1,20 +1,18 @@
-"""A learning rate scheduler steps in each iteration, though the scaler may have left out the optimizer's step.
+"""A learning rate scheduler steps in each iteration, even if the scaler has skipped the optimizer's step.
 
 ## What it does
-Finds `scheduler.step()` in the same innermost loop as `scaler.step(optimizer)`, or in the same function where there is
-no loop, where nothing in between asks whether the optimizer has stepped.
+Finds `scheduler.step()` in the same innermost loop as `scaler.step(optimizer)`, or in the same function if there is no
+loop, unless something in between checks whether the optimizer has stepped.
 
-It is silent where no region in sight can be float16: nothing is skipped there. Where the dtype comes from elsewhere,
-the message says so. Silent also where the function reads the scale (`scaler.get_scale()`), where the scheduler's step
-depends on a variable of the iteration, where non-finite gradients don't get to the step, where the scheduler is told
-the epoch or a metric, once an epoch (also beside a call of the function that has the loop), and where the scaler is
-switched off.
+Silent if no region that amplint sees can be float16: nothing is skipped then. If the dtype comes from elsewhere, the
+message says so. Also silent if the function reads the scale (`scaler.get_scale()`); if the scheduler's step depends on
+a variable of the iteration; if non-finite gradients don't reach the step; if the scheduler gets the epoch or a metric,
+or steps once an epoch (also after a call of the function with the loop); and if the scaler is disabled.
 
 ## Why is this bad?
-Where gradients overflow, the scaler leaves the step out, and the schedule runs ahead of the optimizer by one. If it is
-the first step, torch warns "Detected call of `lr_scheduler.step()` before `optimizer.step()`". It is a few steps in
-thousands, hence a note, and off by default; it matters for short warm-ups, which begin with the steps that are left
-out.
+If gradients overflow, the scaler skips the step, and the schedule runs ahead of the optimizer by one. If it is the
+first step, torch warns "Detected call of `lr_scheduler.step()` before `optimizer.step()`". These are a few steps in
+thousands, so the rule is a note and off by default. It matters for short warm-ups, which begin with the skipped steps.
 
 ## Example
 ```python
@@ -33,10 +31,10 @@ if scaler.get_scale() >= scale_before:
 ```
 
 ## Fix safety
-Unsafe: the schedule gets longer by the steps that are left out, and `get_scale()` waits for the device.
+Unsafe: the schedule gets longer by the skipped steps, and `get_scale()` waits for the device.
 
 ## Proof
-The fixtures start at a scale that overflows, and take torch's warning for an error: they raise it before, and don't
+The fixtures start at a scale that overflows, and turn torch's warning into an error: they raise it before, and don't
 after.
 
 ## References
@@ -72,7 +70,7 @@ rule = Rule(
     severity=Severity.NOTE,
     triggers=("scaler & sched & step(", ".scale( & sched & step("),
     default=False,
-    not_shown="schedulers aren't run",
+    not_shown="verify doesn't run schedulers",
     about_absence=True,
 )
 
@@ -83,7 +81,7 @@ _NAME = "scale_before"
 def check(module: Module) -> Iterator[Finding]:
     """Each step of a scheduler that counts the steps that were left out, too."""
     unknown = maybe_float16(module)
-    doubt = f"where the region of {module.line(unknown.call)} is float16, " if unknown is not None else ""
+    doubt = f"if the region on {module.line(unknown.call)} is float16, " if unknown is not None else ""
     for flow in flows(module) if overflows(module) else ():
         for pair in pairs(module, flow, certain=False):
             if reads_scale(module, pair.call) or _is_decided(module, pair) or _never_overflows(flow, pair):
@@ -92,8 +90,8 @@ def check(module: Module) -> Iterator[Finding]:
                 offered, withheld = _fix(module, flow, pair)
                 yield rule.finding(
                     module.span(pair.call),
-                    f"the scheduler steps even where the scaler skipped the optimizer's step: {doubt}the learning rate "
-                    "runs ahead of the training; step it only where update() has not lowered the scale",
+                    f"the scheduler advances even when the scaler skips the step: {doubt}the learning rate "
+                    "runs ahead of the training; skip the scheduler too if `update()` lowers the scale",
                     fix=offered,
                     withheld=withheld,
                 )
@@ -140,7 +138,7 @@ def _asks_gradients(statement: ir.If) -> bool:
 
 def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None]:
     """Read the scale before the update, and step the scheduler where it has not become smaller."""
-    refusal = "compare `scaler.get_scale()` before and after `update()`, and step the scheduler behind both"
+    refusal = "compare `scaler.get_scale()` before and after `update()` by hand, and step the scheduler after both"
     statement = own_statement(pair.call)
     updates = [
         event
@@ -162,4 +160,4 @@ def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None
     guard = guarded(module, statement, f"{module.text(scaler)}.get_scale() >= {_NAME}")
     if before is None or guard is None:
         return None, refusal
-    return Fix(Applicability.UNSAFE, "Step it only where the optimizer has stepped", (before, guard)), None
+    return Fix(Applicability.UNSAFE, "Step the scheduler only if the optimizer has stepped", (before, guard)), None

@@ -1,33 +1,31 @@
-"""A checkpoint holds the optimizer's state, but not the scaler's.
+"""A checkpoint contains the optimizer's state, but not the scaler's.
 
 ## What it does
-Finds `optimizer.state_dict()` in what is saved beside a model, or where it is loaded from a file again, if the scaler
-that steps this optimizer can be reached, and its own state is saved nowhere (likely, where it is loaded all the same);
-and `optimizer.load_state_dict(...)` where the scaler's state is saved, but never loaded. Likely: a scaler that loads
-its state from a checkpoint under another key than the one under which it is saved, where nobody reads that one.
+Finds `optimizer.state_dict()` that is saved with a model, or loaded from a file again, if the scaler that steps this
+optimizer is accessible and its own state is not saved (likely, if it is loaded nevertheless); and
+`optimizer.load_state_dict(...)` if the scaler's state is saved but never loaded. A likely finding: a scaler that loads
+its state under another key than the one under which it is saved.
 
-Likely as well: a function or class out of sight that by its name saves checkpoints, and is given the model and the
-optimizer without the scaler, which is a local of the function that does so. And the state of an object of a class of
-this file that wraps a scaler, gives its state, and has no `load_state_dict`; and what accelerate saves and loads by
-`save_state` and `load_state` beside a scaler of the program's own, which is not in it.
+Also likely: a function or class that amplint can't see, named like one that saves checkpoints, that gets the model and
+the optimizer but not the scaler, a local variable of the calling function; the state of an object of a class in this
+file that wraps a scaler, returns its state, and has no `load_state_dict`; and a state that accelerate saves and loads
+with `save_state` and `load_state`, which doesn't include the program's own scaler.
 
-It is a suspicion where nothing resumes from the checkpoint: no file of the programs that this one is a part of, by
-imports, loads an optimizer's state, or only that of other optimizers, under keys that this checkpoint lacks. Silent
-there for the file of the best model or the final one.
+It is a suspicion if nothing resumes from the checkpoint: no file connected with this one by imports loads an
+optimizer's state, or only the state of other optimizers, under keys that this checkpoint lacks. In that case it is
+silent about the file of the best model or the final one.
 
-It is silent unless the scaler's whole life is in sight: made and, by one of the file's own names, saved there; not
-returned, kept in a container or given to code elsewhere. Objects of the project's own classes that are given it when
-they are made are followed. It is silent as well about a scaler that nothing scales or
-steps with. Of an object that keeps a scaler as an attribute the states may also be taken by a function that is given
-the object; where code takes all of its attributes, or one by a name that may be the scaler's, and can get at the state
-so, it is silent. Silent too where all regions are bfloat16 or off, or those that the scaler's losses come out of, where
-no file of these programs has a region or anything in half precision, where the scaler is switched off or made anew in a
-loop, where the scale is kept by hand, and for states that stay in memory.
+Silent unless amplint sees everything that happens to the scaler: it is created in this file and can be saved under one
+of its names; it is not returned, kept in a container or passed to code elsewhere. Objects of the project's own classes
+that get it in their constructor are followed. Also silent about a scaler that nothing scales or steps with; if code
+takes all attributes of the object that keeps the scaler, or one by a computed name, and may so reach its state; if all
+regions, or those of the scaler's losses, are bfloat16 or disabled; if no connected file has a region or anything in
+half precision; if the scaler is disabled or created again in a loop; if the scale is saved by hand; and about states
+that stay in memory.
 
 ## Why is this bad?
 A resumed run starts at a scale of 65,536 again, whatever the scale had become: the first steps overflow and are skipped
-until it has come down (8 of 20 in a measured case), and the optimizer's momentum meets a jump that was not there
-before.
+until it has come down (8 of 20 in a measured case), and the optimizer's momentum meets a new jump.
 
 ## Example
 ```python
@@ -40,14 +38,14 @@ torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "s
 ```
 
 ## Fix safety
-Unsafe: it adds the entry after the optimizer's, and the load after the optimizer's, where both are plain. Older
-checkpoints, and those of a scaler that was switched off, load as before. No fix where the checkpoint is loaded before
-the scaler is made, or where the scaler is made anew after that. No fix where nothing in sight loads the optimizer's
-state: what is saved and never loaded would be of no use, and the finding is a suspicion.
+Unsafe: it adds the entry after the optimizer's, and the load after the optimizer's, if the code for both is simple.
+Older checkpoints, and those of a disabled scaler, load as before. No fix if the checkpoint is loaded before the scaler
+is created, or if the scaler is created again after that. No fix if amplint sees nothing that loads the optimizer's
+state: a state that is saved and never loaded would be useless, and the finding is a suspicion.
 
 ## Proof
-The fixtures resume from a checkpoint and compare the scale at the end: grown from the saved one after, from the start
-before.
+The fixtures resume from a checkpoint and compare the scale at the end: it continues from the saved one after, and from
+the initial one before.
 
 ## References
 - [Saving and resuming](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html#saving-resuming)
@@ -119,7 +117,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("GradScaler & state_dict & optim", "GradScaler & save & optim", "GradScaler & heckpoint & optim"),
-    not_shown="checkpoints are neither written nor read",
+    not_shown="verify doesn't save or load checkpoints",
     about_absence=True,
 )
 
@@ -188,9 +186,10 @@ def _beside_accelerate(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
     for each in owned["save_state"]:
         yield rule.finding(
             module.span(each),
-            f"what accelerate saves has not the state of the scaler of {line}: a resumed run starts at the scale 65536 "
-            "again; give it to `register_for_checkpointing`, or let accelerate scale",
-            withheld="which of the two is yours to say",
+            f"accelerate's checkpoint lacks the state of the scaler on {line}: a resumed run starts "
+            "at scale 65536 again; pass the scaler to `register_for_checkpointing`, or let "
+            "accelerate scale",
+            withheld="amplint can't tell which of the two is intended",
             confidence=Confidence.LIKELY,
         )
 
@@ -216,9 +215,10 @@ def _of_wrapper(module: Module, usage: ScalerUsage, saved: list[State]) -> Itera
         if made and all(local_class(module, each.func) is cls for each in made) and is_saved(module, call):
             yield rule.finding(
                 module.span(call),
-                f"this state is saved, and `{cls.name}` has no `load_state_dict` to load it by: a resumed run starts "
-                "at the scale 65536 again; write one, and call it where the optimizer's state is loaded",
-                withheld="the method and its call have to be written",
+                f"this state is saved, but `{cls.name}` has no `load_state_dict()`: a resumed run "
+                "starts at scale 65536 again; add one, and call it where the optimizer's state is "
+                "loaded",
+                withheld="the method and its call have to be written by hand",
                 confidence=Confidence.LIKELY,
             )
 
@@ -247,9 +247,9 @@ def _loaded_by_another_key(module: Module, saved: list[State], loaded: list[Stat
     call, other = loaded[0].call, next(each.key for each in entries_read(module, loaded[0].call))
     yield rule.finding(
         module.span(call),
-        f'the scaler\'s state is saved as "{key}" ({module.line(slot.value)}), and "{other}" is loaded: a resumed run '
-        "doesn't find it, and starts at the initial scale or raises KeyError; save and load it under one key",
-        withheld="which of the two keys is right can't be told",
+        f'the scaler\'s state is saved as "{key}" ({module.line(slot.value)}) but loaded as '
+        f'"{other}": a resumed run starts at the initial scale or raises KeyError; use one key',
+        withheld="amplint can't tell which of the two keys is right",
         confidence=Confidence.LIKELY,
     )
 
@@ -373,22 +373,24 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     ][-1]
     place = next(place for state, place in entries if state is last)
     offered, withheld = _fix(module, usage, entries, resumed, loaded)
-    without, to_do = "", "save the scaler's state_dict() too, and load it"
+    without, to_do = "", "save and load the scaler's `state_dict()` too"
     if loaded:
-        without, to_do = f", which is loaded on {module.line(loaded[0].call)}", "save the scaler's state_dict() too"
+        without, to_do = f", which is loaded on {module.line(loaded[0].call)}", "save it too"
     under = _only_in_a_dtype(module, usage)
-    said = f"{under}a resumed run starts at the initial scale and skips steps until it fits again"
+    said = f"{under}a resumed run starts at the initial scale and skips steps"
     if loaded:
-        said = "a resumed run finds none, and raises KeyError or starts at the initial scale again"
+        said = "a resumed run raises KeyError or starts at the initial scale"
     elif not resumed:
-        said = "nothing in sight resumes from it, and a run that did would start at the initial scale and skip steps"
+        said = (
+            "amplint sees nothing that resumes from it; a run that did would start at the initial scale and skip steps"
+        )
     shown = next((each for each in (last.call, place, usage.made.call) if module.is_own(each)), None)
     if shown is None:
         return
     there = "" if shown is not usage.made.call else f" ({module.line(last.call)})"
     yield rule.finding(
         module.span(shown),
-        f"the checkpoint{there} has the optimizer's state without the scaler's{without}: {said}; {to_do}",
+        f"the checkpoint{there} has the optimizer's state but not the scaler's{without}: {said}; {to_do}",
         fix=offered,
         withheld=withheld,
         severity=None if resumed else Severity.NOTE,
@@ -408,7 +410,7 @@ def _only_in_a_dtype(module: Module, usage: ScalerUsage) -> str:
     enabled = scaler_arguments(module, usage.made.call).get("enabled")
     leaves = values_of(module, enabled).leaves if enabled is not None else ()
     tests = [module.on_one_line(each.value) for each in leaves if isinstance(each.value, ir.Compare)]
-    return f"where `{tests[0]}`, " if tests and len(tests) == len(leaves) and all(map(_DTYPE.search, tests)) else ""
+    return f"if `{tests[0]}`, " if tests and len(tests) == len(leaves) and all(map(_DTYPE.search, tests)) else ""
 
 
 # --- checkpoints that are made out of sight --------------------------------------------------------------------------
@@ -425,12 +427,13 @@ def _handed_out(module: Module, usage: ScalerUsage, loaded: list[State]) -> Iter
     resumed = is_resumed(module) or any(_resumes_by_itself(module, each) for each in calls)
     if not resumed and all(is_last_of_all(module, each, each) for each in calls):
         return
-    said = "a resumed run" if resumed else "nothing in sight resumes from that checkpoint, and a run that did"
+    said = "a resumed run" if resumed else "amplint sees nothing that resumes from this checkpoint; a run that does"
     yield rule.finding(
         module.span(call),
-        f"`{module.on_one_line(call.func)}` is given the optimizer and not the scaler: {said} starts at the initial "
-        "scale and skips steps until it fits again; give it the scaler as well, and save and load its state_dict()",
-        withheld=f"what `{module.on_one_line(call.func)}` can save is out of sight",
+        f"`{module.on_one_line(call.func)}` gets the optimizer but not the scaler: {said} "
+        "starts at the initial scale and skips steps; pass the scaler too, and save and load "
+        "its `state_dict()`",
+        withheld=f"amplint can't see what `{module.on_one_line(call.func)}` saves",
         severity=None if resumed else Severity.NOTE,
         confidence=Confidence.LIKELY if resumed else Confidence.SUSPICION,
     )
@@ -496,7 +499,7 @@ def _not_loaded(module: Module, usage: ScalerUsage, saved: list[State]) -> Itera
     first = ir.function_of(loads[0].call)
     last = [state for state in loads if ir.function_of(state.call) is first][-1]
     slot = slot_of(module, saved[0].call)
-    edits: list[Edit] | str = "the key under which the scaler's state is saved can't be told: load it by hand"
+    edits: list[Edit] | str = "amplint can't tell the key under which the scaler's state is saved: load it by hand"
     if slot is not None:
         edits = _load_edits(module, usage, loads, slot.key, None)
     offered, withheld = None, None
@@ -506,8 +509,8 @@ def _not_loaded(module: Module, usage: ScalerUsage, saved: list[State]) -> Itera
         offered = Fix(Applicability.UNSAFE, "Load the scaler's state", tuple(edits))
     yield rule.finding(
         module.span(last.call),
-        "the scaler's state is saved, but never loaded: a resumed run starts at the initial scale and skips "
-        "steps until it fits again; load it here too",
+        "the scaler's state is saved but never loaded: a resumed run starts at the initial "
+        "scale and skips steps; load it with the optimizer's",
         fix=offered,
         withheld=withheld,
     )
@@ -582,28 +585,34 @@ def _fix(
         if place is not state.call:
             there = f"the function that saves ({module.line(state.call)})"
             if isinstance(state.call.func, ir.Attribute) and isinstance(state.call.func.base, ir.Attribute):
-                return None, f"{there} is given what keeps the scaler: save its state_dict() there, and load it"
-            return None, f"give the scaler to {there}, save its state_dict() there, and load it"
+                return (
+                    None,
+                    f"{there} gets the object that holds the scaler: save and load the scaler's `state_dict()` by hand",
+                )
+            return None, f"pass the scaler to {there} by hand, and save and load its `state_dict()`"
         if slot is None:
             return None, why_no_slot(module, state.call)
         why = why_not_at(module, usage, state.call)
         if why is not None:
             return (
                 None,
-                f"the checkpoint is saved ({module.line(state.call)}) {why}: save the scaler's state_dict() there too",
+                f"the checkpoint is saved ({module.line(state.call)}) {why}: save the scaler's `state_dict()` by hand",
             )
         slots[slot.whole.id] = slot
         keys.add(slot.key)
     own = usage.scaler.rpartition(".")[2].rpartition(":")[2].strip("_")
     read = sorted({each.key for one in loaded for each in entries_read(module, one.call)})
     if len(read) > 1:
-        return None, f"the scaler's state is loaded under several keys, {' and '.join(read)}: save it under one of them"
+        return (
+            None,
+            f"the scaler's state is loaded under several keys ({' and '.join(read)}): save it under one of them",
+        )
     own = read[0] if read else own
     edits: list[Edit] = []
     for slot in slots.values():
         edit = _entry(module, slot, own, str(text_at(module, usage, slot.value)))
         if edit is None:
-            return None, f'the checkpoint has an entry "{own}" already, or is laid out so that none can be added'
+            return None, f'the checkpoint already has an entry "{own}", or amplint can\'t add one to its layout'
         edits += edit
     loads = _loads(module, usage) if not loaded else []
     loading = _load_edits(module, usage, loads, own, keys)
@@ -622,14 +631,16 @@ def _why_no_load(module: Module, usage: ScalerUsage, resumed: bool) -> str:
     if calls:
         why = why_not_at(module, usage, calls[0])
         loaded = f"an optimizer's state is loaded ({module.line(calls[0])})"
-        return f"{loaded} {why or 'from what may not be this checkpoint'}"
+        return f"{loaded} {why or 'from what may be another checkpoint'}"
     call = handed_over(module)
     if call is not None:
-        return f"`{module.text(call.func)}` ({module.line(call)}) may load the checkpoint out of sight"
+        return (
+            f"`{module.text(call.func)}` ({module.line(call)}) may load the checkpoint in code that amplint can't see"
+        )
     other = loaded_elsewhere(module)
     if other is not None:
         return f"nothing in this file loads the optimizer's state, but {other} may"
-    return "nothing in sight loads the optimizer's state"
+    return "amplint sees nothing that loads the optimizer's state"
 
 
 def _entry(module: Module, slot: Slot, own: str, scaler: str) -> list[Edit] | None:
@@ -688,9 +699,12 @@ def _load_edits(
         where = f"the checkpoint is loaded ({module.line(call)})"
         why, scaler = why_not_at(module, usage, call), text_at(module, usage, call)
         if why is not None or scaler is None:
-            todo = "make the scaler before, and load its state_dict() after the optimizer's"
-            return f"{where} {why}: {todo if in_reach(module, usage, call) else 'load its state_dict() where both are'}"
-        plain = f"{where} in a way that the scaler's can't be added to: load its state_dict() there by hand"
+            todo = "create the scaler first, and load its `state_dict()` after the optimizer's"
+            return (
+                f"{where} {why}: "
+                f"{todo if in_reach(module, usage, call) else 'load its `state_dict()` where both are accessible'}"
+            )
+        plain = f"{where} in a form that amplint can't extend: load the scaler's `state_dict()` by hand"
         if statement is None or indentation(module, statement) is None:
             return plain
         if not (isinstance(given, ir.Subscript) and isinstance(given.base, ir.Name)):
@@ -698,7 +712,10 @@ def _load_edits(
         if not isinstance(given.index, ir.Constant):
             return plain
         if keys is not None and given.index.value not in keys:
-            return f"{where} with a key, {module.text(given.index)}, that is not saved here: load the scaler's by hand"
+            return (
+                f"{where} with a key, {module.text(given.index)}, that this file doesn't save: load the "
+                "scaler's state by hand"
+            )
         state, quote = module.text(given.base), module.text(given.index)[0]
         below = f"{module.source.newline}{indentation(module, statement)}{unit(module, statement)}"
         key = f"{quote}{own}{quote}"

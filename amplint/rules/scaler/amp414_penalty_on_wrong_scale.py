@@ -1,19 +1,20 @@
-"""A gradient penalty is made of gradients at the wrong scale.
+"""A gradient penalty is computed from gradients at the wrong scale.
 
 ## What it does
 Finds `torch.autograd.grad(..., create_graph=True)` whose result goes into a loss that a scaler scales for backward,
-- of a scaled loss, where nothing divides the gradients by the scale: the penalty is of 65,536 times the gradients;
-- of the loss itself, unscaled, where it was computed in float16 (a warning): small gradients vanish on the way, and the
+- of a scaled loss, if nothing divides the gradients by the scale: the penalty is computed from 65,536 times the
+  gradients;
+- of the loss itself, unscaled, if it was computed in float16 (a warning): small gradients vanish on the way, and the
   penalty with them.
 
-It is silent where the function reads the scale or gives the scaler to another function, for scores and other outputs
-that are no loss (as WGAN-GP takes them), for directions (`g / g.norm()`), in bfloat16 and float32, and where it can't
-see where the gradients go.
+Silent if the function reads the scale or passes the scaler to another function; about scores and other outputs that are
+not losses (as WGAN-GP takes them); about directions (`g / g.norm()`); in bfloat16 and float32; and if amplint can't see
+where the gradients go.
 
 ## Why is this bad?
 A penalty of scaled gradients outweighs the loss by the scale, or by its square, and changes whenever the scale does.
-Without a scale, gradients below 6e-8 are zero in float16: with a loss of 1e-5 of the usual size, all of the penalty
-was lost.
+Without a scale, gradients below 6e-8 are zero in float16: with a loss of 1e-5 of the usual size, the whole penalty was
+lost.
 
 ## Example
 ```python
@@ -32,7 +33,7 @@ scaler.scale(loss + penalty).backward()
 ```
 
 ## Fix safety
-There is no fix: the division belongs between the gradients and the penalty, and where that is only you can say.
+No fix: the division belongs between the gradients and the penalty, and amplint can't tell at which line.
 
 ## Proof
 The fixtures compare the SGD update with a float32 reference step: it is far off before, and agrees after.
@@ -90,16 +91,16 @@ def check(module: Module) -> Iterator[Finding]:
                 if _is_scaled(module, outputs) or _is_scaled(module, start):
                     yield rule.finding(
                         module.span(call),
-                        "the penalty is made of gradients that are multiplied by the loss scale; divide them by "
+                        "the penalty uses gradients that are multiplied by the loss scale; divide them by "
                         "`get_scale()` first",
-                        withheld="where the gradients become the penalty is yours to say",
+                        withheld="amplint can't tell where the gradients become the penalty",
                     )
                 elif start is None and _is_loss(module, outputs, losses):
                     yield rule.finding(
                         module.span(call),
-                        "the gradients of an unscaled loss vanish in float16 where they are small, and the penalty "
-                        "with them; take those of `scaler.scale(...)`, and divide them by `get_scale()`",
-                        withheld="where the gradients become the penalty is yours to say",
+                        "small gradients of an unscaled loss become 0 in float16, and so does the penalty; "
+                        "scale the loss, and divide the gradients by `get_scale()`",
+                        withheld="amplint can't tell where the gradients become the penalty",
                         severity=Severity.WARNING,
                     )
 

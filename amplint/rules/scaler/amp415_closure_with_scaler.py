@@ -1,17 +1,17 @@
-"""The scaler's step is given a closure, or an optimizer that needs one.
+"""The scaler's step gets a closure, or an optimizer that needs one.
 
 ## What it does
 Finds `scaler.step(optimizer, closure)` and `scaler.step(optimizer, closure=closure)`, and a step of `torch.optim.LBFGS`
 through a scaler.
 
-It is silent where the scaler is switched off or not made in this file (some libraries have scalers that take closures),
-and where the second argument is not a function of this file that runs a backward, made by `partial` or by another
-function or not.
+Silent if the scaler is disabled or not created in this file (some libraries have scalers that take closures), and if
+the second argument is not a function of this file that runs a backward, directly or made by `partial` or by another
+function.
 
 ## Why is this bad?
 As a keyword it raises "Closure use is not currently supported if GradScaler is enabled." As a second positional
-argument nothing is said: the optimizer runs the closure, whose backward makes gradients that are scaled and that nobody
-unscales, and steps 65,536 times too far; or they are not scaled, and small ones are lost in float16. LBFGS without its
+argument it fails silently: the optimizer runs the closure, whose backward makes scaled gradients that nothing unscales,
+and steps 65,536 times too far; or the gradients are not scaled, and small ones are lost in float16. LBFGS without its
 closure raises TypeError.
 
 ## Example
@@ -27,8 +27,7 @@ scaler.update()
 ```
 
 ## Fix safety
-There is no fix: an optimizer that evaluates the loss several times has to train without a scaler, in bfloat16 or
-float32.
+No fix: an optimizer that evaluates the loss several times has to train without a scaler, in bfloat16 or float32.
 
 ## Proof
 The fixtures raise before, or their SGD updates are 65,536 times too large; after, they agree with a float32 reference
@@ -85,7 +84,7 @@ def check(module: Module) -> Iterator[Finding]:
                 reported.add(reached.event.call.id)
                 yield rule.finding(
                     module.span(reached.event.call),
-                    f"{what}; compute loss and backward before, and step without it",
+                    f"{what}; run backward first, and step without a closure",
                     withheld="an optimizer that needs its closure has to train without a scaler",
                 )
 
@@ -104,18 +103,18 @@ def _closure(module: Module, reached: EventStates) -> str:
     call = reached.event.call
     assert isinstance(call, ir.Call)
     if call.keyword("closure") is not None:
-        return "the scaler refuses a closure"
+        return "raises: the scaler does not support a closure"
     kinds = _kinds(module, call.positional[1]) if len(call.positional) > 1 else set()
     if "scale" in kinds or "opaque" in kinds:
-        return "the optimizer runs the closure behind the scaler's back, on gradients that stay scaled"
+        return "the optimizer runs the closure itself, on gradients that stay scaled"
     if "backward" in kinds:
         return (
-            "the optimizer runs the closure behind the scaler's back, on gradients that are not scaled, so that small "
-            "ones are lost, and that nobody checks for inf"
+            "the optimizer runs the closure itself, on gradients that are not scaled: small ones "
+            "become 0, and nothing checks for inf"
         )
     made = objects(module).classes_of(str(reached.event.optimizer))
     if made == {"torch.optim.LBFGS"} and len(call.args) == 1:
-        return "LBFGS needs a closure, which a scaler does not support"
+        return "LBFGS needs a closure, which the scaler does not support"
     return ""
 
 

@@ -1,18 +1,18 @@
 """A plain GradScaler steps the optimizer of a FullyShardedDataParallel model.
 
 ## What it does
-Finds `torch.amp.GradScaler(...)`, by any of its names, where the file shows that it steps the optimizer of a model that
-it wraps in `FullyShardedDataParallel`; or, where what the optimizer owns is out of sight, that a function of the file
-is given both, runs the model and scales its loss.
+Finds `torch.amp.GradScaler(...)`, under any of its names, if the file shows that it steps the optimizer of a model that
+is wrapped in `FullyShardedDataParallel`; or, if amplint can't see what the optimizer owns, that a function of the file
+gets both, runs the model and scales its loss.
 
-It is silent for `fully_shard` (FSDP2), with which the plain scaler is right, for `ShardingStrategy.NO_SHARD` and
-strategies that can't be told, where all regions are bfloat16, and where the same condition decides on sharding and on
-the scaler.
+Silent about `fully_shard` (FSDP2), with which the plain scaler is right; about `ShardingStrategy.NO_SHARD` and
+strategies that are unknown; if all regions are bfloat16; and if one condition decides both on sharding and on the
+scaler.
 
 ## Why is this bad?
-Each rank holds the gradients of its own shard, and looks for inf in those alone. Where one rank overflows, it leaves
-the step out and halves its scale, while the others step and keep theirs: from there on the shards of one model are of
-different steps, and nothing says so. `ShardedGradScaler` asks all ranks.
+Each rank holds the gradients of its own shard, and checks only those for inf. If one rank overflows, it skips the step
+and halves its scale, while the others step and keep theirs: from then on the shards of one model are from different
+steps, without an error. `ShardedGradScaler` checks all ranks.
 
 ## Example
 ```python
@@ -31,12 +31,13 @@ scaler = ShardedGradScaler("cuda")
 ```
 
 ## Fix safety
-Unsafe: every step waits for all ranks, and a loss in float16 is scaled in float16. No fix where arguments are given by
-position (growth and backoff change places), or where the model is sharded under a condition.
+Unsafe: every step waits for all ranks, and a float16 loss is scaled in float16. No fix if arguments are positional
+(growth and backoff are swapped), or if the model is sharded under a condition.
 
 ## Proof
-The fixtures are not executed (shows=none): it takes two processes. Run by hand on two ranks, with an overflow on one of
-them: with the plain scaler one stays at a scale of 1,024 and the other has 512; with ShardedGradScaler both have 512.
+The fixtures are not executed (shows=none): they need two processes. Run by hand on two ranks, with an overflow on one
+of them: with the plain scaler one stays at a scale of 1,024 and the other has 512; with ShardedGradScaler both have
+512.
 
 ## References
 - [FullyShardedDataParallel](https://docs.pytorch.org/docs/stable/fsdp.html)
@@ -78,7 +79,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("GradScaler & FullyShardedDataParallel",),
-    not_shown="it takes several processes",
+    not_shown="it needs several processes",
 )
 
 _FSDP = {
@@ -110,8 +111,8 @@ def check(module: Module) -> Iterator[Finding]:
                 offered, withheld = _fix(module, made, wrap)
                 yield rule.finding(
                     module.span(made.call),
-                    f"the model wrapped on {module.line(wrap)} is sharded, and a plain GradScaler sees the "
-                    "overflows of its own rank only, so that ranks diverge; use ShardedGradScaler",
+                    f"the model is sharded ({module.line(wrap)}), but a plain GradScaler sees only its own "
+                    "rank's overflows: the ranks diverge; use ShardedGradScaler",
                     fix=offered,
                     withheld=withheld,
                 )
@@ -223,10 +224,10 @@ def _fix(module: Module, made: Made, wrap: ir.Call) -> tuple[Fix | None, str | N
     """Another class in the same call, imported where the wrapper is."""
     call = made.call
     if _tests(wrap, call):
-        return None, "the model is sharded under a condition: make a ShardedGradScaler under the same one"
+        return None, "the model is sharded under a condition: create a ShardedGradScaler under the same one"
     old = bool(module.names.of(call.func) & set(OLD_SCALER))
     if len(call.positional) > (0 if old else 1) or call.unpacks():
-        return None, "by position the arguments of ShardedGradScaler are others: name them"
+        return None, "ShardedGradScaler takes its arguments in another order: pass them by keyword"
     edits = [Edit(*module.span(call.func), _SHARDED)]
     bound = module.program.scope.bindings.get(_SHARDED, [])
     if not any(isinstance(each, Imported) and each.name == f"{_HOME}.{_SHARDED}" for each in bound):

@@ -1,12 +1,12 @@
 """The loss that is logged, compared or returned is multiplied by the loss scale.
 
 ## What it does
-Finds a variable that `scaler.scale(loss)` is assigned to, from which backward starts, and which is then logged,
-summed up for a log, compared, kept or returned as the loss.
+Finds a variable assigned from `scaler.scale(loss)` that backward starts from, and that is then logged, summed up for a
+log, compared, kept or returned as the loss.
 
-It is silent where the function reads the scale itself (`loss.item() / scaler.get_scale()`), where the scaler is
-switched off, where only NaN and infinity are asked for, where the scaled loss is returned for a backward elsewhere, and
-where it can't see what becomes of the number.
+Silent if the function reads the scale itself (`loss.item() / scaler.get_scale()`), if the scaler is disabled, if only
+NaN and infinity are checked, if the scaled loss is returned for a backward elsewhere, and if amplint can't see how the
+number is used.
 
 ## Why is this bad?
 The number is 65,536 times the loss (the initial scale), and jumps by a factor of two whenever the scale changes.
@@ -27,13 +27,13 @@ total += loss.item()
 ```
 
 ## Fix safety
-Unsafe: what is reported changes. The scaled loss gets a name of its own, which backward starts from; or what has such a
-name is replaced by the loss where it is reported. No fix where the loss is scaled on some paths only, or goes where it
-can't be seen.
+Unsafe: the reported number changes. The scaled loss gets its own name, which backward starts from; or, if it has one,
+the report uses the unscaled loss. No fix if the loss is scaled on some paths only, or goes to code that amplint can't
+see.
 
 ## Proof
 In the fixtures a program that guards against a large loss raises before, and trains after. Those that only print are
-marked shows=none: training is not changed by what is printed.
+marked shows=none: printing doesn't change the training.
 
 ## References
 - [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
@@ -68,7 +68,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=(".scale( & backward",),
-    not_shown="what is done with a number that is reported is out of sight",
+    not_shown="verify doesn't follow what happens to reported numbers",
 )
 
 _WORDS = {"logged": "logged", "compared": "compared", "stored": "kept", "returned": "returned"}
@@ -112,8 +112,8 @@ def _judge(module: Module, reached: EventStates, target: ir.Name) -> Iterator[Fi
             offered, withheld = _fix(module, reached, target, reads, read)
             yield rule.finding(
                 module.span(read.value),
-                f"`{target.name}` is multiplied by the loss scale since {module.line(target)} when it is {what} "
-                "here; use the loss from before `scale`",
+                f"`{target.name}` is multiplied by the loss scale (since {module.line(target)}) when it "
+                f"is {what}; use the loss from before `scale()`",
                 fix=offered,
                 withheld=withheld,
             )
@@ -161,20 +161,20 @@ def _fix(
 ) -> tuple[Fix | None, str | None]:
     loss = reached.event.subject
     if not all(read.surely for read in reads):
-        return None, "the loss is scaled on some paths only: keep the scaled one in a variable of its own"
+        return None, "the loss is scaled on some paths only: keep the scaled one in its own variable"
     if not isinstance(loss, ir.Name):
-        return None, "what is scaled has no name: assign it before, and use that here"
+        return None, "the scaled expression has no name: assign it to a variable first, and use that"
     if loss.name != target.name:
         if not says_the_same(module, loss, report.value, reached.event.call):
-            return None, f"`{loss.name}` is another one by then"
+            return None, f"`{loss.name}` has another value by then"
         start, end = module.span(report.value)
-        return Fix(Applicability.UNSAFE, f"Use `{loss.name}` here", (Edit(start, end, loss.name),)), None
+        return Fix(Applicability.UNSAFE, f"Replace with `{loss.name}`", (Edit(start, end, loss.name),)), None
     name = f"scaled_{target.name}"
     if re.search(rf"\b{name}\b", module.source.text):
-        return None, f"`{name}` is taken: keep the scaled loss in a variable of its own"
+        return None, f"`{name}` already exists: keep the scaled loss in its own variable"
     unclear = next((read for read in reads if not _is_clear(read)), None)
     if unclear is not None:
-        return None, f"which of the two {module.line(unclear.value)} needs can't be seen"
+        return None, f"amplint can't tell which of the two {module.line(unclear.value)} needs"
     renamed = [target, *(read.value for read in reads if "backward" in read.found)]
     edits = tuple(Edit(*module.span(each), name) for each in sorted(renamed, key=lambda each: each.id))
     return Fix(Applicability.UNSAFE, f"Keep the scaled loss in `{name}`", edits), None

@@ -1,18 +1,18 @@
 """The scaler unscales, steps or updates on a path where `scale()` was never called.
 
 ## What it does
-Follows each function (or script) that makes a scaler along its paths, and finds `unscale_`, `step` and `update` that
+Follows each function (or script) that creates a scaler along its paths, and finds `unscale_`, `step` and `update` that
 run before the first `scaler.scale(...)`.
 
-It is certain where no condition decides about the misuse, or those do that hold by default. It is likely under other
-settings of the program and under one thing that changes as it trains, and a suspicion where a setting has to be
-changed from its default, or two things have to come together. The message names the condition.
+A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely under other
+settings of the program, and under one condition that changes during training. It is a suspicion if a setting has to
+differ from its default, or if two conditions have to hold together. The message names the condition.
 
-It is silent where the scaler comes from elsewhere (it may have scaled in an earlier call), where another function of
-the file scales, and where a plain `backward()` stands before: that is AMP403.
+Silent if the scaler comes from elsewhere (it may have scaled in an earlier call), if another function of the file
+scales, and if a plain `backward()` comes first: that is AMP403.
 
 ## Why is this bad?
-The scale is made by the first `scale()`. Before it, the scaler raises "Attempted step but _scale is None."
+The first `scale()` initializes the scale. Before it, the scaler raises "Attempted step but _scale is None."
 
 ## Example
 ```python
@@ -33,7 +33,7 @@ for inputs, targets in loader:
 ```
 
 ## Fix safety
-There is no fix: what the loss is, and where its backward belongs, is not in the code.
+No fix: amplint can't tell what the loss is, and where its backward belongs.
 
 ## Proof
 The fixtures raise before and run after.
@@ -91,8 +91,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     return rule.finding(
         module.span(each.node),
-        f"{each.reached.event.kind}() comes before the first scale(), which raises; call `scale(loss).backward()` first"
-        f"{where(module, each)}",
+        f"raises: `{each.reached.event.kind}()` comes before the first `scale()`; call "
+        f"`scale(loss).backward()` first{where(module, each)}",
         confidence=confidence_of(module, each),
     )
 

@@ -1,16 +1,16 @@
 """Gradients are clipped after the scaler has stepped.
 
 ## What it does
-Follows each function along its paths and finds a clip that every path reaches behind `scaler.step(optimizer)`, with no
+Follows each function along its paths and finds a clip that every path reaches after `scaler.step(optimizer)`, with no
 further step before the next backward.
 
-It is silent where the clip comes in time on the paths that have a backward, and the others have none (the same function
-evaluates), where another optimizer steps behind the clip, or a function called there does, and for a bound of
-infinity, which only measures.
+Silent if the clip comes in time on the paths with a backward and the others have none (the same function evaluates); if
+another optimizer steps after the clip, or a function that is called after it does; and about a bound of infinity, which
+only measures.
 
 ## Why is this bad?
-The step has used the gradients as they were; the clip never takes effect, and one outlier batch can throw the weights
-away as if there were no clipping.
+The step has already used the gradients; the clip never has an effect, and one outlier batch can ruin the weights as it
+would without clipping.
 
 ## Example
 ```python
@@ -30,8 +30,8 @@ scaler.update()
 ```
 
 ## Fix safety
-Unsafe: the clip moves before the step, with `unscale_` before it, and so takes effect for the first time. No fix where
-its result is used, or where it stands in another suite than the step.
+Unsafe: the clip moves before the step, with `unscale_` before it, and so has an effect for the first time. No fix if
+its result is used, or if it is in another block than the step.
 
 ## Proof
 The fixtures compare the norm of the gradients that each step applied with the bound: above it before, within it after.
@@ -94,11 +94,11 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     if mine and all(_has_no_backward(each.flow, state) for state in each.states):
         return None
-    offered, withheld = fix_at_home(module, each, _fix, "the step stands in another function")
+    offered, withheld = fix_at_home(module, each, _fix, "the step is in another function")
     return rule.finding(
         module.span(reached.event.call),
-        f"the optimizer has stepped on {module.line(step.call)} already, so that this clips nothing; "
-        f"clip before the step, after unscale_{where(module, each)}",
+        f"clips nothing: the optimizer has already stepped on {module.line(step.call)}; clip "
+        f"before the step, after `unscale_()`{where(module, each)}",
         fix=offered,
         withheld=withheld,
     )
@@ -131,13 +131,13 @@ def _clips_the_models(module: Module, reached: EventStates) -> bool:
 def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple[Fix | None, str | None]:
     statement, target = own_statement(reached.event.call), own_statement(step.call)
     if step.kind != "step":
-        return None, "the optimizer steps without the scaler: clip before that, after `unscale_`"
+        return None, "the optimizer steps without the scaler: clip before that step, after `unscale_()`"
     if statement is None or target is None or statement.block is not target.block:
-        return None, "the clip's result is used, or it stands in another suite than the step"
+        return None, "the clip's result is used, or the clip and the step are in different blocks"
     gone = removed(module, statement)
     names = [value for value in ir.walk_values(statement.value) if isinstance(value, ir.Name)]
     if gone is None or not all(says_the_same(module, name, target, name) for name in names):
-        return None, "what it needs is bound only behind the step"
+        return None, "a name that it needs is assigned only after the step"
     code = text_with_comment(module, statement)
     call = unscale_for(module, step.call)
     unscales = [
@@ -153,5 +153,5 @@ def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple
     if before is None:
         return None, "the step shares its line"
     edits: tuple[Edit, ...] = (before, gone)
-    title = "Move it before the step" + ("" if unscaled else f", after `{call}`")
+    title = "Move the clip before the step" + ("" if unscaled else f", after `{call}`")
     return Fix(Applicability.UNSAFE, title, edits), None

@@ -1,21 +1,21 @@
-"""Of two arms, one with the scaler and one without, only one clips, clears, steps all optimizers or the scheduler.
+"""Of two branches, with and without the scaler, only one clips, clears, or steps all optimizers or the scheduler.
 
 ## What it does
-Compares the arms of `if use_amp: ... else: ...` of which one trains through a scaler and one without, and which are the
-same but for AMP, statement by statement. What one arm does and the other doesn't is found: clearing the gradients,
-clipping, dividing the loss, stepping at every k-th iteration only, stepping the scheduler, updating a moving average of
-the weights, stepping a further optimizer. So is a name in one arm that the file binds nowhere.
+Compares, statement by statement, the branches of `if use_amp: ... else: ...`, of which one trains through a scaler and
+one without, and which are equal except for AMP. Finds what only one of them does: clearing the gradients, clipping,
+dividing the loss, stepping only at every k-th iteration, stepping the scheduler, updating a moving average of the
+weights, stepping a further optimizer. Also finds a name in one branch that the file never defines.
 
-The arms can be three (float16, bfloat16, float32), also as an `if` in an `if`; two functions of this file that the arms
-do nothing but call; and what comes after an `if` that ends with `return` or `continue`.
+There may be three branches (float16, bfloat16, float32), also as an `if` in an `if`; two functions of this file that
+the branches only call; and the code after an `if` that ends with `return` or `continue`.
 
-It is silent where the function does the same before or after the `if`, or its callers in the file do, and where the
-arms differ in anything else: then each may have a purpose of its own. It is only likely where the arm with the scaler
-alone clips, as float16 may be the reason for that, and where names alone say what an average is.
+Silent if the function does the same before or after the `if`, or its callers in the file do, and if the branches differ
+in anything else: then each may have its own purpose. It is only likely if only the branch with the scaler clips, as
+float16 may be the reason, and if only names say what an average is.
 
 ## Why is this bad?
-One of the arms is run every day, and the other grows old: training without AMP (or with it) accumulates gradients for
-ever, is not clipped, leaves a part of the model as it was made, or raises NameError.
+One of the branches runs every day, and the other is forgotten: training without AMP (or with it) accumulates gradients
+forever, is not clipped, never trains a part of the model, or raises NameError.
 
 ## Example
 ```python
@@ -42,11 +42,11 @@ else:
 ```
 
 ## Fix safety
-There is no fix: which arm is right is yours to say. A scaler with `enabled=use_amp` needs no arms at all.
+No fix: amplint can't tell which branch is right. A scaler with `enabled=use_amp` needs no branches at all.
 
 ## Proof
-The fixtures run both arms from the same start. An arm that doesn't clear steps with gradients that a step has used; of
-the others each compares what its two arms have learned, and raises where that differs by more than rounding.
+The fixtures run both branches from the same start. A branch that doesn't clear steps with gradients that were already
+used; the others compare what their two branches have learned, and raise if that differs by more than rounding.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling): "enabled"
@@ -83,7 +83,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=(".scale( & backward & step(", ".scale( & backward & zero_grad"),
-    not_shown="each arm is right in itself, or another rule's misuse",
+    not_shown="each branch is right by itself, or another rule reports it",
     about_absence=True,
 )
 
@@ -94,12 +94,12 @@ _NOTEBOOK = ("display", "get_ipython", "_")
 
 # What happens in the arm that doesn't do it.
 _MISSING = {
-    CLEARS: "the gradients of each iteration are added to those of the ones before",
-    CLIPS: "nothing bounds the gradients",
+    CLEARS: "gradients of all iterations add up",
+    CLIPS: "gradients are not clipped",
     DIVIDES: "the gradients are larger by the divisor",
-    WAITS: "the optimizer steps in each iteration",
-    SCHEDULES: "the learning rate stays as it is",
-    AVERAGES: "the average stays as it is",
+    WAITS: "the optimizer steps in every iteration",
+    SCHEDULES: "the learning rate never changes",
+    AVERAGES: "the average never changes",
     STEPS: "the parameters of {} are never trained",
 }
 
@@ -119,13 +119,13 @@ def _of_one_arm(module: Module, found: Difference) -> Finding:
         names = " and ".join(f"`{module.on_one_line(_optimizer(each, found.arm.scaled))}`" for each in found.steps)
         what, missing = f"{what} {names}", missing.format(names)
     unscaled = found.what == CLIPS and not found.arm.scaled
-    where = "after `unscale_` in the scaler's arm" if unscaled else "or outside of them"
+    where = " (after `unscale_()`)" if unscaled else ""
     return rule.finding(
         module.span(found.node),
-        f"of two arms that do the same otherwise, only this one {what}; in the one "
-        f"{'without' if found.arm.scaled else 'with'} the scaler, on {module.line(found.other.block.statements[0])}, "
-        f"{missing}; do it in both, {where}",
-        withheld="which of the arms is right can't be told",
+        f"of two otherwise equal branches, only this one {what}: "
+        f"{'without' if found.arm.scaled else 'with'} the scaler "
+        f"({module.line(found.other.block.statements[0])}), {missing}; do it in both{where}",
+        withheld="amplint can't tell which branch is right",
         confidence=Confidence.LIKELY if _may_be_meant(found) else Confidence.CERTAIN,
     )
 
@@ -159,6 +159,6 @@ def _unbound(module: Module, arms: list[Arm]) -> Iterator[Finding]:
                 return
             yield rule.finding(
                 module.span(value),
-                f"`{name}` is bound nowhere in this file: this arm raises NameError, while the others do without it",
-                withheld="what took its place is yours to say",
+                f"`{name}` is not defined in this file: this branch raises NameError, and the others don't need it",
+                withheld="amplint can't tell what replaced it",
             )

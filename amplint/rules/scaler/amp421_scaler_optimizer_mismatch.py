@@ -1,18 +1,17 @@
-"""Gradients are unscaled for one optimizer object or by one scaler, and stepped for or by another.
+"""Gradients are unscaled for one optimizer object or by one scaler, and stepped by another.
 
 ## What it does
-Finds `scaler.unscale_(a)` with `scaler.step(b)` behind it, where `b` is another object for the same gradients: one
-wraps the other (`lookahead = Lookahead(optimizer)`, `opt.optimizer`), or both are made of one model's parameters. And
-`first.unscale_(optimizer)` with `second.step(optimizer)`, where the file makes both scalers.
+Finds `scaler.unscale_(a)` followed by `scaler.step(b)`, where `b` is another object for the same gradients: one wraps
+the other (`lookahead = Lookahead(optimizer)`, `opt.optimizer`), or both were created from one model's parameters. And
+`first.unscale_(optimizer)` with `second.step(optimizer)`, if the file creates both scalers.
 
-It is silent where the function steps with what it has unscaled, or unscales what it steps with, where an update or
-another backward comes in between, and where it can't be seen that the two are two: a function that is given an
-optimizer may give the same one back.
+Silent if the function also steps with the object that it has unscaled, or unscales the one that it steps with; if an
+update or another backward comes in between; and if the two may be one object: a function that gets an optimizer may
+return the same one.
 
 ## Why is this bad?
 A scaler has a state for each optimizer object. It doesn't know that the gradients of `b` were unscaled for `a`, and
-divides them again: the update is 65,536 times too small. A second scaler divides again as well, and by a scale of its
-own.
+divides them again: the update is 65,536 times too small. A second scaler divides again too, by its own scale.
 
 ## Example
 ```python
@@ -31,8 +30,8 @@ scaler.step(lookahead)
 ```
 
 ## Fix safety
-Unsafe: `unscale_` gets the object that steps. Of two scalers the one stays that has scaled the loss; no fix where that
-can't be told.
+Unsafe: `unscale_` gets the object that steps. Of two scalers, the one that has scaled the loss stays; no fix if amplint
+can't tell which.
 
 ## Proof
 The fixtures compare the gradients that the step used with those of a float32 reference step: about 1/65,536 of them
@@ -86,9 +85,9 @@ def check(module: Module) -> Iterator[Finding]:
                     offered, withheld = _fix_argument(module, unscale, step)
                     yield rule.finding(
                         module.span(unscale.call),
-                        f"`{_text(module, unscale)}` is unscaled here, and `{_text(module, step)}` steps with the same "
-                        f"gradients on {module.line(step.call)}: the scaler takes them for two and divides twice; "
-                        "give both calls one object",
+                        f"`{_text(module, unscale)}` is unscaled, but `{_text(module, step)}` steps with the "
+                        f"same gradients ({module.line(step.call)}): the scaler divides them twice; use one "
+                        "object for both",
                         fix=offered,
                         withheld=withheld,
                     )
@@ -97,8 +96,8 @@ def check(module: Module) -> Iterator[Finding]:
                     offered, withheld = _fix_scaler(module, flow, unscale, step)
                     yield rule.finding(
                         module.span(unscale.call),
-                        f"`{module.text(receiver(unscale))}` unscales, and `{module.text(receiver(step))}` steps on "
-                        f"{module.line(step.call)}, which divides again and by a scale of its own; use one scaler",
+                        f"`{module.text(receiver(unscale))}` unscales, but `{module.text(receiver(step))}` "
+                        f"steps on {module.line(step.call)} and divides again, by its own scale; use one scaler",
                         fix=offered,
                         withheld=withheld,
                     )
@@ -272,10 +271,10 @@ def _fix_argument(module: Module, unscale: Event, step: Event) -> tuple[Fix | No
         first = first.base
     same = isinstance(root, ir.Name) and isinstance(first, ir.Name) and root.name == first.name
     if not same and not says_the_same(module, new, unscale.call, step.call):
-        return None, f"`{module.text(new)}` is made behind this line"
+        return None, f"`{module.text(new)}` is created after this line"
     text = module.text(new)
     edits = (Edit(*module.span(old), text),)
-    return Fix(Applicability.UNSAFE, f"Unscale `{text}`, which steps", edits), None
+    return Fix(Applicability.UNSAFE, f"Replace with `{text}`, which steps", edits), None
 
 
 # --- two scalers ----------------------------------------------------------------------------------------------------
@@ -300,11 +299,11 @@ def _fix_scaler(module: Module, flow: Flow, unscale: Event, step: Event) -> tupl
     scales = [event for event in _own(module, flow, "scale") if event.call.id < unscale.call.id]
     scaling = scales[-1].scaler if scales else None
     if scaling not in (unscale.scaler, step.scaler):
-        return None, "which of the two has scaled the loss can't be seen here"
+        return None, "amplint can't tell which of the two has scaled the loss"
     right, wrong = (step, unscale) if scaling == step.scaler else (unscale, step)
     text = module.text(receiver(right))
     edits = (Edit(*module.span(receiver(wrong)), text),)
-    return Fix(Applicability.UNSAFE, f"Use `{text}`, which has scaled the loss", edits), None
+    return Fix(Applicability.UNSAFE, f"Replace with `{text}`, which has scaled the loss", edits), None
 
 
 def _text(module: Module, event: Event) -> str:

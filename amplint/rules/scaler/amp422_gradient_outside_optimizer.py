@@ -1,19 +1,18 @@
-"""The gradient of a tensor that no optimizer owns is used as it is after a scaled backward.
+"""The gradient of a tensor that no optimizer owns is used without unscaling after a scaled backward.
 
 ## What it does
-Finds a tensor of this file that was made to require a gradient (`torch.zeros(1, requires_grad=True)`, an
-`nn.Parameter` outside of a module, `inputs.requires_grad_()`) and that is given to no optimizer, where
-`scaler.scale(loss).backward()` is followed by an update by hand (`tensor -= lr * tensor.grad`), by a step along the
-gradient (`inputs + epsilon * inputs.grad`), or by a comparison of the gradient's size with a bound.
+Finds a tensor of this file that requires a gradient (`torch.zeros(1, requires_grad=True)`, an `nn.Parameter` outside of
+a module, `inputs.requires_grad_()`) and is in no optimizer, if `scaler.scale(loss).backward()` is followed by a manual
+update (`tensor -= lr * tensor.grad`), by a step along the gradient (`inputs + epsilon * inputs.grad`), or by a
+comparison of the gradient's size with a bound.
 
-It is silent where the size does not matter (`inputs.grad.sign()`, a gradient divided by its own norm, one that is
-passed on to another backward), where the function reads the scale, where the tensor goes into a list, an object or a
-result by which an optimizer may get it, and where the scaler is switched off.
+Silent if the size does not matter (`inputs.grad.sign()`, a gradient divided by its own norm, one that is passed on to
+another backward); if the function reads the scale; if the tensor goes into a list, an object or a result through which
+an optimizer may get it; and if the scaler is disabled.
 
 ## Why is this bad?
-`scaler.unscale_` and `scaler.step` divide the gradients of an optimizer's parameters, and check them for inf. For any
-other tensor nobody does: its step is 65,536 times too far, by another factor whenever the scale changes, and takes inf
-and NaN along.
+`scaler.unscale_` and `scaler.step` divide the gradients of an optimizer's parameters, and check them for inf. Nothing
+does so for other tensors: their steps are 65,536 times too large, change with the scale, and include inf and NaN.
 
 ## Example
 ```python
@@ -30,11 +29,10 @@ scaler.step(optimizer)
 ```
 
 ## Fix safety
-There is no fix: give the tensor to an optimizer, or divide its gradient by `scaler.get_scale()` and leave out what is
-not finite.
+No fix: give the tensor to an optimizer, or divide its gradient by `scaler.get_scale()` and skip it if it is not finite.
 
 ## Proof
-The fixtures compare the updates of the model, which trains on what the tensor became, with those of a float32
+The fixtures compare the updates of the model, which trains on the tensor's new values, with those of a float32
 reference: they are wrong before, and agree within float16's noise after.
 
 ## References
@@ -70,7 +68,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=(".grad & .scale( & backward & requires_grad", ".grad & .scale( & backward & Parameter("),
-    not_shown="gradients of inputs and of tensors outside the optimizer aren't compared",
+    not_shown="verify doesn't compare gradients of inputs and of tensors outside the optimizer",
 )
 
 _PARAMETERS = {"torch.nn.Parameter", "torch.nn.parameter.Parameter"}
@@ -94,9 +92,9 @@ def check(module: Module) -> Iterator[Finding]:
                 text = module.text(tensor)
                 yield rule.finding(
                     module.span(use),
-                    f"the gradient of `{text}` is still multiplied by the scale: no optimizer has `{text}`, so nothing "
-                    "divides or checks it; give it to one, or divide by `get_scale()`",
-                    withheld="to whom the tensor belongs is yours to say",
+                    f"no optimizer owns `{text}`, so nothing unscales or checks its scaled gradient; add it "
+                    "to an optimizer, or divide by `get_scale()`",
+                    withheld="amplint can't tell which optimizer should own the tensor",
                 )
 
 

@@ -1,25 +1,25 @@
-"""The state of a scaler that was off, which is empty, or None in its place, is loaded into one that is on.
+"""The empty state of a disabled scaler, or None, is loaded into an enabled one.
 
 ## What it does
-Finds `scaler.load_state_dict(...)` of a scaler that is on, where the file itself saves that state from another scaler,
-which may be off: another construction; or the same one, in a function or class that is called first with the flag off
-and then, to go on from there, with the flag on.
+Finds `scaler.load_state_dict(...)` of an enabled scaler, if the file itself saves that state from another scaler that
+may be disabled: another construction; or the same one, in a function or class that is called first with the flag off
+and then, to continue from that state, with the flag on.
 
-A warning where it takes two runs: a scaler whose flag is given to each run (by the command line, a configuration,
-whoever makes the trainer) is saved whether or not it is on, and its state is loaded from a file. A run that was begun
-without AMP can't be resumed with it. The same holds where None, or an empty dict, is saved in place of the state of a
-scaler that is off or was not made: `scaler.state_dict() if use_amp else None`. Where the runs differ in nothing but a
-device that they are given, it is only likely.
+It is a warning if it takes two runs: a scaler whose flag is set for each run (by the command line, a configuration, or
+the caller that creates the trainer) is saved whether or not it is enabled, and its state is loaded from a file. Then a
+run that was started without AMP can't be resumed with it. The same holds if None, or an empty dict, is saved in place
+of the state of a disabled or missing scaler: `scaler.state_dict() if use_amp else None`. If the runs differ only in
+their device, it is only likely.
 
-It is silent where both runs are in sight and take their flag from the same place: a scaler that is off ignores what it
-loads. Silent too where the load is guarded, by an `if` that asks whether the state is empty or by a `try`, and where
-the run compares its flag with the one in the checkpoint; that there is a state (`is not None`, `"scaler" in
-checkpoint`) is also so of an empty one, and that there is the key is also so of None. A scaler that is off only where
-there is no cuda on the machine is left alone.
+Silent if amplint sees both runs and they take their flag from the same place: a disabled scaler ignores what it loads.
+Silent too if the load is guarded, by an `if` that checks whether the state is empty or by a `try`, and if the run
+compares its flag with the one in the checkpoint. Checking that there is a state is not a guard: an empty state `is not
+None`, and None has a key (`"scaler" in checkpoint`). A scaler that is disabled only because the machine has no CUDA is
+not reported.
 
 ## Why is this bad?
-The state of a scaler that is off is `{}`, and one that is on refuses it: "The source state dict is empty, possibly
-because it was saved from a disabled instance of GradScaler." The run can't be resumed.
+The state of a disabled scaler is `{}`, and an enabled one refuses it: "The source state dict is empty, possibly because
+it was saved from a disabled instance of GradScaler." The run can't be resumed.
 
 ## Example
 ```python
@@ -33,7 +33,7 @@ if checkpoint["scaler"]:
 ```
 
 ## Fix safety
-Unsafe: where the state is empty, the scaler starts at its initial scale.
+Unsafe: if the state is empty, the scaler starts at its initial scale.
 
 ## Proof
 The fixtures raise before, and resume after.
@@ -84,7 +84,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("GradScaler",),
-    not_shown="checkpoints are neither written nor read",
+    not_shown="verify doesn't save or load checkpoints",
 )
 
 
@@ -102,8 +102,8 @@ def check(module: Module) -> Iterator[Finding]:
                 yield _finding(
                     module,
                     load.call,
-                    f"the state saved on {module.line(save)} is empty where that scaler was off, and load_state_dict() "
-                    "of one that is on raises",
+                    f"the state saved on {module.line(save)} is empty if that scaler was disabled, and "
+                    "loading it into an enabled one raises",
                 )
                 break
             found = _of_another_run(module, usage, load)
@@ -125,9 +125,9 @@ def _finding(
     edit = guarded(module, statement, given) if statement is not None else None
     return rule.finding(
         module.span(load),
-        f"{why}; load it only where it is not {what}",
-        fix=Fix(Applicability.UNSAFE, f"Load it only where it is not {what}", (edit,)) if edit else None,
-        withheld=None if edit else "the call shares its line, or spans several",
+        f"{why}; load it only if it is not {what}",
+        fix=Fix(Applicability.UNSAFE, f"Load the state only if it is not {what}", (edit,)) if edit else None,
+        withheld=None if edit else "the call shares its line, or spans several lines",
         severity=severity,
         confidence=confidence,
     )
@@ -148,15 +148,15 @@ def _of_another_run(module: Module, usage: ScalerUsage, load: State) -> Finding 
 
 
 def _of_lost(module: Module, load: ir.Call, save: ir.Call, found: Lost) -> Finding:
-    when = said(module, found.world, found.formula, turning(found.world, found.formula)) or "where the scaler was off"
+    when = said(module, found.world, found.formula, turning(found.world, found.formula)) or "if the scaler was disabled"
     state = f"the state saved on {module.line(save)} is empty"
     if found.what == "None":
-        state = f"on {module.line(save)} None is saved in place of the scaler's state"
-    goes_on = "on cuda" if found.device else "with the scaler on"
+        state = f"None is saved on {module.line(save)} instead of the scaler's state"
+    goes_on = "on cuda" if found.device else "with the scaler enabled"
     return _finding(
         module,
         load,
-        f"{state} {when}, and a run that resumes from it {goes_on} raises here",
+        f"{state} {when}, and resuming from it {goes_on} raises",
         found.what,
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY if found.device else Confidence.CERTAIN,

@@ -1,16 +1,16 @@
 """A learning rate scheduler steps before the scaler's step of the same iteration.
 
 ## What it does
-Finds `scheduler.step()` in front of `scaler.step(optimizer)` in the same innermost loop, or in the same function where
-there is no loop, for the schedulers of `torch.optim.lr_scheduler` whose optimizer is that one.
+Finds `scheduler.step()` before `scaler.step(optimizer)` in the same innermost loop, or in the same function if there is
+no loop, for the schedulers of `torch.optim.lr_scheduler` of that optimizer.
 
-It is silent where the optimizer has stepped before, where the scheduler steps under a condition of its own (from the
-second iteration on), is told the epoch (`scheduler.step(epoch + i / iters)`), and for `ReduceLROnPlateau`.
+Silent if the optimizer has stepped before, if the scheduler steps under its own condition (from the second iteration
+on), if it gets the epoch (`scheduler.step(epoch + i / iters)`), and about `ReduceLROnPlateau`.
 
 ## Why is this bad?
-The first value of the schedule is never used: each step is made with the learning rate of the next one. torch warns
-once, "Detected call of `lr_scheduler.step()` before `optimizer.step()`", and that warning is then taken for one about a
-step that the scaler left out.
+The first value of the schedule is never used: each step uses the learning rate of the next one. torch warns once,
+"Detected call of `lr_scheduler.step()` before `optimizer.step()`", and that warning is then mistaken for one about a
+step that the scaler skipped.
 
 ## Example
 ```python
@@ -29,10 +29,10 @@ scheduler.step()
 ```
 
 ## Fix safety
-Unsafe: the line moves behind the scaler's update, so that every step's learning rate changes.
+Unsafe: the line moves after the scaler's update, so that every step's learning rate changes.
 
 ## Proof
-The fixtures take torch's warning for an error: they raise it before, and don't after.
+The fixtures turn torch's warning into an error: they raise it before, and don't after.
 
 ## References
 - [How to adjust learning rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)
@@ -62,7 +62,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("sched & scaler & step(",),
-    not_shown="schedulers aren't run",
+    not_shown="verify doesn't run schedulers",
 )
 
 
@@ -79,8 +79,8 @@ def check(module: Module) -> Iterator[Finding]:
             offered, withheld = _fix(module, flow, pair)
             yield rule.finding(
                 module.span(pair.call),
-                f"the scheduler steps before the optimizer's step on {module.line(pair.place)}, which takes "
-                "the learning rate of the next one; call it behind the step",
+                f"the scheduler steps before the optimizer ({module.line(pair.place)}), which then uses "
+                "the next learning rate; call it after the step",
                 fix=offered,
                 withheld=withheld,
             )
@@ -99,12 +99,12 @@ def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None
     statement: ir.Statement | None = own_statement(pair.call)
     step = own_statement(pair.place)
     if statement is None or step is None:
-        return None, "the calls are parts of other statements"
+        return None, "the calls are parts of larger statements"
     if conditions(step, statement):
-        return None, "the optimizer steps under a condition: let the scheduler step under it too, behind the step"
+        return None, "the optimizer steps under a condition: step the scheduler under the same one, after the step"
     for each in conditions(pair.call, pair.place):  # `if scheduler is not None:` moves with it
         if each.orelse is not None or each.elif_ or each.then.statements != [statement]:
-            return None, "move it behind the step"
+            return None, "move it after the step by hand"
         statement = each
     gone = removed(module, statement)
     place: ir.Statement = step
@@ -114,11 +114,11 @@ def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None
             place = update
             break
     if gone is None or statement.block is not step.block or not stands_alone(module, place):
-        return None, "the statements share lines, or stand in different suites"
+        return None, "the statements share lines, or are in different blocks"
     source = module.source
     start = line_start(module, module.span(statement)[0])
     text = source.text[start : line_end(module, last_offset(module, statement))]
     at = line_end(module, last_offset(module, place))
     if not source.text[:at].endswith(("\n", "\r")):
         text = source.newline + text.rstrip("\r\n")
-    return Fix(Applicability.UNSAFE, "Move it behind the step", (gone, insert(at, text))), None
+    return Fix(Applicability.UNSAFE, "Move the scheduler's step after the optimizer's", (gone, insert(at, text))), None

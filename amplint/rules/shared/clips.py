@@ -143,7 +143,7 @@ class Advice(NamedTuple):
     def first(self, module: Module) -> str:
         """What to do where `unscale_` can come right before it."""
         if self.moves is not None:
-            return f"move `{self.unscale}` ({module.line(self.moves)}) before it"
+            return f"move `{self.unscale}` up from {module.line(self.moves)}"
         return f"call `{self.unscale}` first"
 
 

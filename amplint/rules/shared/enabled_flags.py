@@ -114,24 +114,25 @@ def said(module: Module, world: World, formula: Formula, about: set[Term] | None
     equal = {term.compared for term in facts if world[term]}
     # What equals one literal equals no other.
     telling = [term for term in in_order(facts) if world[term] or term.compared is None or term.compared not in equal]
-    return " and ".join(list(filter(None, (_said(module, term, world[term]) for term in telling)))[:_SAID])
+    found = list(filter(None, (_said(module, term, world[term]) for term in telling)))[:_SAID]
+    return " and ".join(found).replace(" and if ", " and ")
 
 
 def _said(module: Module, term: Term, holds: bool) -> str:
     """How a fact comes out, in words; "" where nothing in the file asks for it."""
     known = decided(module)
     if term in ON_CUDA.facts():
-        return "on cuda" if holds else "on another device than cuda"
+        return "on cuda" if holds else "on devices other than cuda"
     if term not in known.tests:
         return ""
     text = module.on_one_line(known.tests[term])
     if term.compared is not None:
         literal = term.parts[1].name
         value = f"torch.{literal[1:-1]}" if term in known.dtypes else literal
-        return f"where `{text} {'==' if holds else '!='} {value}`"
+        return f"if `{text} {'==' if holds else '!='} {value}`"
     if term.op == Op.PRESENT:
-        return f"where `{text}` is {'there' if holds else 'None'}"
-    return f"where `{text}` is {'true' if holds else 'false'}"
+        return f"if `{text}` is {'not None' if holds else 'None'}"
+    return f"if `{text}` is {'true' if holds else 'false'}"
 
 
 def plain_steps(module: Module, backward: ir.Node) -> Iterator[Event]:

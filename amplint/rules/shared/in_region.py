@@ -99,9 +99,9 @@ class Stale(NamedTuple):
 
     def said(self, module: Module) -> str:
         """What the step does to that call, as a clause."""
-        step = module.line(self.step.call)
-        old = "with the old weights" if self.surely else f"with old weights if those are what {step} steps"
-        return f"`{module.text(self.call.func)}` runs again on {module.line(self.call)}, {old}, kept in half precision"
+        if_stepped = "" if self.surely else f" (if {module.line(self.step.call)} steps it)"
+        model, again = module.text(self.call.func), module.line(self.call)
+        return f"`{model}` on {again} still uses the old weights, cached by autocast{if_stepped}"
 
 
 def stale(module: Module, region: Opened) -> Stale | None:
@@ -186,26 +186,30 @@ def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
     within = [each for each in module.once(_all_inside) if each.region.at == found.region.at]
     place = ir.function_of(module.value(found.region.at))
     if any(ir.function_of(each.event.call) is not place for each in within):
-        return None, "region and step stand in different functions: end the region before that call"
+        return None, "the region and this call are in different functions: end the region by hand"
     holder = enclosing_with(found.event.call, lambda item: item.context.id == found.region.at)
     if holder is None:
         return (
             None,
-            "the region is a decorator or entered by hand: restructure it, so that it holds the forward and the loss",
+            "the region is a decorator or entered by hand: use a `with` around the forward and the loss only",
         )
     region, item = holder
     ending = _ending(within, region)
     if ending is None:
-        return None, "it stands in the header of the `with` itself: take it out, behind the region"
+        return None, "the call is part of the `with` line itself: move it after the `with` by hand"
     multiplying = module.once(_multiplying)
     if multiplying is not None and any(each.event.kind in BACKWARD for each in within):
-        return None, f"{module.line(multiplying)} multiplies matrices in backward; outside their dtypes may differ"
+        return (
+            None,
+            f"{module.line(multiplying)} multiplies matrices in its backward, where dtypes may "
+            "differ outside the region",
+        )
     doubt = _doubt(module, within)
     result = end_region(module, region, item, ending, safe=doubt is None)
     if isinstance(result, Refused):
         return None, result.reason
     if doubt is not None:
-        return result._replace(message=f"{result.message}; {doubt} may rely on the region"), None
+        return result._replace(message=f"{result.message}; {doubt} may depend on the region"), None
     return result, None
 
 

@@ -51,8 +51,8 @@ def _own_scalers(module: Module) -> Iterator[Against]:
             if _scales(module, call) and (_leaves_to_lightning(calls) or _is_returned(method, call)):
                 yield Against(
                     call,
-                    f"the Trainer of {module.line(setup.call)} scales the loss by itself, and "
-                    f"`{module.text(call.func)}` is another scaler's; leave scaling, unscaling and steps to Lightning",
+                    f"the Trainer on {module.line(setup.call)} already scales the loss, and "
+                    f"`{module.text(call.func)}` scales it again; leave scaling and stepping to Lightning",
                 )
 
 
@@ -97,9 +97,9 @@ def _clips(module: Module) -> Iterator[Against]:
         for clip, backward in _after_backward(module, _methods(module), _kind_in_module):
             yield Against(
                 clip,
-                f"the gradients are still multiplied by the loss scale of `{module.text(backward.func)}` "
-                f"(Trainer of {module.line(trainer.call)}) when `{module.text(clip.func)}` clips them; clip in "
-                "`on_before_optimizer_step`, where Lightning has unscaled them",
+                f"`{module.text(clip.func)}` clips gradients that are still scaled by "
+                f"`{module.text(backward.func)}` (Trainer on {module.line(trainer.call)}); clip in "
+                "`on_before_optimizer_step`",
             )
     if fabric is not None:
         functions = containers(module, lambda call: False)
@@ -107,8 +107,8 @@ def _clips(module: Module) -> Iterator[Against]:
             own = module.text(backward.func).rpartition(".")[0]
             yield Against(
                 clip,
-                f"the gradients are still multiplied by the loss scale of `{module.text(backward.func)}` when "
-                f"`{module.text(clip.func)}` clips them; call `{own}.clip_gradients`",
+                f"`{module.text(clip.func)}` clips gradients that are still scaled by "
+                f"`{module.text(backward.func)}`; call `{own}.clip_gradients`",
             )
 
 
@@ -159,6 +159,6 @@ def _regions(module: Module) -> Iterator[Against]:
         }:
             yield Against(
                 region.call,
-                f"the Trainer of {module.line(trainers[0].call)} has no scaler in bfloat16, and gradients of this "
-                "float16 region underflow; leave the region out, or give the Trainer '16-mixed'",
+                f"the Trainer on {module.line(trainers[0].call)} uses bfloat16 without a scaler: "
+                "gradients of this float16 region underflow; remove the region, or pass '16-mixed'",
             )

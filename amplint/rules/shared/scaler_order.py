@@ -215,7 +215,7 @@ def where(module: Module, misuse: Misuse, also: str | None = None) -> str:
     found += [text for text in dict.fromkeys(others) if text not in found]
     if also is not None and also not in found and not any(" % " in text for text in found):
         found.insert(0, also)
-    return f" (where {' and '.join(found[:2])})" if found else ""
+    return f" (if {' and '.join(found[:2])})" if found else ""
 
 
 def _told(misuse: Misuse) -> list[tuple[ir.Value, bool]]:

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 
-_READ_BEFORE = "the norm was read further up, so unscale_ belongs before that"
-_SOME_PATHS = "the gradients are scaled on some paths only, under a condition that can't be repeated here"
-_ON_TOP = "gradients of an iteration before, unscaled by then, may be left in them: clear those behind the step first"
-_NO_STEP = "no step of the scaler follows in this function, so the optimizer to unscale is not known"
+_READ_BEFORE = "the norm is computed earlier, and `unscale_()` has to come before that"
+_SOME_PATHS = "the gradients are scaled on some paths only, under a condition that amplint can't repeat at this line"
+_ON_TOP = "gradients unscaled in an earlier iteration may be part of these: clear them after the step first"
+_NO_STEP = "no step of the scaler follows in this function: amplint can't tell which optimizer to unscale"
 
 
 class ClipFix:
@@ -72,12 +72,12 @@ class ClipFix:
         optimizers = {optimizer for _, optimizer in self._reached.stepped}
         steps = [step for step in self._reached.steps if self._flow.contains(step)]
         if not steps:
-            return "the step stands in another function: unscale_ belongs before the clip, by the names of here"
+            return "the scaler steps in another function: add `unscale_()` before this line by hand"
         if len(optimizers) > 1:
             owners = self._owners() & optimizers
             steps = [step for step in steps if self._optimizer_key(step) in owners]
             if len(owners) != 1:
-                return "which of several optimizers owns the clipped parameters can't be seen"
+                return "amplint can't tell which of several optimizers owns these parameters"
         assert isinstance(steps[0], ir.Call)
         return steps[0]
 
@@ -89,15 +89,15 @@ class ClipFix:
         if isinstance(place, str):
             return None, place
         if not all(says_the_same(self._module, name, place, step) for name in (step.func.base, step.args[0].value)):
-            return None, "the optimizer or scaler is bound only behind it"
+            return None, "the optimizer or the scaler is assigned only after this line"
         if rescales_result(self._module, self._reached):
-            return None, f"its result is divided by the scale: with `{call}` before it that division has to go"
+            return None, f"the result is divided by the scale: remove that division, and call `{call}` first"
         if self._on_micro_steps(step):
             if ir.statement_of(step).block is self._statement.block:
                 return None, _no_update(call)
             return self._move(call, step)
         if half_parameters(self._module, self._roots()):
-            return None, "with half parameters unscale_ raises: keep them in float32"
+            return None, "`unscale_()` raises on float16 parameters: keep them in float32"
         guard = self._guard(step, place)
         if guard is None:
             return None, _ON_TOP if self._is_on_top() else _SOME_PATHS
@@ -112,13 +112,13 @@ class ClipFix:
         line, call = self._module.line, self._reached.event.call
         past = [each for each in self._reached.bypasses if self._flow.contains(each)]
         if past:
-            return f"the step on {line(past[0])} goes past the scaler: step through that first"
+            return f"the step on {line(past[0])} bypasses the scaler: step through the scaler first"
         steps = [each for each in calls_of(self._flow, self._violation.scaler, "step") if each.call.id > call.id]
         early = [
             each for each in misuses(self._module, "AMP410") if each.flow is self._flow and each.violation.at > call.id
         ]
         if steps and early and early[0].violation.at < steps[0].call.id:
-            return f"the update on {line(early[0].node)} comes before the step: move that behind it first"
+            return f"the update on {line(early[0].node)} comes before the step: move it after the step first"
         return _NO_STEP
 
     # --- an unscale_ that comes too late ----------------------------------------------------------------------------
@@ -139,12 +139,12 @@ class ClipFix:
         module, statement = self._module, own_statement(unscale.call)
         assert isinstance(unscale.call, ir.Call)
         text = module.text(unscale.call)
-        refusal = f"this belongs after `{text}`, or that before it"
+        refusal = f"`{text}` has to come before this line, and amplint can't move it"
         place = self._place_above(unscale, statement) if statement is not None else None
         if statement is None or place is None:
             return None, refusal
         if self._reached.event.kind == "clip" and rescales_result(module, self._reached):
-            return None, f"its result is divided by the scale: with `{text}` before it that division has to go"
+            return None, f"the result is divided by the scale: remove that division, and call `{text}` first"
         names = receiver(unscale), unscale.call.args[0].value
         gone = removed(module, statement)
         before = line_before(module, place, text_with_comment(module, statement))
@@ -152,7 +152,7 @@ class ClipFix:
             return None, refusal
         against = self._tuned()
         kind = Applicability.UNSAFE if against else Applicability.SAFE
-        title = f"Call `{text}` before it" + (f" ({against})" if against else "")
+        title = f"Move `{text}` before the gradients are used" + (f" ({against})" if against else "")
         return Fix(kind, title, (before, gone)), None
 
     def _place_above(self, unscale: Event, statement: ir.Statement) -> ir.Statement | None:
@@ -186,7 +186,7 @@ class ClipFix:
     def _place(self, step: ir.Value) -> ir.Statement | str:
         """The statement before which unscale_ goes: the clip's own, or the loop over parameters that it stands in."""
         if self._is_kept_out():
-            return "it is part of a larger expression"
+            return "the call is part of a larger expression"
         place: ir.Statement = self._statement
         for loop in loops_round(self._statement):
             if loop not in upwards(ir.statement_of(step)):
@@ -198,7 +198,7 @@ class ClipFix:
         if above is None:
             return _READ_BEFORE
         if indentation(self._module, above) is None or (isinstance(above, ir.If) and above.elif_):
-            return "it shares its line with other code"
+            return "the call shares its line with other code"
         return above
 
     def _is_kept_out(self) -> bool:
@@ -368,17 +368,17 @@ class ClipFix:
             text = f"if {guard}:{newline}{indent}{self._unit()}{call}{newline}{indent}"
         else:
             text = f"{call}{newline}{indent}"
-        title = f"Call `{call}` first" + (f" ({against})" if against else "")
+        title = f"Insert `{call}` before the gradients are used" + (f" ({against})" if against else "")
         return Fix(Applicability.UNSAFE if against else Applicability.SAFE, title, (insert(start, text),)), None
 
     def _move(self, call: str, step: ir.Value) -> tuple[Fix | None, str | None]:
         """Clip and unscale_ go to the boundary, before the step."""
         moved, target = self._moved(), ir.statement_of(step)
-        refusal = f"on micro steps unscale_ would raise: clip where the optimizer steps, after `{call}`"
+        refusal = f"`unscale_()` would raise on micro steps: clip where the optimizer steps, after `{call}`"
         edits = self._moving(moved, target, call) if self._may_wait(moved, target) else None
         if edits is None or not all(says_the_same(self._module, name, moved, step) for name in _names(moved)):
             return None, refusal
-        title = f"Clip once per update: after `{call}`, where the optimizer steps"
+        title = f"Move the clip to the optimizer's step, after `{call}`"
         return Fix(Applicability.UNSAFE, title, edits), None
 
     def _moved(self) -> ir.Statement:
@@ -471,7 +471,7 @@ def _bad(module: Module, clip: Misuse) -> list[State]:
 
 
 def _no_update(call: str) -> str:
-    return f"a path from here goes on without `update()`, so that the next `{call}` can raise: update there too"
+    return f"some path skips `update()`, and the next `{call}` would raise: call `update()` on every path first"
 
 
 def _common(states: list[State]) -> set[Fact]:

@@ -177,14 +177,14 @@ class Looker:
             for said, there in (("no backward", "backward" in kinds), ("no optimizer step", bool(kinds & STEPS)))
             if not there
         ]
-        why = f"{what}, but {' and '.join(missing)} is reached from here" if missing else what
+        why = f"{what}, but {' and '.join(missing)} is reached from it" if missing else what
         if isinstance(has, ir.Call) and any(each.startswith(_APEX) for each in code.module.names.of(has.func)):
             return Kind.HIDDEN, f"{what}, which is apex's: amplint doesn't interpret apex"
         hidden = self._hidden(function)
         if hidden is not None:
             return Kind.HIDDEN, self._unseen(hidden)
         if trains:
-            return Kind.HIDDEN, why if missing else f"{what}, but amplint sees no backward and no step that go with it"
+            return Kind.HIDDEN, why if missing else f"{what}, but amplint sees no backward and no step for it"
         if self._steps or followed or not self._may_train(function, has):
             return Kind.NONE, f"{why}: nothing to check"
         return Kind.HIDDEN, f"{what}, but amplint doesn't see the training step that runs it"

@@ -123,7 +123,7 @@ class _Trial:
         except CannotFollow as error:
             self._found.failed = str(error)
         except RecursionError:
-            self._found.failed = "values that are made of each other can't be followed"
+            self._found.failed = "amplint can't follow values that are computed from each other"
 
     def _settled(self, choices: Choices) -> _Pair:
         """The reference's run and the program's, repeated until they show nothing new of what values are used as."""

@@ -66,7 +66,7 @@ def _only_warned(before: Judged) -> str:
     if any(each.shows != WARNING for each in before.faults):
         return ""
     deprecated = all("deprecated" in each.text for each in before.faults)
-    return f"only a {'deprecation ' if deprecated else ''}warning goes: what was compared was right before, too"
+    return f"only a {'deprecation ' if deprecated else ''}warning disappears: what was compared was already right"
 
 
 class _Change(NamedTuple):

@@ -192,7 +192,7 @@ def test_an_update_between_unscale_and_step_is_found(form: Form, again: list[str
     lines += [*CLEAR["a"], *CLEAR["b"]]
     found = check(written(form, lines, in_loop=True))
     assert [each.code for each in found] == ["AMP410"]
-    assert "divides them by the scale once more" in found[0].message
+    assert "are divided by the scale again" in found[0].message
 
 
 @pytest.mark.parametrize("again", [[], UPDATE], ids=["one update", "two updates"])
@@ -466,7 +466,7 @@ def train(gen, critic, loader, PERIOD):
             opt_g.zero_grad()
         # LAST
 """
-OWN = "give `opt_g` a scaler of its own, updated behind its step"
+OWN = "give `opt_g` its own scaler, updated after its step"
 
 
 def apart(*updates: str, period: str = "every=1") -> list[Finding]:
@@ -494,7 +494,7 @@ def test_two_optimizers_stepped_apart_need_a_scaler_each(
 ) -> None:
     (found,) = apart(*updates, period=period)
     assert (found.code, found.severity) == (code, severity)
-    assert f"(where `every > 1`); {OWN}" in found.message
+    assert f"(if `every > 1`); {OWN}" in found.message
     assert found.fix is None
 
 
@@ -637,7 +637,7 @@ def test_an_update_that_has_only_an_unscale_before_it_is_said_with_its_condition
     text = UPDATED_WITHOUT_STEP.replace("CLIP", parameter).replace("# SETTING", setting).replace("TEST", test)
     (found,) = [each for each in check(text) if each.code == "AMP410"]
     assert found.severity == severity
-    assert f"(where not `{test}`" in found.message
+    assert f"(if not `{test}`" in found.message
 
 
 def test_an_update_with_an_unscale_before_it_on_every_path_is_right() -> None:

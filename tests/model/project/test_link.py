@@ -379,7 +379,7 @@ def test_a_variable_of_another_file_that_something_sets(project: Project, file: 
     helper += "        scaler.unscale_(optimizer)\n    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
     main = LOOP.format(imports=f"import helpers\n{main}", before="helpers.clip(model, scaler, optimizer)")
     found = project({"helpers.py": helper, "main.py": main}).findings("main.py")
-    assert [message.endswith("(where not `READY`)") for _, _, message in found] == [True]
+    assert [message.endswith("(if not `READY`)") for _, _, message in found] == [True]
 
 
 LOSSES = """\
