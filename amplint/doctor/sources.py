@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-import math
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -55,26 +54,34 @@ class Sources:
 
 
 class Held(NamedTuple):
-    """What of the program holds a NaN: its name, the line that sets it, and the variable's frame and tensor, if any."""
+    """What of the program holds numbers that are not finite.
+
+    Attributes:
+        name: Its name.
+        place: The line that sets it, where that is known.
+        frame: The frame of the variable, None for an attribute.
+        value: The tensor or array that the variable holds.
+    """
 
     name: str
     place: Place | None
-    frame: FrameType | None
-    tensor: torch.Tensor | None
+    frame: FrameType | None = None
+    value: Any = None
 
 
-def bad_data(frames: Sequence[FrameType]) -> Iterator[Held]:
-    """Variables, and attributes of datasets, that hold NaN: what batches are taken from.
+def bad_data(frames: Sequence[FrameType], batch: torch.Tensor) -> Iterator[Held]:
+    """Variables, and attributes of datasets, that are not finite: what a batch may be taken from.
 
     Args:
         frames: The user's frames, the innermost first.
+        batch: The batch that is not finite.
     """
     for frame in frames:
         for name, value in list(frame.f_locals.items()):
             if isinstance(value, DataLoader):
                 if (held := _bad_attribute(name, value.dataset)) is not None:
                     yield held
-            elif isinstance(value, torch.Tensor) and value.dim() and value.grad_fn is None and _has_nan(value):
+            elif value is not batch and not getattr(value, "requires_grad", False) and _is_source(value, batch):
                 yield Held(name, None, frame, value)
 
 
@@ -83,20 +90,55 @@ def _bad_attribute(name: str, dataset: Any) -> Held | None:
     while isinstance(dataset, Subset):
         dataset = dataset.dataset
     for attribute, value in getattr(dataset, "__dict__", {}).items():
-        if _has_nan(value):
+        if _is_bad(value):
             lines = {line for path in _files([dataset]) for line in _writers(path, ("self", attribute))}
-            return Held(f"{name}.dataset.{attribute}", lines.pop() if len(lines) == 1 else None, None, None)
+            return Held(f"{name}.dataset.{attribute}", lines.pop() if len(lines) == 1 else None)
     return None
 
 
-def _has_nan(value: Any) -> bool:
-    """Whether a tensor or an array holds NaN."""
+def _is_source(value: Any, batch: torch.Tensor) -> bool:
+    """Whether a batch that is not finite may be a part of a tensor or array: it has its shape, and is not finite."""
+    return _is_bad(value) and value.ndim > 0 and tuple(value.shape[1:]) == tuple(batch.shape[1:])
+
+
+def _is_bad(value: Any) -> bool:
+    """Whether a tensor or an array holds numbers that are not finite."""
     if isinstance(value, torch.Tensor):
-        return value.is_floating_point() and is_readable(value) and not is_finite(value.detach()) and has_nan(value)
+        return value.is_floating_point() and is_readable(value) and not is_finite(value.detach())
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(value, numpy.ndarray) or value.dtype.kind != "f":
         return False
-    return math.isnan(float(value.sum())) and bool(numpy.isnan(value).any())
+    return not bool(numpy.isfinite(value).all())
+
+
+def first_bad_line(run: Callable[[], object], given: Iterable[object]) -> Place | None:
+    """Run something, and return the user's line after which a variable held numbers that are not finite first.
+
+    Args:
+        run: What to run.
+        given: What it is given, which is not looked at.
+    """
+    known = {id(each) for each in given}
+    found: list[Place] = []
+    lines: dict[FrameType, int] = {}
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        if found or not is_users(frame.f_code.co_filename):
+            return None
+        before = lines.get(frame)
+        values = () if event == "call" or before is None else list(frame.f_locals.values())
+        if before is not None and any(id(each) not in known and _is_bad(each) for each in values):
+            found.append(Place(frame.f_code.co_filename, before, frame.f_code.co_name))
+        lines[frame] = frame.f_lineno
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return found[0] if found else None
 
 
 def bad_statistics(model: nn.Module) -> tuple[str, str] | None:
