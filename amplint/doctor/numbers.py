@@ -29,7 +29,7 @@ from amplint.doctor.protocol import Protocol
 from amplint.doctor.readings import all_finite, is_readable, may_be_bad
 from amplint.doctor.rounding import Rounding
 from amplint.doctor.saved import holds_infinity
-from amplint.doctor.sources import bad_statistics
+from amplint.doctor.sources import Buffers, bad_statistics
 from amplint.verify.bench.instrument import Listener, gradient
 from amplint.verify.bench.patching import at_callers_line, patch
 
@@ -62,6 +62,7 @@ class Numbers(Listener):
         is_careful: bool,
     ) -> None:
         self._live = live
+        self._buffers = Buffers()
         self._rounding = rounding
         self._is_careful = is_careful
         self._collector = collector
@@ -125,6 +126,9 @@ class Numbers(Listener):
         if not self._is_exam():
             return
         self._protocol.look_for_unregistered(roots)
+        held = (value for each in users_frames(frame) for value in list(each.f_locals.values()))
+        for finding in self._buffers.look([each for each in held if isinstance(each, torch.nn.Module)]):
+            self._collector.add(finding)
         is_half = self._protocol.float16 is not None and self._backwards in _EXAMS_OF_HALF
         if is_half or holds_infinity(roots):
             self._look(Seen(Kind.ABSORBED, [loss]), frame)

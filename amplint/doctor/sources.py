@@ -16,9 +16,9 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.data import DataLoader, Subset
 
-from amplint.doctor.findings import Place
-from amplint.doctor.places import is_users
-from amplint.doctor.readings import has_nan, is_finite, is_readable
+from amplint.doctor.findings import Cause, Evidence, Finding, Place
+from amplint.doctor.places import is_users, user_place
+from amplint.doctor.readings import has_nan, is_finite, is_readable, name_of
 
 
 class Sources:
@@ -51,6 +51,43 @@ class Sources:
             return place, "loaded"
         lines = {line for path in _files(model.modules()) for line in _writers(path, tuple(name.split(".")[-2:]))}
         return (lines.pop(), "written") if len(lines) == 1 else None
+
+
+class Buffers:
+    """Buffers of modules that were finite, and are not any more."""
+
+    def __init__(self) -> None:
+        self._finite: dict[int, weakref.ref[torch.Tensor]] = {}
+
+    def look(self, modules: Iterable[nn.Module]) -> Iterator[Finding]:
+        """The findings on buffers that have become infinite since the last look."""
+        parts = {id(part): part for module in modules for part in module.modules()}
+        for module in parts.values():
+            for name, buffer in module.named_buffers(recurse=False):
+                if not buffer.is_floating_point() or not is_readable(buffer):
+                    continue
+                known = self._finite.get(id(buffer))
+                if is_finite(buffer):
+                    if known is None or known() is not buffer:
+                        self._finite[id(buffer)] = weakref.ref(buffer)
+                elif known is not None and known() is buffer:
+                    del self._finite[id(buffer)]
+                    yield _of_buffer(module, name, buffer)
+
+
+def _of_buffer(module: nn.Module, name: str, buffer: torch.Tensor) -> Finding:
+    lines = {
+        line for path in _files([module]) for line in _writers(path, ("self", name)) if line.function != "__init__"
+    }
+    is_half = buffer.dtype in (torch.float16, torch.bfloat16)
+    return Finding(
+        Cause.OVERFLOW if is_half and not has_nan(buffer) else Cause.WEIGHTS,
+        Evidence.SEEN,
+        f"the buffer `{name}` of `{type(module).__name__}` ({name_of(buffer.dtype)}) was finite and is "
+        f"{'NaN' if has_nan(buffer) else 'infinite'} now, while the loss stays finite",
+        min(lines, key=lambda line: line.line) if lines else user_place(),
+        advice="keep sums and statistics in float32" if is_half else "",
+    )
 
 
 class Held(NamedTuple):
