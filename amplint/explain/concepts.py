@@ -148,8 +148,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "is half": (
         1.5,
-        rf"(?:(?:is|are)(?: \w+){{0,5}}|becomes?|returns?|gives?|stays?|remains?|in|dtype|still) (?:a |of |type |torch )*"
-        rf"(?:{_HALF}|{_BFLOAT})",
+        rf"(?:(?:is|are)(?: \w+){{0,5}}|becomes?|returns?|gives?|stays?|remains?|in|dtype|still) "
+        rf"(?:a |of |type |torch )*(?:{_HALF}|{_BFLOAT})",
     ),
     "dtype mismatch": (
         2.5,
@@ -194,7 +194,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "scaled": (
         2,
-        r"huge|enormous|(?:very|extremely|abnormally|unusually|insanely) (?:large|big|high)|(?:too|way|far|times) (?:\w+ )?(?:large|big|high)\w*",
+        r"huge|enormous|(?:very|extremely|abnormally|unusually|insanely) (?:large|big|high)|"
+        r"(?:too|way|far|times) (?:\w+ )?(?:large|big|high)\w*",
     ),
     "65536": (3, r"65536x?|65 536|65k|2 16 times"),
     "pretrained": (
