@@ -584,7 +584,7 @@ def test_without_pygls(project: Write, amplint: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "pygls.lsp.server", None)
     ran = amplint("server")
     assert ran.code == 2
-    assert "pip install 'amplint[lsp]'" in ran.err
+    assert 'pip install "amplint[lsp] @ git+https://github.com/amplint/amplint"' in ran.err
 
 
 def test_many_quick_edits_end_in_what_the_last_text_has(project: Write) -> None:
