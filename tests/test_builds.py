@@ -19,8 +19,6 @@ from tests import ROOT
 
 pytest.importorskip("hatchling")
 
-# What git has and the sdist has not: it is distributed by other ways.
-ELSEWHERE = ("editors/", ".github/workflows/", "action.yml")
 # What hatchling adds.
 _ADDED = {"PKG-INFO"}
 
@@ -53,7 +51,7 @@ def test_the_sdist_has_all_that_git_has(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         found = {each.name.partition("/")[2] for each in archive.getmembers() if each.isfile()}
-    assert found == {each for each in _tracked() if not each.startswith(ELSEWHERE)} | _ADDED
+    assert found == _tracked() | _ADDED
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="git says what there is")

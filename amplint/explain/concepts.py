@@ -24,6 +24,8 @@ _HALF = r"fp16|float16|f16|half|16 ?bit|16 mixed|precision ?=? ?16|o[12]"
 _BFLOAT = r"bf16|bfloat16"
 _MIXED = r"amp|autocast\w*|auto cast\w*|mixed|gradscaler|scaler|apex|(?:reduced|low|lower|half) precision"
 
+_WORSE = r"(?:worse|lower|higher (?:loss|perplexity|error)|poor\w*|bad|degrad\w*|hurt\w*|drop\w*|decreas\w*)"
+
 # Each with its weight: what says much outweighs what most questions have.
 _CONCEPTS: dict[str, tuple[float, str]] = {
     # What it runs in
@@ -34,7 +36,12 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "region": (1, r"autocast\w*|auto cast\w*"),
     "apex": (2, r"apex"),
     # Numbers
-    "nan": (2, r"nans?|infs?|infinit\w+|non ?finite|not finite|not a number"),
+    "nan": (
+        2,
+        r"nans?|infs?|infinit\w+|non ?finite|not finite|not a number|"
+        r"(?:all |pure |completely )?black (?:images?|outputs?|results?|frames?|videos?|screen|squares?)|"
+        r"(?:images?|outputs?|results?|frames?|videos?) (?:\w+ ){0,3}black",
+    ),
     "overflow": (2, r"overflow\w*|out of range|65504"),
     "underflow": (2.5, r"underflow\w*|vanish\w*|flush\w* to (?:zero|0)|round\w* to (?:zero|0)"),
     "zero": (1.5, r"0|0 0+|zeros?(?! grad)|zeroed|1e \d+|tiny"),
@@ -114,27 +121,32 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "not learning": (
         2.5,
-        rf"{_NOT}(?: (?!speed|fast|help|reduc|improv|sav)\w+){{0,2}} (?:learn|converg|train(?!er))\w*",
+        rf"{_NOT}(?: (?:even|really|ever|seems?|appears?|want|be|to|get|able|properly|actually|the|my|model|network))*"
+        r" (?:learn|converg|train(?!er))\w*",
     ),
     "worse": (
         1.5,
         r"worse|worst|lower|bad|badly|poor\w*|degrad\w*|hurt\w*|drop\w*|decreas\w*|gap|reduc\w*|declin\w*|inferior|"
         r"los[et]s?|losing|below|underperform\w*|deteriorat\w*|terrible|garbage|broken|fall\w*|less accurate|tank\w*|"
-        r"collaps\w*|wrong|not as good",
+        r"collaps\w*|wrong|not as good|"
+        r"(?:higher|larger|increased) (?:\w+ )?(?:loss|perplexity|error|wer|ppl)",
     ),
-    "clearly worse": (2, r"worse|degrad\w*|hurt\w*|deteriorat\w*|underperform\w*|inferior|poor\w*|not as good"),
+    "clearly worse": (
+        2,
+        r"worse|higher loss|degrad\w*|hurt\w*|deteriorat\w*|underperform\w*|inferior|poor\w*|not as good",
+    ),
     "worse in bfloat16": (
         4,
-        rf"(?:{_BFLOAT})(?: (?!than|but)\w+){{0,6}} (?:worse|lower|poor\w*|bad|degrad\w*|hurt\w*|drop\w*|decreas\w*)|"
-        rf"(?:worse|lower|poor\w*|bad|degrad\w*|drop\w*|decreas\w*)(?: (?!than)\w+){{0,5}} "
-        rf"(?:with|in|using|under|for|to) (?:pure )?(?:{_BFLOAT})",
+        rf"(?:{_BFLOAT})(?: (?!than|but)\w+){{0,6}} {_WORSE}|"
+        rf"{_WORSE}(?: (?!than)\w+){{0,5}} (?:with|in|using|under|for|to) (?:pure )?(?:{_BFLOAT})",
     ),
     "different": (1, r"differ\w*|discrepanc\w*|not (?:the )?same|inconsisten\w*|not equal|not reproducible|mismatch"),
     "skipped": (2, r"skip\w*"),
     "slow": (
         2.5,
         rf"slow\w*|(?:not|no|isnt|without|doesnt|dont|any|zero|little)(?: \w+){{0,4}} {_FAST}|"
-        r"same (?:speed|time|throughput)|speed (?:is |stays )?(?:the )?(?:same|unchanged)|"
+        r"same (?:\w+ )?(?:speed|time|throughput)|speed (?:is |stays )?(?:the )?(?:same|unchanged)|"
+        r"(?:time|times|duration) (?:\w+ ){0,2}(?:doubl|increas|higher|twice)\w*|"
         r"takes? (?:\w+ )?(?:more|longer)|longer|throughput",
     ),
     "memory": (2.5, r"memory|vram|oom"),
@@ -148,7 +160,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "is half": (
         1.5,
-        rf"(?:(?:is|are)(?: \w+){{0,5}}|becomes?|returns?|gives?|stays?|remains?|in|dtype|still) "
+        rf"(?:(?:is|are)(?: (?!with|in|when|using|under|after|for|and|but)\w+){{0,5}}|"
+        r"becomes?|returns?|gives?|stays?|remains?|dtype|still) "
         rf"(?:a |of |type |torch )*(?:{_HALF}|{_BFLOAT})",
     ),
     "dtype mismatch": (

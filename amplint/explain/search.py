@@ -36,6 +36,7 @@ _SENTENCE = re.compile(
     r"it|why|how|while|only)\b",
     re.IGNORECASE,
 )
+_CLAUSE = re.compile(r"[:;,\n\"\u201c\u201d]\s")
 # Messages that one part of a wording may be of: more, and it says nothing.
 _FEW = 3
 # The weight of a word that no wording has.
@@ -189,12 +190,18 @@ def _weights() -> dict[str, float]:
 
 
 def _by_part(text: str) -> list[Hit]:
-    """The messages of which a text is a part: what one remembers of it, or what a narrow window shows."""
-    part = _words_of(_EXCEPTION.sub("", text))
+    """The messages of which a text or one of its clauses is a part: what one remembers, or a narrow window shows."""
+    whole = _words_of(_EXCEPTION.sub("", text))
+    clauses = [words for each in _CLAUSE.split(text) if len(words := _words_of(each)) > _PART]
+    parts = [whole, *clauses] if len(whole) >= _PART else []
     found: dict[Message, Text] = {}
-    for message, wording, _ in _patterns() if len(part) >= _PART else ():
+    for message, wording, _ in _patterns():
         # Python's own wordings have the name that matters at their end.
-        if wording.origin != "python" and any(_has(_words_of(each), part) for each in literals(wording.text)):
+        if (
+            wording.origin != "python"
+            and (not message.half or _HALF.search(text) or not _FLOATING.search(text))
+            and any(_has(_words_of(each), part) for each in literals(wording.text) for part in parts)
+        ):
             found.setdefault(message, wording)
     if len(found) > _FEW:
         return []

@@ -95,7 +95,16 @@ def _build(folder: Path) -> None:
         archive.extractall(folder / "unpacked", filter="data")
     (unpacked,) = (folder / "unpacked").iterdir()
     # With what is installed here: torch alone is too much for a new environment.
-    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *_IN_SDIST]
+    tests = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--basetemp={folder / 'pytest'}",
+        *_IN_SDIST,
+    ]
     print(_run(*tests, cwd=unpacked, environment={"PYTHONPATH": str(unpacked)}).strip().splitlines()[-1])
 
 

@@ -31,7 +31,7 @@ def _yaml(path: Path) -> list[str]:
 
 
 BLOCKS = [*_yaml(INTEGRATIONS), *_yaml(README)]
-# Annotations, SARIF, and the README's annotations.
+# The action, annotations, SARIF, and the README's annotations.
 WORKFLOWS = [block for block in BLOCKS if "runs-on" in block]
 (GITLAB,) = (block for block in BLOCKS if "codequality" in block)
 HOOKS = [block for block in BLOCKS if "hooks:" in block]
@@ -46,7 +46,7 @@ ACTIONS = {
     "pypa/gh-action-pypi-publish": "release/v1",
     "amplint/amplint": "main",
 }
-# What GitHub runs here: none of it is in an sdist.
+# What GitHub runs here.
 OWN = [*(ROOT / ".github" / "workflows").glob("*.yml"), *ROOT.glob("action.yml")]
 
 
@@ -70,7 +70,7 @@ def run(command: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_all_are_known() -> None:
-    assert (len(BLOCKS), len(WORKFLOWS), len(HOOKS)) == (7, 4, 2)
+    assert (len(BLOCKS), len(WORKFLOWS), len(HOOKS), len(OWN)) == (7, 4, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,12 @@ def test_our_own_are_valid(path: Path) -> None:
         assert ACTIONS[name] == version
 
 
-@pytest.mark.skipif(not OWN, reason="an sdist has no action")
+def test_the_actions_inputs_are_in_the_docs() -> None:
+    inputs = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))["inputs"]
+    table = re.findall(r"^\| `([\w-]+)` \|", INTEGRATIONS.read_text("utf-8"), re.MULTILINE)
+    assert set(table) == inputs.keys()
+
+
 def test_the_action_passes_its_inputs_on(tmp_path: Path) -> None:
     """The second step, with a stand-in for the amplint that the first one installs; `tests.distribution` runs both."""
     (_, step) = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))["runs"]["steps"]
@@ -132,7 +137,7 @@ def test_hooks_are_those_that_there_are(tmp_path: Path, block: str) -> None:
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("workflow", [WORKFLOWS[0], WORKFLOWS[-1]])
+@pytest.mark.parametrize("workflow", [WORKFLOWS[1], WORKFLOWS[-1]])
 def test_annotations(project: Write, workflow: str) -> None:
     project({"old.py": LEGACY})
     done = run(steps(workflow)[-1]["run"])
@@ -144,7 +149,7 @@ def test_annotations(project: Write, workflow: str) -> None:
 
 def test_sarif(project: Write) -> None:
     root = project({"old.py": LEGACY})
-    *_, lint, upload = steps(WORKFLOWS[1])
+    *_, lint, upload = steps(WORKFLOWS[2])
     assert run(lint["run"]).returncode == 0
     log = json.loads((root / upload["with"]["sarif_file"]).read_text())
     assert [each["ruleId"] for each in log["runs"][0]["results"]] == ["AMP101"]
