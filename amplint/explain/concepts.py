@@ -43,7 +43,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:images?|outputs?|results?|frames?|videos?) (?:\w+ ){0,3}black",
     ),
     "overflow": (2, r"overflow\w*|out of range|65504"),
-    "underflow": (2.5, r"underflow\w*|vanish\w*|flush\w* to (?:zero|0)|round\w* to (?:zero|0)"),
+    "underflow": (2.5, r"underflow\w*|flush\w* to (?:zero|0)|round\w* to (?:zero|0)"),
+    "vanishing": (2, r"vanish\w*"),
     "zero": (1.5, r"0|0 0+|zeros?(?! grad)|zeroed|1e \d+|tiny"),
     "falling": (
         1.5,

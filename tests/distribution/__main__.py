@@ -157,15 +157,26 @@ def _workflows(folder: Path) -> None:
     print(_run(lint, "right/*.yml", cwd=folder), end="")
 
 
+def _python(version: str) -> str | None:
+    """A Python of a version that is here: one of pyenv's, or one on PATH that starts."""
+    found = [str(each) for each in Path.home().glob(f".pyenv/versions/{version}.*/bin/python")]
+    on_path = shutil.which(f"python{version}")
+    if (
+        not found
+        and on_path
+        and subprocess.run([on_path, "--version"], capture_output=True, check=False).returncode == 0
+    ):
+        found = [on_path]
+    return found[0] if found else None
+
+
 def _pythons(folder: Path) -> None:
     import yaml
 
     job = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"))["jobs"]["lint"]
     commands = [step["run"] for step in job["steps"] if "run" in step]
     for version in job["strategy"]["matrix"]["python"]:
-        python = shutil.which(f"python{version}") or next(
-            (str(each) for each in sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))), None
-        )
+        python = _python(version)
         if python is None:
             print(f"Python {version}: not here")
             continue
