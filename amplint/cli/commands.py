@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from amplint.base.about import installing
 from amplint.cli.arguments import Parser
 from amplint.cli.check import CLEAN, check, fail
 from amplint.config.selection import SettingsError, codes_of
@@ -110,7 +111,7 @@ def _server(arguments: list[str]) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
             raise
-        return fail("the language server needs pygls: pip install 'amplint[lsp]'")
+        return fail(f"the language server needs pygls: {installing('lsp')}")
     # The protocol has stdout for itself: what a library prints by mistake must not get between.
     with open(os.dup(sys.stdout.fileno()), "wb") as to_editor:
         sys.stdout = sys.stderr

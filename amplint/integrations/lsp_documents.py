@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator
+from functools import cached_property
+from hashlib import blake2b
 from itertools import accumulate, pairwise, takewhile
 
 from lsprotocol import types
@@ -66,6 +68,12 @@ class Document:
     def diagnostics(self) -> list[types.Diagnostic]:
         """All findings, for the editor to underline."""
         return [self.diagnostic(each) for each in self.findings]
+
+    @cached_property
+    def result_id(self) -> str:
+        """The name of these diagnostics: another for each version of the text, and where what is found differs."""
+        found = repr(self.diagnostics()).encode("utf-8", "surrogatepass")
+        return f"{self.version}-{blake2b(found, digest_size=8).hexdigest()}"
 
     def diagnostic(self, finding: Finding) -> types.Diagnostic:
         """One finding, with what to do where amplint can't do it itself."""

@@ -35,6 +35,8 @@ T = TypeVar("T")
 PAUSE = 0.2
 # What decides about findings beside the documents that are open.
 _WATCHED = "**/{amplint.toml,pyproject.toml,setup.cfg,setup.py,*.txt,env*.yml,env*.yaml,conda*.yml,conda*.yaml,*.py}"
+# A file's findings depend on what it imports.
+_PULL = types.DiagnosticOptions(inter_file_dependencies=True, workspace_diagnostics=False, identifier="amplint")
 
 
 class Server(LanguageServer):
@@ -131,8 +133,32 @@ class Server(LanguageServer):
     def _say(self, message: str) -> None:
         self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"amplint: {message}"))
 
+    async def pulled(self, uri: str, previous: str | None) -> types.DocumentDiagnosticReport:
+        """What is found in the text that the editor holds now, or that this is the result `previous`."""
+        document = await self.document(uri)
+        # What was found in a text that has changed since would be shown at the wrong lines.
+        while document and (text := self.text(uri)) and text.version != document.version:
+            document = await self.document(uri)
+        if document is None:
+            return types.RelatedFullDocumentDiagnosticReport([])
+        if document.result_id == previous:
+            return types.RelatedUnchangedDocumentDiagnosticReport(document.result_id)
+        return types.RelatedFullDocumentDiagnosticReport(document.diagnostics(), result_id=document.result_id)
+
+    @property
+    def _pulls(self) -> bool:
+        """Whether the editor asks for what is found: to publish it as well would show it twice."""
+        client = self.client_capabilities.text_document
+        return bool(client and client.diagnostic)
+
     def lint(self, uri: str, pause: float = 0) -> None:
-        """Publish what is found in a document, unless it is changed again within `pause` seconds."""
+        """Publish what is found in a document, unless it is changed again within `pause` seconds.
+
+        An editor that pulls asks itself, also about the documents that import this one.
+        """
+        if self._pulls:
+            self._known.clear()
+            return
         if earlier := self._pending.pop(uri, None):
             earlier.cancel()
         self._pending[uri] = asyncio.ensure_future(self._publish(uri, pause))
@@ -150,6 +176,9 @@ class Server(LanguageServer):
     def lint_all(self) -> None:
         """Lint all open documents anew: what they import, or their configuration, has changed."""
         self._known.clear()
+        workspace = self.client_capabilities.workspace
+        if self._pulls and workspace and workspace.diagnostics and workspace.diagnostics.refresh_support:
+            self.workspace_diagnostic_refresh(None)
         for uri in self.workspace.text_documents:
             self.lint(uri)
 
@@ -169,7 +198,8 @@ class Server(LanguageServer):
             pending.cancel()
         self.holds(uri)
         self.lint_all()
-        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+        if not self._pulls:
+            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
 
 def _path(server: Server, text: TextDocument) -> str:
@@ -221,6 +251,10 @@ def make() -> Server:
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def files_changed(ls: Server, params: types.DidChangeWatchedFilesParams) -> None:
         ls.lint_all()
+
+    @server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, _PULL)
+    async def pulled(ls: Server, params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
+        return await ls.pulled(params.text_document.uri, params.previous_result_id)
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     async def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:

@@ -262,7 +262,7 @@ def train(model, optimizer, scaler, batches):
 
     def test_nearest(self, project: Write, amplint: Run) -> None:
         project({})
-        ran = amplint("explain", "no inf check was recorded for my optimizer")
+        ran = amplint("explain", "inf checks of my optimizer were recorded twice")
         assert ran.code == 1
         assert ran.out.startswith("amplint knows no message in this text.\n\nThe nearest known messages, which")
         assert "  No inf checks were recorded for this optimizer. (no-inf-checks-for-optimizer)\n" in ran.out

@@ -19,6 +19,7 @@ from amplint.engine.result import Result
 from amplint.report import Report, render
 from amplint.report.formats.diff import painted
 from amplint.report.summary import diff_summary, statistics, summary
+from amplint.report.text import linked
 from amplint.sources.source import Source
 from tests.conftest import LEGACY, Ran
 
@@ -324,18 +325,20 @@ def test_diff_summary() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("environment", "coloured"),
-    [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
-)
-def test_colour_is_for_terminals(project: Write, environment: dict[str, str], coloured: bool) -> None:
-    project({"old.py": LEGACY})
-    command = [sys.executable, "-m", "amplint", "old.py"]
-    settled = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {"TERM": "xterm"} | environment
-    piped = subprocess.run(command, capture_output=True, check=False, env=settled).stdout
-    assert b"\033" not in piped
+# What says that a terminal shows links, or that nothing reads colours.
+_SAID_BY_TERMINALS = {
+    *("NO_COLOR", "FORCE_COLOR", "CI", "TERM", "TERM_PROGRAM", "VTE_VERSION", "WT_SESSION", "KONSOLE_VERSION")
+}
+
+
+def _environment(**said: str) -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key not in _SAID_BY_TERMINALS} | {"TERM": "xterm"} | said
+
+
+def _on_a_terminal(command: list[str], environment: dict[str, str]) -> bytes:
+    """What a command that finds something writes to a terminal."""
     ours, theirs = pty.openpty()
-    with subprocess.Popen(command, stdout=theirs, env=settled) as process:
+    with subprocess.Popen(command, stdout=theirs, env=environment) as process:
         os.close(theirs)
         shown = b""
         try:
@@ -345,8 +348,65 @@ def test_colour_is_for_terminals(project: Write, environment: dict[str, str], co
             pass
     os.close(ours)
     assert process.returncode == 1
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("said", "coloured"),
+    [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+def test_colour_is_for_terminals(project: Write, said: dict[str, str], coloured: bool) -> None:
+    project({"old.py": LEGACY})
+    command = [sys.executable, "-m", "amplint", "old.py"]
+    environment = _environment(**said)
+    piped = subprocess.run(command, capture_output=True, check=False, env=environment).stdout
+    assert b"\033" not in piped
+    shown = _on_a_terminal(command, environment)
     assert (b"\033[" in shown) == coloured
     assert re.sub(rb"\033\[[\d;]*m", b"", shown).replace(b"\r\n", b"\n") == piped
+
+
+_LINK = b"\033]8;;https://amplint.github.io/amplint/rules/AMP101/\033\\\033[1;33mAMP101\033[0m\033]8;;\033\\ "
+
+
+@pytest.mark.parametrize(
+    ("said", "links"),
+    [
+        ({}, False),
+        ({"TERM_PROGRAM": "iTerm.app"}, True),
+        ({"TERM": "xterm-kitty"}, True),
+        ({"VTE_VERSION": "6800"}, True),
+        ({"VTE_VERSION": "4205"}, False),
+        ({"WT_SESSION": "1"}, True),
+        ({"WT_SESSION": "1", "NO_COLOR": "1"}, False),
+        ({"WT_SESSION": "1", "TERM": "dumb"}, False),
+        ({"WT_SESSION": "1", "CI": "true"}, False),
+    ],
+)
+@pytest.mark.parametrize("form", ["full", "concise", "grouped"])
+def test_codes_are_links_on_terminals_that_can(project: Write, said: dict[str, str], links: bool, form: str) -> None:
+    project({"old.py": LEGACY})
+    command = [sys.executable, "-m", "amplint", "--output-format", form, "old.py"]
+    assert (_LINK in _on_a_terminal(command, _environment(**said))) == links
+
+
+@pytest.mark.parametrize(("said", "links"), [({}, False), ({"FORCE_COLOR": "1"}, True)])
+def test_codes_are_links_in_a_pipe_only_where_colour_is_forced(
+    project: Write, said: dict[str, str], links: bool
+) -> None:
+    project({"old.py": LEGACY})
+    command = [sys.executable, "-m", "amplint", "old.py"]
+    piped = subprocess.run(command, capture_output=True, check=False, env=_environment(WT_SESSION="1", **said)).stdout
+    assert (_LINK in piped) == links
+
+
+def test_a_plugins_code_is_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WT_SESSION", "1")
+    for name in ("CI", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    assert linked("X", "AMP101", colour=True) != "X"
+    assert linked("X", "XYZ001", colour=True) == "X"
+    assert linked("X", "AMP101", colour=False) == "X"
 
 
 def test_a_diff_in_colours() -> None:
