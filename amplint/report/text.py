@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint.base.findings import Applicability, Severity
+from amplint.base.findings import Applicability, Confidence, Severity
 from amplint.base.paths import visible
 from amplint.report import Place
 
@@ -18,10 +18,17 @@ def shown_name(place: Place) -> str:
 
 
 def header(place: Place, colour: bool) -> str:
-    """`AMP401 [*] message`, the star where `--fix` with the flags given would fix it; likely and suspicion are said."""
+    """`AMP401 [*] error: message`, the star where `--fix` with the flags given would fix it.
+
+    How sure it is comes after the severity: `warning (likely)`.
+    """
     finding = place.finding
     mark = f"[{paint('*', CYAN, colour)}] " if place.fixable else ""
-    return f"{paint(finding.code, SEVERITY_COLOUR[finding.severity], colour)} {mark}{visible(finding.said)}"
+    code, severity = (
+        paint(each, SEVERITY_COLOUR[finding.severity], colour) for each in (finding.code, finding.severity.value)
+    )
+    sure = "" if finding.confidence is Confidence.CERTAIN else f" ({finding.confidence.value})"
+    return f"{code} {mark}{severity}{sure}: {visible(finding.message)}"
 
 
 def advice(place: Place) -> Iterator[tuple[str, str]]:

@@ -42,6 +42,16 @@ class Suppressions:
             return False  # to look for comments takes longer
         return any(each.kind == "ignore-file" and each.codes is None for each in self.directives)
 
+    @property
+    def renamed(self) -> tuple[tuple[str, int], ...]:
+        """The codes and names in comments that rules had before, with the rows on which each first stands."""
+        found: dict[str, int] = {}
+        for each in self.directives:
+            for code in each.codes or ():
+                if code.former:
+                    found.setdefault(code.former, self._source.row(code.start))
+        return tuple(found.items())
+
     def keep(self, findings: Iterable[Finding]) -> list[Finding]:
         """The findings that no comment silences, without the fixes that would change what comments keep as it is."""
         left: list[Finding] = []

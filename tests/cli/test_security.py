@@ -25,7 +25,7 @@ from tests.conftest import LEGACY, MODERN, Ran, processor_time
 Write = Callable[[dict[str, str | bytes]], Path]
 Run = Callable[..., Ran]
 
-FOUND = "AMP101 [*] `torch.cuda.amp.autocast`"
+FOUND = "AMP101 [*] warning: `torch.cuda.amp.autocast`"
 CONCISE = "--output-format=concise"
 
 
@@ -137,7 +137,7 @@ class TestWhatIsNoFile:
         ran = amplint(CONCISE, "-q", "--fix")
         listening.close()
         assert (ran.code, ran.err) == (1, "")
-        assert ran.out.startswith("z.py:1:1: AMP001 source code cannot contain null bytes")
+        assert ran.out.startswith("z.py:1:1: AMP001 error: source code cannot contain null bytes")
         assert (root / "a.py" / "b.py").read_text() == MODERN
 
     @pytest.mark.parametrize("name", ["requirements.txt", "setup.py", ".gitignore", "helpers.py", ".git/info/exclude"])
@@ -309,7 +309,7 @@ class TestOneFailureIsOneFailure:
         ran = amplint(CONCISE, "-q", *flags)
         assert ran.code == 2
         lines = ran.out.splitlines()
-        assert lines[0].startswith(f"a.py:1:1: AMP000 AMP102 failed with {type(failing).__name__}")
+        assert lines[0].startswith(f"a.py:1:1: AMP000 error: AMP102 failed with {type(failing).__name__}")
         assert lines[0].endswith("with the code that causes it: https://github.com/amplint/amplint/issues)")
         if flags == ["--fix"]:
             assert "torch.cuda.amp.autocast" not in (root / "a.py").read_text()

@@ -350,7 +350,7 @@ class TestFixes:
     def test_exit_non_zero_on_fix(self, project: Write, amplint: Run) -> None:
         project({"old.py": LEGACY})
         flag = "--exit-non-zero-on-fix"
-        assert amplint(flag, "--fix") == (1, "Found 1 error (1 fixed, 0 remaining).\n", "")
+        assert amplint(flag, "--fix") == (1, "Found 1 warning (1 fixed, 0 remaining).\n", "")
         assert amplint(flag, "--fix").code == 0
         project({"old.py": LEGACY})
         assert amplint(flag, "--fix", "--exit-zero").code == 0
@@ -425,7 +425,7 @@ class TestSrc:
         "python/parts/clips.py": "import torch\n\n\ndef clip(model):\n"
         "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n",
     }
-    FOUND = "scripts/train.py:7:5: AMP401 this call leads to line 5 of ../python/parts/clips.py: "
+    FOUND = "scripts/train.py:7:5: AMP401 error: this call leads to line 5 of ../python/parts/clips.py: "
 
     def test_folders(self, project: Write, amplint: Run) -> None:
         root = project(dict(self.FILES))

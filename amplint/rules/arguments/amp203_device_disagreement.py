@@ -81,6 +81,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast", "GradScaler"),
     not_shown="tensors of another device can't be made here",
 )

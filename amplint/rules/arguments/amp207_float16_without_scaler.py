@@ -76,6 +76,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=("autocast & backward & step",),
     not_shown="how small the program's gradients are is out of sight",
     about_absence=True,

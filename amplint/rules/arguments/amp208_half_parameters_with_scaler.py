@@ -68,6 +68,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=("GradScaler & .half(", "GradScaler & torch.float16", "GradScaler & torch.half"),
     not_shown="the bench's parameters are float32",
 )

@@ -67,6 +67,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.NOTE,
+    fixes=(),
     triggers=("autocast & .half(", "autocast & .bfloat16(", "autocast & .to("),
     default=False,
     not_shown="what is cast is a model or an input, which are out of sight",

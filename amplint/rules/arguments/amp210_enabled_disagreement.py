@@ -89,6 +89,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast & backward & cale",),
     not_shown="how small the program's gradients are is out of sight",
 )

@@ -64,6 +64,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("autocast",),
     not_shown="a region that is never entered leaves a float32 step, which is right in itself",
 )

@@ -80,6 +80,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast & no_grad(", "autocast & inference_mode("),
     not_shown="which weights a model shares between its calls is out of sight",
 )

@@ -70,6 +70,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.NOTE,
+    fixes=(Applicability.UNSAFE,),
     triggers=("scaler & sched & step(", ".scale( & sched & step("),
     default=False,
     not_shown="schedulers aren't run",

@@ -118,6 +118,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("GradScaler & state_dict & optim", "GradScaler & save & optim", "GradScaler & heckpoint & optim"),
     not_shown="checkpoints are neither written nor read",
     about_absence=True,

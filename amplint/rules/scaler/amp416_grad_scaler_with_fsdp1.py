@@ -77,6 +77,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=("GradScaler & FullyShardedDataParallel",),
     not_shown="it takes several processes",
 )
