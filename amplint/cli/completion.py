@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -62,6 +62,18 @@ def make_parser() -> Parser:
     return parser
 
 
+PARSERS: Mapping[str, Callable[[], Parser]] = {
+    "check": check_parser,
+    "rule": rule.make_parser,
+    "explain": explain.make_parser,
+    "verify": verify.make_parser,
+    "run": run.make_parser,
+    "config": config.make_parser,
+    "server": server.make_parser,
+    "completion": make_parser,
+}
+
+
 def run_completion(arguments: list[str]) -> int:
     """Print the script for the shell that `arguments` name and return the exit code."""
     shell = make_parser().parse_args(arguments).shell
@@ -72,18 +84,8 @@ def run_completion(arguments: list[str]) -> int:
 
 def commands() -> Iterator[Command]:
     """All commands, as their parsers have them."""
-    makers = {
-        "check": check_parser,
-        "rule": rule.make_parser,
-        "explain": explain.make_parser,
-        "verify": verify.make_parser,
-        "run": run.make_parser,
-        "config": config.make_parser,
-        "server": server.make_parser,
-        "completion": make_parser,
-    }
     for name, words in COMMANDS.items():
-        parser = makers[name]()
+        parser = PARSERS[name]()
         options = tuple(_option(each) for each in parser._actions if each.option_strings)
         others = [_option(each) for each in parser._actions if not each.option_strings]
         # What `run` runs is no argument of its parser.

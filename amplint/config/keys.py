@@ -183,7 +183,11 @@ _RELEASES = Kind(
     _table_of_releases,
 )
 _PATH = Kind("path", {"type": "string", "minLength": 1}, _path)
-_SPECIFIER = Kind("version specifier", {"type": "string", "minLength": 1, "examples": [f">={__version__}"]}, _specifier)
+_SPECIFIER = Kind(
+    "version specifier",
+    {"type": "string", "pattern": r"^\s*(~=|={1,3}|!=|[<>]=?)?\s*\d", "examples": [f">={__version__}"]},
+    _specifier,
+)
 _BOOLEAN = Kind("`true` or `false`", {"type": "boolean"}, _flag)
 
 KEYS = {

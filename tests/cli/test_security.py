@@ -75,7 +75,7 @@ class TestWhatIsShown:
         project({f"{self.NAME}/x.txt": ""})
         assert amplint(self.NAME).err == f"amplint: warning: no Python files in {self.SHOWN}\n"
         assert amplint(f"x{self.NAME}").err == f"amplint: error: x{self.SHOWN}: no such file or directory\n"
-        assert amplint("--\x1b[2J").err == "amplint: error: unrecognized arguments: --\\x1b[2J\n"
+        assert amplint("--\x1b[2J").err == "amplint: error: unknown option --\\x1b[2J; `amplint --help` lists all\n"
 
     def test_messages(self) -> None:
         fix = Fix(Applicability.DISPLAY, "help\x1b[2J")
