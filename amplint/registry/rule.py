@@ -308,7 +308,14 @@ class Known(NamedTuple):
     removed: Mapping[str, Rule] = MappingProxyType({})
 
     @classmethod
-    def of(cls, rules: dict[str, Rule], *more: tuple[str, ...]) -> Known:
-        """What is known of `rules`, in whichever stage; `more` as above."""
+    def of(
+        cls,
+        rules: dict[str, Rule],
+        prefixes: tuple[str, ...] = (OURS,),
+        broken: tuple[str, ...] = (),
+        errors: tuple[str, ...] = (),
+    ) -> Known:
+        """What is known of `rules`, which are in all stages."""
         gone = {code: rule for code, rule in rules.items() if rule.stage is Stage.REMOVED}
-        return cls({code: rule for code, rule in rules.items() if code not in gone}, *more, removed=gone)
+        left = {code: rule for code, rule in rules.items() if code not in gone}
+        return cls(left, prefixes, broken, errors, gone)

@@ -261,6 +261,19 @@ def test_settings_that_are_named(project: Write, watching: Callable[..., Watchin
     assert process.end()[1] == "amplint: error: conf/any.toml:1: unknown key 'ignroe'; did you mean 'ignore'?\n"
 
 
+def test_settings_that_are_extended(project: Write, watching: Callable[..., Watching]) -> None:
+    root = project({"old.py": LEGACY, "amplint.toml": "extend = 'conf/base.toml'\n", "conf/base.toml": ""})
+    process = watching()
+    assert codes(process.round()) == ["old.py AMP101"]
+    (root / "conf" / "base.toml").write_text("ignore = ['AMP101']\n")
+    assert process.round() == ["conf/base.toml", "no findings"]
+    (root / "conf" / "base.toml").write_text("ignroe = 1\n")
+    process.round()
+    (root / "conf" / "base.toml").write_text("")
+    assert codes(process.round()) == ["old.py AMP101"]
+    process.end()
+
+
 def test_documents(project: Write, watching: Callable[..., Watching]) -> None:
     page = "# Page\n\n```python\n{}```\n"
     root = project({"page.md": page.format(MODERN)})
