@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
@@ -13,7 +14,7 @@ from amplint.base.paths import visible
 from amplint.config.defaults import DEVICES, DEVICES_KNOWN_AS
 from amplint.config.formats import FORMATS, SEVERITIES
 from amplint.config.selection import SettingsError
-from amplint.config.settings import Overrides
+from amplint.config.settings import Overrides, Resolver
 
 FAILED = 2
 # What each command is for.
@@ -209,6 +210,18 @@ def overrides(options: argparse.Namespace, **more: Any) -> Overrides:
     paths = getattr(options, "paths", None) or [getattr(options, "path", os.curdir)]
     folders = tuple(each for each in paths if os.path.isdir(each))
     return Overrides(said, options.isolated, file, inline, folders=folders)
+
+
+def tell_notices(resolver: Resolver, *, quiet: bool = False) -> None:
+    """Tell, once, what is to be known of the rules that the configuration and flags name."""
+    for text, place in [] if quiet else resolver.notices.items():
+        warn(f"{place}: {text}")
+    resolver.notices.clear()
+
+
+def warn(message: str) -> None:
+    """Say what doesn't end the run."""
+    print(f"amplint: warning: {visible(message)}", file=sys.stderr)
 
 
 def _configured(options: argparse.Namespace) -> tuple[str | None, Mapping[str, Any]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from amplint.base.paths import LARGEST, absolute, visible
 from amplint.base.project_root import told
-from amplint.cli.arguments import COMMANDS, FAILED, check_parser, overrides
+from amplint.cli.arguments import COMMANDS, FAILED, check_parser, overrides, tell_notices, warn
 from amplint.config.formats import FOR_PEOPLE, SEVERITIES, STATISTICS
 from amplint.config.selection import SettingsError, nearest, renamed
 from amplint.config.settings import Overrides, Resolver, Settings
@@ -33,18 +33,6 @@ def fail(message: str) -> int:
     """Say what ends the run, or costs it a file, and return the exit code that goes with it."""
     print(f"amplint: error: {visible(message)}", file=sys.stderr)
     return FAILED
-
-
-def warn(message: str) -> None:
-    """Say what doesn't end the run."""
-    print(f"amplint: warning: {visible(message)}", file=sys.stderr)
-
-
-def tell_notices(resolver: Resolver, *, quiet: bool = False) -> None:
-    """Tell once what is to be known of the rules that the configuration and flags name."""
-    for text, place in [] if quiet else resolver.notices.items():
-        warn(f"{place}: {text}")
-    resolver.notices.clear()
 
 
 def check(arguments: list[str]) -> int:
@@ -304,10 +292,10 @@ def _renamed(linted: Linted) -> Iterator[str]:
     """What is to be known of the rules that comments name, once of each."""
     known: set[str] = set()
     for path, outcome in zip(linted.names, linted.outcomes, strict=True):
-        for former, row in outcome.renamed:
+        for former, place in outcome.renamed:
             if former not in known:
                 known.add(former)
-                yield f"{path}:{row}: {renamed(former)}"
+                yield f"{path}:{place}: {renamed(former)}"
 
 
 def _put_out(output: bytes, options: argparse.Namespace) -> None:

@@ -14,8 +14,7 @@ from amplint.base.about import SCHEMA_VERSION
 from amplint.base.paths import absolute, shown, visible
 from amplint.base.project_root import Project, project_of, told
 from amplint.base.target import ASSUMED
-from amplint.cli.arguments import Parser, add_settings, overrides
-from amplint.cli.check import tell_notices
+from amplint.cli.arguments import Parser, add_settings, overrides, tell_notices
 from amplint.config.keys import KEYS
 from amplint.config.requirements import broken
 from amplint.config.settings import Layer, Resolver, Settings, ignores_of

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from amplint.cli.arguments import Parser
 from amplint.cli.check import CLEAN, FOUND, fail
 from amplint.config.selection import SettingsError
-from amplint.registry import all_rules
+from amplint.registry import all_rules, meant_by
 
 _DESCRIPTION = """\
 Explain an error message, a warning, a log or a symptom: what it means, which rules find
@@ -62,7 +62,7 @@ def run_explain(arguments: list[str]) -> int:
     text, asked = _text(options.text)
     if not text.strip():
         return fail("the text is empty")
-    if (rule := text.strip().upper()) in all_rules():
+    if (rule := meant_by(text.strip())) in all_rules() or (rule := rule.upper()) in all_rules():
         return fail(f"{rule} is a rule, not a message: `amplint rule {rule}` prints its page")
 
     from amplint.explain.search import find  # noqa: PLC0415

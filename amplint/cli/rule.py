@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from amplint.cli.arguments import Parser
-from amplint.cli.check import CLEAN, fail, warn
+from amplint.cli.arguments import Parser, warn
+from amplint.cli.check import CLEAN, fail
 from amplint.config.selection import codes_of, renamed
 from amplint.guide import rule_list, rule_pages
 from amplint.registry import all_rules, known, meant_by, page_of, redirects
@@ -39,25 +39,19 @@ def run_rule(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.rules and options.all:
         parser.error("name a rule, or use --all, and not both")
-    listed = not options.rules and not options.all
     rules = [page_of(code) for code in (_codes(options.rules) if options.rules else all_rules())]
-    as_list = not options.rules or len(rules) != 1
-    failed = list(known().errors) if as_list else []
-    for rule in tuple(rules):
-        if (why := rule.broken()) is not None:
-            failed.append(why)
-            rules.remove(rule)
-    if options.output_format == "json":
-        text = (
-            rule_list.as_json(rules)
-            if listed
-            else rule_pages.as_json(rules, as_list=as_list)
-            if rules or as_list
-            else ""
-        )
+    one = bool(options.rules) and len(rules) == 1
+    broken = {rule.code: why for rule in rules if (why := rule.broken()) is not None}
+    rules = [rule for rule in rules if rule.code not in broken]
+    failed = [*(() if one else known().errors), *broken.values()]
+    if options.rules or options.all:
+        if options.output_format == "text":
+            sys.stdout.write(rule_pages.as_text(rules))
+        elif rules or not one:
+            sys.stdout.write(rule_pages.as_json(rules, as_list=not one))
     else:
-        text = rule_list.as_table(rules) if listed else rule_pages.as_text(rules)
-    sys.stdout.write(text)
+        write = rule_list.as_table if options.output_format == "text" else rule_list.as_json
+        sys.stdout.write(write(rules))
     return max((fail(each) for each in failed), default=CLEAN)
 
 

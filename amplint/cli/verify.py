@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from amplint.adoption.baseline import Baseline
 from amplint.base.paths import contents, shown, visible
-from amplint.cli.arguments import Parser, add_settings, overrides
+from amplint.cli.arguments import Parser, add_settings, overrides, tell_notices, warn
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Resolver
 from amplint.engine.file import Wanted
@@ -145,7 +145,7 @@ def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[dict[str, 
     resolver = Resolver(overrides(options, docs=False))
     files = discover(paths, resolver)
     for path in files.empty:
-        print(f"amplint: warning: no Python files in {visible(path)}", file=sys.stderr)
+        warn(f"no Python files in {path}")
     errors = list(files.errors)
     checked: dict[str, Checked] = {}
     todo = [*files.files]
@@ -169,6 +169,8 @@ def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[dict[str, 
                 errors.append(str(error))
             except Exception as error:  # a bug of ours in one file must not cost the user the others
                 errors.append(f"{path}: {reason(error)}")
+    say("")
+    tell_notices(resolver)
     return checked, errors
 
 

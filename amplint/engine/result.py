@@ -19,7 +19,7 @@ class Result(NamedTuple):
     findings: tuple[Finding, ...]
     given_up: tuple[str, ...] = ()  # functions in which nothing could be found, a line each
     unsafe: bool = False  # the file's settings ask for unsafe fixes
-    renamed: tuple[tuple[str, int], ...] = ()  # see `Outcome`
+    renamed: tuple[tuple[str, str], ...] = ()  # see `Outcome`
 
 
 class FixResult(NamedTuple):
@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
     `output` is the fixed text, or the diff; `applied` counts the findings that went with it, by their kinds, and
     `comments` the comments that were added to silence them. `given_up` are the functions in which nothing could be
     found, a line each; `warning` is one about a file that was written. `renamed` are the codes and names in comments
-    that rules had before, with the line of the first of each.
+    that rules had before, with the row of the first of each.
     """
 
     result: Result | None = None
@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
     given_up: tuple[str, ...] = ()
     warning: str | None = None
     comments: int = 0
-    renamed: tuple[tuple[str, int], ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
 
     @property
     def fixed(self) -> int:

@@ -11,9 +11,11 @@ import pytest
 
 from amplint.registry import all_rules, families, known, meant_by, names, redirects
 from amplint.registry.rule import Stage
+from tests.conftest import Ran
 from tests.registry.test_plugins import install, run
 
 Write = Callable[[dict[str, str | bytes]], Path]
+Run = Callable[..., Ran]
 
 PINNED = "pinned = 1\n"
 MODULE = '''\
@@ -106,6 +108,13 @@ class TestRenamed:
         # The code stands for the same rule where it silences nothing.
         project({"a.py": f"x = 1  # {comment}\n", "b.py": ""})
         assert "AMP002 [*] warning: Unused suppression: nothing here is reported as HSE101" in run(site, cwd=root).out
+
+    def test_comments_in_a_notebook(self, site: Path, project: Write) -> None:
+        cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+        cells = [{**cell, "source": ["pinned = 1\n", "x = 1  # noqa: HSE099"]}]
+        text = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+        ran = run(site, cwd=project({"n.ipynb": text}))
+        assert ran.err == f"amplint: warning: n.ipynb:cell 1:2: {RENAMED}\n"
 
     def test_a_baseline(self, site: Path, project: Write) -> None:
         root = project({"a.py": PINNED})
@@ -234,6 +243,12 @@ class TestOurs:
         spoken = {kind for kind in ("safe", "unsafe") if re.search(rf"\b{kind}\b", text, re.IGNORECASE)}
         assert rule.fixes is not None
         assert {each.value for each in rule.fixes} == spoken
+
+    @pytest.mark.parametrize("command", ["check", "config", "verify"])
+    def test_each_command_tells_of_former_names(self, project: Write, amplint: Run, command: str) -> None:
+        project({"x.py": "x = 1\n"})
+        said = "rule arms-disagree is now AMP420 (branches-disagree); the old name still works"
+        assert amplint(command, "x.py", "--ignore=arms-disagree").err == f"amplint: warning: --ignore: {said}\n"
 
     def test_stages_are_read_from_the_text(self) -> None:
         assert {rule.stage for rule in all_rules().values()} <= {*Stage} - {Stage.REMOVED}
