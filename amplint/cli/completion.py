@@ -1,6 +1,6 @@
 """The command `completion`: a script for a shell that completes commands, options and rules.
 
-It is made of the parsers of the commands, so that it has what they have.
+It is made from the parsers of the commands, and has all that they have.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def commands() -> Iterator[Command]:
         parser = PARSERS[name]()
         options = tuple(_option(each) for each in parser._actions if each.option_strings)
         others = [_option(each) for each in parser._actions if not each.option_strings]
-        # What `run` runs is no argument of its parser.
+        # The program of `run` is not an argument of its parser.
         value, choices = (others[0].value, others[0].words) if others else (Value.FILE, ())
         yield Command(name, words, options, value, choices)
 
@@ -108,7 +108,7 @@ def _option(action: argparse.Action) -> Option:
 
 
 def _selectors() -> dict[str, str]:
-    """The words that stand for rules, each with what it is."""
+    """The words that mean rules, each with what it is."""
     found = {"ALL": "all rules"}
     for name, start in families().items():
         found |= {start: f"the family {name}", name: f"the family {start}"}

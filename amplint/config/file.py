@@ -96,7 +96,7 @@ def inline(given: Sequence[str]) -> dict[str, Any]:
 
 
 def _check_version(said: dict[str, Any], place: str) -> None:
-    """See that this release is one that a configuration is for. What is no specifier is left to the check of its key.
+    """See that this release is one that a configuration is for. The check of the key sees to what is not a specifier.
 
     Raises:
         SettingsError: it isn't.

@@ -154,7 +154,7 @@ def _one_of(values: tuple[str, ...], known_as: Mapping[str, str] = MappingProxyT
 
 
 def did_you_mean(value: str, values: Sequence[str], known_as: Mapping[str, str]) -> str:
-    """`; did you mean 'cuda'?`: what was meant, by other names or by its letters; empty if that can't be told."""
+    """`; did you mean 'cuda'?`: what was meant, by other names or by its letters; empty if nothing is near."""
     word = value.partition(":")[0].lower()
     near = known_as.get(word) or nearest(word, values)
     return f"; did you mean {near!r}?" if near else ""

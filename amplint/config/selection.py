@@ -30,12 +30,12 @@ class Selection(NamedTuple):
 
 
 def codes_of(selector: str, *, asking: bool = False) -> list[str]:
-    """The codes that a selector stands for: a code, a prefix of codes, the name of a rule or of a family, or ALL.
+    """The codes that a selector means: a code, a prefix of codes, the name of a rule or of a family, or ALL.
 
     There are none where a plugin that has them is broken, or for a rule that was removed.
 
     Raises:
-        SettingsError: it stands for none; the message names the nearest that does. Or it is `asking` for what is gone.
+        SettingsError: it means none, and the message names the nearest that does; or it is `asking` for what is gone.
     """
     rules = all_rules()
     if selector == "ALL":
@@ -71,7 +71,7 @@ def notices(key: str, selector: str, *, preview: bool) -> Iterator[str]:
 def renamed(former: str) -> str:
     """What to tell of a code or name that a rule had before."""
     code = redirects()[former]
-    return f"rule {former} is now {code} ({all_rules()[code].name}); the old name still works"
+    return f"rule {former} is now {code} ({all_rules()[code].name}); the old one still works"
 
 
 def _suggestion(selector: str) -> str:

@@ -302,7 +302,7 @@ class Resolver:
         return _Known(settings, tuple(ignores_of(layers)))
 
     def _note(self, layers: Iterable[Layer], preview: bool) -> None:
-        """Keep what is to be told of the rules that layers name."""
+        """Keep what users should know of the rules that layers name."""
         for layer in layers:
             for key in _RULES:
                 for at, selector in enumerate(layer.said.get(key, ())):

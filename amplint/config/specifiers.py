@@ -54,7 +54,7 @@ def admits(specifier: str, version: str) -> bool:
     """Whether a version specifier admits a version. A version alone is one that admits only itself.
 
     Raises:
-        ValueError: it is no specifier.
+        ValueError: it is not a specifier.
     """
     try:
         wanted = SpecifierSet(f"=={specifier}" if specifier[:1].isdecimal() else specifier)

@@ -39,11 +39,11 @@ def page_of(code: str) -> Rule:
 
 
 def meant_by(word: str) -> str:
-    """The code, or the start of codes, that a word stands for: itself, unless it is a name or a former code.
+    """The code, or the start of codes, that a word means: itself, unless it is a name or a former code.
 
     A rule can be named by its code, by its name, and by those that it had before; a family by its name.
     """
-    if word in all_rules():  # which is soon told
+    if word in all_rules():
         return word
     named = names()
     return named.get(word) or named.get(word.lower(), word)
@@ -64,7 +64,7 @@ def families() -> dict[str, str]:
 
 @cache
 def names() -> dict[str, str]:
-    """All words that stand for codes, or the start of codes, and are none of them."""
+    """All words that mean codes, or the start of codes, and are neither."""
     removed = {rule.name: code for code, rule in known().removed.items()}
     return {**removed, **redirects(), **{rule.name: code for code, rule in _ours_last()}, **families()}
 

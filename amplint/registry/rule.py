@@ -55,7 +55,7 @@ class Stage(str, Enum):
     """Where a rule is in its life.
 
     `PREVIEW`: it runs only with `preview`. `DEPRECATED`: it runs, and to select it is warned about. `REMOVED`: it never
-    runs; its page says why, and to ignore it or to silence it is no error.
+    runs; its page says why, and to ignore it or to silence it is not an error.
     """
 
     PREVIEW = "preview"

@@ -43,7 +43,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 class Code(NamedTuple):
-    """A code or a prefix, or what a name in a comment stands for; that of an `off` or `on` without codes is empty.
+    """A code or a prefix, or what a name in a comment means; that of an `off` or `on` without codes is empty.
 
     `former` is what is written, where a rule had that code or name before.
     """

@@ -108,7 +108,7 @@ def test_zsh(scripts: Path) -> None:
         os.chdir(scripts)
         os.execvpe("zsh", ["zsh", "-f", "-i"], {**os.environ, "TERM": "dumb"})
 
-    def told(until: str = "") -> str:
+    def read(until: str = "") -> str:
         text = ""
         while select.select([terminal], [], [], 30 if until and until not in text else 1)[0]:
             text += os.read(terminal, 1 << 16).decode("utf-8", "replace")
@@ -117,15 +117,15 @@ def test_zsh(scripts: Path) -> None:
     try:
         start = "PS1='> '; autoload -U compinit; compinit -u -d dump; source amplint.zsh; echo rea''dy\n"
         os.write(terminal, start.encode())
-        assert "ready" in told("ready")
+        assert "ready" in read("ready")
         for words, offered in OFFERED:
             if len(offered) == 1:
                 line = " ".join(words)
                 os.write(terminal, f"{line}\t".encode())
-                completed = told(offered[0])
+                completed = read(offered[0])
                 assert completed.rstrip().rstrip("=") == f"{line.rpartition(' ')[0]} {offered[0]}", line
                 os.write(terminal, b"\x15")
-                told()
+                read()
     finally:
         os.write(terminal, b"\x15exit\n")
         os.waitpid(process, 0)

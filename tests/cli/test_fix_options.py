@@ -1,4 +1,4 @@
-"""What is fixed, what is told of it, and what the exit code follows."""
+"""What is fixed, what is said about it, and what the exit code follows."""
 
 from __future__ import annotations
 

@@ -92,9 +92,9 @@ class TestRules:
         assert "GradScaler (scaler, AMP4)" in lines
         rows = [line.split(maxsplit=2) for line in lines if line.startswith("  AMP")]
         assert [(row[0], row[1]) for row in rows] == [(code, rule.name) for code, rule in all_rules().items()]
-        told = {row[0]: row[2].split("  ") for row in rows}
-        assert [each.strip() for each in told["AMP401"] if each] == ["error", "safe, unsafe", "on"]
-        assert [each.strip() for each in told["AMP209"] if each] == ["note", "-", "off"]
+        found = {row[0]: row[2].split("  ") for row in rows}
+        assert [each.strip() for each in found["AMP401"] if each] == ["error", "safe, unsafe", "on"]
+        assert [each.strip() for each in found["AMP209"] if each] == ["note", "-", "off"]
 
     def test_as_json(self, project: Write, amplint: Run) -> None:
         project({})

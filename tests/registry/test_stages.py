@@ -55,7 +55,7 @@ MODULES = {
     "house/hse104_gone.py": GONE,
 }
 CONCISE = ("--output-format=concise", "--quiet")
-RENAMED = "rule HSE099 is now HSE101 (pinned); the old name still works"
+RENAMED = "rule HSE099 is now HSE101 (pinned); the old one still works"
 
 
 @pytest.fixture(scope="module")
@@ -247,7 +247,7 @@ class TestOurs:
     @pytest.mark.parametrize("command", ["check", "config", "verify"])
     def test_each_command_tells_of_former_names(self, project: Write, amplint: Run, command: str) -> None:
         project({"x.py": "x = 1\n"})
-        said = "rule arms-disagree is now AMP420 (branches-disagree); the old name still works"
+        said = "rule arms-disagree is now AMP420 (branches-disagree); the old one still works"
         assert amplint(command, "x.py", "--ignore=arms-disagree").err == f"amplint: warning: --ignore: {said}\n"
 
     def test_stages_are_read_from_the_text(self) -> None:
