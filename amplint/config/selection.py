@@ -78,13 +78,15 @@ def _suggestion(selector: str) -> str:
     """What may have been meant, or what there is."""
     rules = all_rules()
     if numbered := re.fullmatch(rf"({'|'.join(known().prefixes)})([\dO]{{1,6}})", selector.upper()):
+        if any(code.startswith(numbered[0]) for code in rules):  # in small letters
+            return f"; did you mean {numbered[0]}?"
         return _near_number(numbered[1], numbered[2].replace("O", "0"))
     word = selector.lower()
     named = {f"{name} ({code})": name for name, code in names().items() if code.startswith(known().prefixes)}
     inside = sorted(shown for shown, name in named.items() if word and word in name)
     if 0 < len(inside) <= _FEW:
         return f"; did you mean {' or '.join(inside)}?"
-    near = nearest(selector, [*rules, "ALL"], 0.7) or nearest(word, list(named.values()))
+    near = nearest(selector.upper(), [*rules, "ALL"], 0.7) or nearest(word, list(named.values()))
     near = next((shown for shown, name in named.items() if name == near), near)
     if re.fullmatch(r"[A-Z]{3}\d{0,3}", selector) and selector[:3] not in known().prefixes:
         meant = f"did you mean {near}, or is" if near else "is"
