@@ -167,7 +167,7 @@ class TestTheExample:
         ran = run(example, "rule", "HSE101", cwd=tmp_path)
         assert (ran.code, ran.err) == (0, "")
         assert ran.out.startswith(
-            "# pinned-scale (HSE101)\n\nSeverity: warning. On by default. Fixes: unsafe. Of the plugin house-rules 1.0.\n\n"
+            "# pinned-scale (HSE101)\n\nSeverity: warning. On by default. Fixes: unsafe. Of the plugin house-rules 1.0."
         )
         pages = json.loads(run(example, "rule", "--all", "--output-format=json", cwd=tmp_path).out)
         assert [(page["code"], page["plugin"]) for page in pages][-2:] == [
