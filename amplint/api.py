@@ -115,6 +115,7 @@ def make_settings(
     src: Iterable[str] | None = None,
     docs: bool | None = None,
     suspicions: bool | None = None,
+    preview: bool | None = None,
 ) -> Settings:
     """Make settings. The keywords mean the same as the keys of a configuration file; None means not set. Reads no file.
 
@@ -147,6 +148,7 @@ def settings_for(
     src: Iterable[str] | None = None,
     docs: bool | None = None,
     suspicions: bool | None = None,
+    preview: bool | None = None,
 ) -> Settings:
     """Return the settings of a file from the nearest configuration file, as the command does. The file need not exist.
 

@@ -164,16 +164,20 @@ def process(data: bytes, job: Job) -> Outcome:
 
         if job.mode is Mode.CHECK:
             result = check_bytes(data, job.path, job.settings)
-            return Outcome(_findings(result), given_up=result.given_up)
+            return Outcome(_findings(result), given_up=result.given_up, renamed=result.renamed)
         if job.noqa is not None:
             from amplint.adoption.add_noqa import silence  # noqa: PLC0415 - once in a project's life
 
             done = silence(data, job.path, job.settings, job.noqa)
             output = _diff(data, done.data, job.path) if job.mode is Mode.DIFF else done.data
-            return Outcome(_findings(done.result), None, output, done.findings, comments=done.comments)
+            silenced = tuple(sorted(done.findings.items()))
+            return Outcome(_findings(done.result), None, output, silenced, comments=done.comments)
         fixed = fix_bytes(data, job.path, job.settings, wanted=job.known and job.known.new)
         output = _diff(data, fixed.data, job.path) if job.mode is Mode.DIFF else fixed.data
-        return Outcome(_findings(fixed.result), None, output, fixed.applied.total(), fixed.result.given_up)
+        applied = tuple(sorted(fixed.applied.items()))
+        return Outcome(
+            _findings(fixed.result), None, output, applied, fixed.result.given_up, renamed=fixed.result.renamed
+        )
     except SettingsError as error:
         return Outcome(error=str(error))
     except Exception as error:  # a bug of ours in one file must not cost the user the others

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from amplint.base.edits import apply
-from amplint.base.findings import Finding, Fix, Location, Severity, withhold
+from amplint.base.findings import Finding, Fix, Kind, Location, Severity, withhold
 from amplint.base.paths import is_always_utf8, is_document
 from amplint.engine import analysis, prefilter, reading
 from amplint.engine.causes import one_per_cause
@@ -148,7 +148,7 @@ def _check_program(source: Source, settings: Settings, inside: Iterable[Finding]
     within = comments.keep(inside)  # first, so that what these comments are for is known
     findings, given_up = with_room(lambda: _folded(lambda fold: _find(source, settings, comments, fold)))
     findings += (*within, *comments.keep(reading.refused(source)))
-    return _result(source, findings, settings)._replace(given_up=given_up)
+    return _result(source, findings, settings)._replace(given_up=given_up, renamed=comments.renamed)
 
 
 def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> Result:
@@ -303,16 +303,16 @@ def _offered(result: Result, unsafe: bool) -> list[Finding]:
 
 def _fix(
     source: Source, result: Result, settings: Settings, unsafe: bool, wanted: Wanted | None = None
-) -> tuple[Source, Counter[str], Result]:
+) -> tuple[Source, Counter[Kind], Result]:
     """Rounds of fixing what was found, which `result` is, and finding, until a round changes nothing."""
-    applied: Counter[str] = Counter()
+    applied: Counter[Kind] = Counter()
     for _ in range(ROUNDS):
         chosen = wanted(source, result.findings) if wanted else result.findings
         offered = _offered(result._replace(findings=tuple(chosen)), unsafe)
         text, done, broken = _round(source, [each.fix for each in offered if each.fix])
         if text == source.text:
             return source, applied, _with_broken(result, broken, settings)
-        applied.update(each.code for each in offered if each.fix in done)
+        applied.update(each.kind for each in offered if each.fix in done)
         source = source.like(text)
         result = _check(source, settings)
     error = RuntimeError(f"after {ROUNDS} rounds there is still something to fix")

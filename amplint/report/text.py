@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from amplint.base.about import rule_url
-from amplint.base.findings import Applicability, Severity
+from amplint.base.findings import Applicability, Confidence, Severity
 from amplint.base.paths import visible
 from amplint.report import Place
 
@@ -23,11 +23,16 @@ def shown_name(place: Place) -> str:
 
 
 def header(place: Place, colour: bool) -> str:
-    """`AMP401 [*] message`, the star where `--fix` with the flags given would fix it; likely and suspicion are said."""
+    """`AMP401 [*] error: message`, the star where `--fix` with the flags given would fix it.
+
+    How sure it is comes after the severity: `warning (likely)`.
+    """
     finding = place.finding
     mark = f"[{paint('*', CYAN, colour)}] " if place.fixable else ""
     code = linked(paint(finding.code, SEVERITY_COLOUR[finding.severity], colour), finding.code, colour)
-    return f"{code} {mark}{visible(finding.said)}"
+    severity = paint(finding.severity.value, SEVERITY_COLOUR[finding.severity], colour)
+    sure = "" if finding.confidence is Confidence.CERTAIN else f" ({finding.confidence.value})"
+    return f"{code} {mark}{severity}{sure}: {visible(finding.message)}"
 
 
 def advice(place: Place) -> Iterator[tuple[str, str]]:

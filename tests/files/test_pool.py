@@ -140,7 +140,7 @@ def test_processes_are_for_many_files_only(project: Write, amplint: Run, monkeyp
     assert amplint("-j", "1", ".").code == 1
     assert counts == []
     assert amplint("-j2", ".").out.endswith(
-        f"Found {len(FILES) // 2} errors.\n[*] {len(FILES) // 2} fixable with `--fix`.\n"
+        f"Found {len(FILES) // 2} warnings.\n[*] {len(FILES) // 2} fixable with `--fix`.\n"
     )
     assert counts == [(len(FILES), 2)]
 

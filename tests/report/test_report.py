@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.engine.result import Result
-from amplint.report import Report, render
+from amplint.report import Fixed, Report, render
 from amplint.report.formats.diff import painted
 from amplint.report.summary import diff_summary, statistics, summary
 from amplint.report.text import linked
@@ -38,6 +38,8 @@ def finding(start: int, end: int, *, code: str = "AMP401", **rest: Any) -> Findi
 
 def report(text: str, *findings: Finding, **rest: Any) -> Report:
     unsafe = rest.pop("unsafe", False)
+    if fixed := rest.pop("fixed", 0):
+        rest["made"] = (Fixed("dir/x.py", ((finding(0, 1).kind, fixed),)),)
     return Report((Result("dir/x.py", Source("dir/x.py", text), findings, unsafe=unsafe),), **rest)
 
 
@@ -51,7 +53,7 @@ def show(text: str, span: str, **rest: Any) -> list[str]:
 def test_full() -> None:
     text = "\n" * 9 + "x = clip(y)\n"
     assert render("full", report(text, finding(13, 17, fix=SAFE))).splitlines() == [
-        "AMP401 [*] message",
+        "AMP401 [*] error: message",
         "  --> dir/x.py:10:5",
         "   |",
         "10 | x = clip(y)",
@@ -89,7 +91,7 @@ def test_carets(text: str, span: str, line: str, carets: str) -> None:
 
 
 def test_a_finding_without_a_line_has_no_excerpt() -> None:
-    assert render("full", report("", finding(0, 0))) == "AMP401 message\n --> dir/x.py:1:1\n\n"
+    assert render("full", report("", finding(0, 0))) == "AMP401 error: message\n --> dir/x.py:1:1\n\n"
 
 
 def test_long_lines_are_cut() -> None:
@@ -127,7 +129,7 @@ def test_advice() -> None:
 def test_concise_marks_what_the_flags_would_fix() -> None:
     def marked(fix: Fix | None, unsafe: bool) -> bool:
         text = render("concise", report("xyz", finding(1, 2, fix=fix), unsafe=unsafe))
-        assert re.fullmatch(r"dir/x\.py:1:2: AMP401 (\[\*\] )?message\n", text)
+        assert re.fullmatch(r"dir/x\.py:1:2: AMP401 (\[\*\] )?error: message\n", text)
         return "[*]" in text
 
     assert marked(SAFE, False)
@@ -317,7 +319,7 @@ def test_summary_leads_to_the_proof_where_there_can_be_one() -> None:
 def test_diff_summary() -> None:
     assert diff_summary(report("x")) == ""
     assert diff_summary(report("x", finding(0, 1, fix=UNSAFE))) == (
-        "No errors would be fixed (1 fix available with `--unsafe-fixes`).\n"
+        "No findings would be fixed (1 fix available with `--unsafe-fixes`).\n"
     )
     assert diff_summary(report("x", fixed=2)) == "Would fix 2 errors.\n"
     assert diff_summary(report("x", finding(0, 1, fix=UNSAFE), finding(0, 1, fix=UNSAFE), fixed=1)) == (

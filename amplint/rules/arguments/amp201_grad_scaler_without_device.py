@@ -92,7 +92,13 @@ if TYPE_CHECKING:
 _MOST_FILES = 40
 
 rule = Rule(
-    __name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler",), shown_by=("warning",), simulated=True
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
+    triggers=("GradScaler",),
+    shown_by=("warning",),
+    simulated=True,
 )
 
 

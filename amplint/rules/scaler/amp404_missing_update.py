@@ -97,6 +97,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("scaler & step(", ".scale( & step( & backward", "unscale_"),
     shown_by=("exception", "skips", "gradient"),
     about_absence=True,

@@ -116,6 +116,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("GradScaler & state_dict & optim", "GradScaler & save & optim", "GradScaler & heckpoint & optim"),
     not_shown="verify doesn't save or load checkpoints",
     about_absence=True,
