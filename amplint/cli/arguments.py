@@ -37,7 +37,7 @@ def check_parser() -> argparse.ArgumentParser:
         usage="amplint [check] [options] [path ...]\n       amplint rule (CODE | --all) [--output-format text|json]\n"
         "       amplint verify [options] PATH ...\n       amplint run [options] (SCRIPT | -m MODULE) [argument ...]\n"
         "       amplint explain (TEXT | - | --list | --guide) [options]\n"
-        "       amplint config [options] [FILE]\n       amplint server",
+        "       amplint config [options] [FILE]\n       amplint clean [options] [path ...]\n       amplint server",
         description="Find misuse of PyTorch automatic mixed precision (AMP), and fix it.",
         epilog="Exit codes: 0 no findings, or all fixed; 1 findings; 2 an error.",
     )
@@ -68,6 +68,8 @@ def check_parser() -> argparse.ArgumentParser:
     settings.add_argument(
         "-j", "--jobs", type=_positive, metavar="N", help="number of processes for many files [default: one per CPU]"
     )
+    settings.add_argument("--no-cache", action="store_true", help="lint all files anew, and keep nothing")
+    add_cache_dir(settings)
     output = parser.add_argument_group("output")
     output.add_argument("--output-format", choices=FORMATS, help="[default: full]")
     output.add_argument("-o", "--output-file", metavar="FILE", help="write findings to FILE, and the summary to stdout")
@@ -81,6 +83,16 @@ def check_parser() -> argparse.ArgumentParser:
     output.add_argument("-q", "--quiet", action="store_true", help="print only findings")
     add("-V", "--version", action="version", version=f"amplint {__version__}")
     return parser
+
+
+def add_cache_dir(group: argparse._ActionsContainer) -> None:
+    """Add the option for the folder of the cache, which may also be given in the environment."""
+    group.add_argument(
+        "--cache-dir",
+        metavar="DIR",
+        default=os.environ.get("AMPLINT_CACHE_DIR") or None,
+        help="where to keep what is known of files [default: $AMPLINT_CACHE_DIR, or .amplint_cache in the project]",
+    )
 
 
 def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> argparse._ArgumentGroup:
@@ -145,9 +157,11 @@ def overrides(options: argparse.Namespace, **more: Any) -> Overrides:
     said |= _lists(options)
     if options.per_file_ignores is not None:
         said["per-file-ignores"] = _ignored(_listed(options.per_file_ignores))
+    if getattr(options, "cache_dir", None) == "":
+        raise SettingsError("--cache-dir needs the name of a folder")
     if options.target_torch is not None:
         said["target-torch"] = _target(options.target_torch)
-    for key in ("unsafe-fixes", "suspicions", "force-exclude", "device"):
+    for key in ("unsafe-fixes", "suspicions", "force-exclude", "device", "cache-dir"):
         given = getattr(options, key.replace("-", "_"), None)
         if given is not None and key not in said:
             said[key] = given

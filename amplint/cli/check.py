@@ -6,10 +6,11 @@ import argparse
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from amplint.base.paths import LARGEST, absolute, visible
-from amplint.base.project_root import told
+from amplint.base.project_root import CACHE, project_of, told
 from amplint.cli.arguments import FAILED, check_parser, overrides
 from amplint.config.formats import FOR_PEOPLE, STATISTICS
 from amplint.config.selection import SettingsError
@@ -249,12 +250,36 @@ def _lint(
         outcomes = fix_verified(files, resolver, outside, baseline)
     else:
         jobs = options.jobs or processors()
-        outcomes = run(files, resolver, options.mode, jobs, outside=outside, noqa=options.add_noqa, baseline=baseline)
+        where = None if options.no_cache else partial(cache_of, options.paths, resolver)
+        outcomes = run(
+            files,
+            resolver,
+            options.mode,
+            jobs,
+            outside=outside,
+            noqa=options.add_noqa,
+            baseline=baseline,
+            cache=where,
+        )
     if (options.verify or len(files) >= MANY) and not options.quiet and sys.stderr.isatty():
         from amplint.files.progress import counted  # noqa: PLC0415 - few files are linted before anybody looks
 
         outcomes = counted(outcomes, len(files))
     return list(outcomes)
+
+
+def cache_of(paths: Sequence[str], resolver: Resolver) -> str | None:
+    """The folder (absolute) of the cache of a run: in the project of the first path, unless the settings say where.
+
+    None where nothing marks a project: nobody expects a new folder there.
+    """
+    first = absolute(paths[0] if paths else os.curdir)
+    folder = first if os.path.isdir(first) else os.path.dirname(first)
+    settings = resolver.walking(folder)
+    if settings.cache_dir is not None:
+        return settings.cache_dir
+    project = project_of(folder, resolver.overrides.start)
+    return os.path.join(project.folder, CACHE) if project.mark is not None else None
 
 
 def _told(linted: Linted, options: argparse.Namespace) -> int:

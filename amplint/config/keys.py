@@ -99,6 +99,11 @@ def _flag(name: str, value: object) -> Iterator[Problem]:
         yield (), f"{name!r} must be true or false"
 
 
+def _folder(name: str, value: object) -> Iterator[Problem]:
+    if not isinstance(value, str) or not value:
+        yield (), f"{name!r} must be the name of a folder"
+
+
 def _release_of(package: str) -> Kind:
     def problems(name: str, value: object) -> Iterator[Problem]:
         if not isinstance(value, str):
@@ -139,6 +144,7 @@ _STRINGS = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _RULES = Kind("list of rules", {"type": "array", "items": SELECTOR}, _list_of_rules)
 _PATTERNS = Kind("list of patterns", _STRINGS, _list_of_strings)
 _FOLDERS = Kind("list of folders", _STRINGS, _list_of_strings)
+_FOLDER = Kind("folder", {"type": "string", "minLength": 1}, _folder)
 _IGNORES = Kind(
     "table of patterns, each with a list of rules",
     {
@@ -209,6 +215,13 @@ KEYS = {
             _FOLDERS,
             "Where to look for imports, after the folders from the importing file's up to the project's.",
             list(DEFAULT_SRC),
+        ),
+        Key(
+            "cache-dir",
+            _FOLDER,
+            "Where to keep what is known of files, so that unchanged ones need not be linted again.",
+            None,
+            "`.amplint_cache` in the project",
         ),
         Key("output-format", _one_of(FORMATS), "How to print findings.", "full"),
     )

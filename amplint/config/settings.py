@@ -42,6 +42,7 @@ class Settings(NamedTuple):
     docs: bool = False
     suspicions: bool = False
     start: Start = Start()
+    cache_dir: str | None = None  # absolute; None: in the project's folder
 
     def project(self, filename: str) -> Project:
         """The project of a file, which need not exist."""
@@ -246,6 +247,7 @@ class Resolver:
             return said.get(key, (None,))[0]
 
         src, folder = said.get("src", (None, ""))
+        cache_dir, cache_above = said.get("cache-dir", (None, ""))
         settings = Settings(
             codes=enabled_codes([self.overrides.base, *(_selection(each.said, "select", "ignore") for each in layers)]),
             exclude=_excludes(layers),
@@ -263,6 +265,7 @@ class Resolver:
             docs=bool(value("docs")),
             suspicions=bool(value("suspicions")),
             start=self.overrides.start,
+            cache_dir=None if cache_dir is None else absolute(os.path.join(cache_above, cache_dir)),
         )
         return _Known(settings, tuple(ignores_of(config, self.overrides)))
 

@@ -105,13 +105,20 @@ def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = 
 
 @_forgets
 def fix_bytes(
-    data: bytes, filename: str, settings: Settings, *, unsafe: bool | None = None, wanted: Wanted | None = None
+    data: bytes,
+    filename: str,
+    settings: Settings,
+    *,
+    unsafe: bool | None = None,
+    wanted: Wanted | None = None,
+    before: Result | None = None,
 ) -> FixResult:
     """Make a file's safe fixes, and with `unsafe` the unsafe ones too, until there is nothing left to fix.
 
     Where `unsafe` isn't given the settings decide. With `wanted` only those of the findings that it gives back.
+    `before` is what is found in the file, where that is known.
     """
-    before = check_bytes(data, filename, settings)
+    before = before or check_bytes(data, filename, settings)
     unsafe = settings.unsafe_fixes if unsafe is None else unsafe
     if before.source is None or not _offered(before, unsafe):
         return FixResult(data, Counter(), before, before)

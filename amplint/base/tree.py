@@ -1,0 +1,119 @@
+"""Python's files below a folder, and what tells whether anything has changed there that a project's imports depend on."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from typing import NamedTuple
+
+from amplint.base import reads
+from amplint.base.paths import is_settled, remembered
+from amplint.base.project_root import MARKS, SETUP
+from amplint.base.reads import Kind, Read
+
+_SKIPPED = {"node_modules", "site-packages", "venv", "build", "dist", "__pycache__"}
+# A tree larger than this is no project, but a disk: Python's files, and all that there is.
+_MOST_FILES, _MOST = 20_000, 200_000
+_MARKS = {*MARKS, SETUP}
+# What is asked of a path, and follows from the names and the states of the files in a tree.
+_OF_FILES = (Kind.CONTENTS, Kind.SIZE, Kind.FILE, Kind.PRESENT, Kind.FOLDER, Kind.LINK, Kind.REAL)
+_OF_MARKS = (Kind.FILE, Kind.PRESENT, Kind.FOLDER)
+
+
+class Tree(NamedTuple):
+    """What is below a folder: Python's files, what marks projects, and links to folders, which aren't followed.
+
+    Without any of it where there is too much for a project.
+    """
+
+    files: tuple[str, ...]
+    marks: tuple[str, ...]
+    links: frozenset[str]
+    is_whole: bool
+
+
+@remembered
+def tree(root: str) -> Tree:
+    """What is below a folder (absolute)."""
+    reads.note(Kind.TREE, root, "")
+    return _walked(root)
+
+
+def _walked(root: str) -> Tree:
+    files: list[str] = []
+    marks: list[str] = []
+    links: set[str] = set()
+    seen = 0
+    for folder, folders, names in os.walk(root):
+        seen += len(folders) + len(names)
+        if seen > _MOST:
+            return Tree((), (), frozenset(), is_whole=False)
+        marks += (os.path.join(folder, each) for each in sorted((*folders, *names)) if each in _MARKS)
+        folders[:] = sorted(each for each in folders if not _is_skipped(each))
+        links.update(filter(os.path.islink, (os.path.join(folder, each) for each in folders)))
+        files += (os.path.join(folder, file) for file in sorted(names) if file.endswith(".py"))
+        if len(files) > _MOST_FILES:
+            return Tree((), (), frozenset(), is_whole=False)
+    return Tree(tuple(files), tuple(marks), frozenset(links), is_whole=True)
+
+
+def _is_skipped(name: str) -> bool:
+    return name in _SKIPPED or name.startswith(".")
+
+
+@remembered
+def state(root: str) -> str:
+    """What changes when a file of a tree comes, goes or changes; empty where that can't be told."""
+    known = tree(root)
+    said: list[str] = []
+    settled = known.is_whole
+    for path in known.files:
+        try:
+            of = os.lstat(path)
+            if stat.S_ISLNK(of.st_mode):
+                said.append(os.path.realpath(path))
+                of = os.stat(path)
+        except OSError as error:
+            said.append(f"{path}\0{reads.failed(error)}")
+            continue
+        settled = settled and is_settled(of)
+        said.append(f"{path}\0{of.st_mtime_ns} {of.st_ctime_ns} {of.st_size} {of.st_ino} {of.st_mode}")
+    for path in known.marks:
+        with suppress(OSError):
+            said.append(f"{path}\0{os.stat(path).st_mode}")
+    if not settled:
+        return ""
+    return reads.digest("\n".join((*said, "", *sorted(known.links))).encode("utf-8", "surrogateescape"))
+
+
+def of_project(root: str) -> None:
+    """Have it recorded, if anything is, that a question is about the files of a tree: the state of these answers it."""
+    if reads.is_recording():
+        tree(root)
+
+
+def contradicts(root: str, read: Read) -> bool:
+    """Whether a file has come or gone between a look at it and the walk of the tree, from whose `state` it follows."""
+    return read.kind is Kind.FILE and read.path.endswith(".py") and (read.path in _files(root)) is not (read.found == "yes")
+
+
+@remembered
+def _files(root: str) -> frozenset[str]:
+    return frozenset(tree(root).files)
+
+
+def tells(root: str, read: Read) -> bool:
+    """Whether what was found at a path follows from the `state` of a tree."""
+    above = root.rstrip(os.sep) + os.sep
+    known = tree(root)
+    if not known.is_whole or not read.path.startswith(above):
+        return False
+    *folders, name = read.path[len(above) :].split(os.sep)
+    if read.kind not in (_OF_FILES if name.endswith(".py") else _OF_MARKS if name in _MARKS else ()):
+        return False
+    if any(map(_is_skipped, folders)):
+        return False
+    return not known.links or not any(
+        os.path.join(root, *folders[:end]) in known.links for end in range(1, len(folders) + 1)
+    )

@@ -1,0 +1,226 @@
+"""What a result was made of, in plain values, and whether all of that is still so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from amplint.base import reads
+from amplint.base.paths import QUESTIONS, fingerprint, remembered, size
+from amplint.base.project_root import Start, started_at
+from amplint.base.reads import Kind, Look, Question, Read
+from amplint.base.tree import contradicts, state, tells
+
+# The modules of `amplint.model.project` that have questions.
+_WITH_QUESTIONS = ("importers", "module_index", "python_files")
+
+
+class Asked(NamedTuple):
+    """A question, by its name, with what it was given, and what tells its answer from others."""
+
+    name: str
+    given: tuple[object, ...]
+    answer: str
+
+
+class MadeOf(NamedTuple):
+    """What was read for a result, and the questions that were asked: only their answers count.
+
+    As long as `states`, of the trees that the questions look at, and `others`, which were read for the answers and
+    don't follow from these, are what they were, so are the answers.
+    """
+
+    reads: frozenset[Read]
+    questions: tuple[Asked, ...] = ()
+    others: frozenset[Read] = frozenset()
+    states: tuple[tuple[str, str], ...] = ()
+
+
+def made_of(look: Look) -> MadeOf | None:
+    """What was read for a result; None: something has changed while it was made."""
+    found, questions = _below(look)
+    asked = {_asked(each.question): each for each in questions if each.question is not None}
+    others: set[Read] = set()
+    states: dict[str, str] = {}
+    with reads.recorded():  # where trees are remembered that were walked while something was recorded
+        for each in asked.values():
+            inside = _of_question(each)
+            if inside is None:
+                return None
+            others |= inside[0]
+            states.update(inside[1])
+    every = found | others
+    if len({each[:2] for each in every}) < len(every) or any(each.kind is Kind.TREE for each in found):
+        return None
+    return MadeOf(frozenset(found), tuple(sorted(asked, key=repr)), frozenset(others), tuple(sorted(states.items())))
+
+
+def _below(look: Look) -> tuple[set[Read], list[Look]]:
+    """What was read for an answer, but for questions; and these."""
+    found, questions = set(look.reads), []
+    seen, todo = {id(look)}, [*look.others]
+    while todo:
+        each = todo.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            if each.question is not None:
+                questions.append(each)
+            else:
+                found.update(each.reads)
+                todo += each.others
+    return found, questions
+
+
+def _within(question: Look) -> set[Read]:
+    """What was read for the answer to a question, and to those that it led to."""
+    found: set[Read] = set()
+    seen, todo = {id(question)}, [question]
+    for each in todo:  # grows
+        found.update(each.reads)
+        new = {id(other): other for other in each.others if id(other) not in seen}
+        seen |= new.keys()
+        todo += new.values()
+    return found
+
+
+def _of_question(question: Look) -> tuple[set[Read], dict[str, str]] | None:
+    """What was read for the answer to a question and doesn't follow from the states of its trees, and these.
+
+    None where a file has come or gone meanwhile.
+    """
+    if question.rest is None:
+        every = _within(question)
+        states = {read.path: state(read.path) for read in every if read.kind is Kind.TREE}
+        rest = set()
+        for read in every:
+            root = next((root for root in states if tells(root, read)), None)
+            if root is None and read.kind is not Kind.TREE:
+                rest.add(read)
+            elif root is not None and contradicts(root, read):
+                return None
+        question.rest = rest, states
+    return question.rest
+
+
+def _asked(question: Question) -> Asked:
+    return Asked(question.name, question.given, _told(question.answer))
+
+
+def _told(answer: object) -> str:
+    return reads.digest(repr(sorted(answer) if isinstance(answer, frozenset) else answer).encode())
+
+
+def still(known: MadeOf, src: tuple[str, ...] | None, start: Start) -> MadeOf | None:
+    """What a result is made of, if all of that is what it was: as it was known, or with other files in a tree that make
+    no difference.
+    """
+    if not _holds(known.reads, start):
+        return None
+    if not known.questions or (_holds(known.others, start) and _are(known.states)):
+        return known
+    for module in _WITH_QUESTIONS:
+        import_module(f"amplint.model.project.{module}")
+    import_module("amplint.model.project.resolve_import").look_in(src, start)
+    with reads.recorded() as look:
+        for each in known.questions:
+            if _told(QUESTIONS[each.name](*each.given)) != each.answer:
+                return None
+    now = made_of(look)
+    return known._replace(others=now.others, states=now.states) if now is not None else None
+
+
+def _are(states: Iterable[tuple[str, str]]) -> bool:
+    with reads.recorded():
+        return all(of and of == state(root) for root, of in states)
+
+
+def _holds(every: Iterable[Read], start: Start) -> bool:
+    return all(
+        (started_at(start) if each.kind is Kind.START else _now(each.kind, each.path)) == each.found for each in every
+    )
+
+
+@remembered
+def _now(kind: Kind, path: str) -> str:
+    """What is found if something is asked of a path."""
+    if kind is Kind.CONTENTS:
+        return fingerprint(path)
+    if kind is Kind.SIZE:
+        return size(path)
+    with reads.recorded() as look:
+        try:
+            _ASK[kind](path)
+        except OSError:
+            pass
+    return look.reads[-1].found
+
+
+_ASK = {
+    Kind.FILE: reads.is_file,
+    Kind.FOLDER: reads.is_folder,
+    Kind.PRESENT: reads.is_present,
+    Kind.LINK: reads.is_link,
+    Kind.REAL: reads.real,
+    Kind.NAMES: reads.lists_in,
+}
+
+
+def plain(made: MadeOf) -> list[Any]:
+    """It as JSON has it."""
+    asked = [[name, [_written(each) for each in given], answer] for name, given, answer in made.questions]
+    return [_grouped(made.reads), asked, _grouped(made.others), [list(each) for each in made.states]]
+
+
+def from_plain(value: Any) -> MadeOf:
+    """What `plain` was made of.
+
+    Raises:
+        ValueError, TypeError, KeyError: it was made of nothing.
+    """
+    found, asked, others, states = value
+    questions = []
+    for name, given, answer in asked:
+        questions.append(Asked(str(name), tuple(map(_read, given)), str(answer)))
+    return MadeOf(_apart(found), tuple(questions), _apart(others), tuple((str(a), str(b)) for a, b in states))
+
+
+def _grouped(every: Iterable[Read]) -> dict[str, dict[str, list[str]]]:
+    """By what was asked, and what was found: much of it is the same."""
+    groups: dict[str, dict[str, list[str]]] = {}
+    for kind, path, found in sorted(every):
+        groups.setdefault(kind.value, {}).setdefault(found, []).append(path)
+    return groups
+
+
+def _apart(groups: dict[str, dict[str, list[str]]]) -> frozenset[Read]:
+    return frozenset(
+        Read(Kind(kind), str(path), found)
+        for kind, by_found in groups.items()
+        for found, paths in by_found.items()
+        for path in paths
+    )
+
+
+def _written(value: object) -> Any:
+    """An argument of a question as JSON has it."""
+    if isinstance(value, (str, int)):
+        return value
+    if isinstance(value, bytes):
+        return {"bytes": value.decode("latin-1")}
+    if isinstance(value, re.Pattern):
+        return {"pattern": value.pattern.decode("latin-1"), "flags": value.flags}
+    if isinstance(value, frozenset):
+        return {"names": sorted(value)}
+    raise TypeError(f"{value!r} can't be written")
+
+
+def _read(value: Any) -> object:
+    if isinstance(value, (str, int)):
+        return value
+    if "bytes" in value:
+        return value["bytes"].encode("latin-1")
+    if "pattern" in value:
+        return re.compile(value["pattern"].encode("latin-1"), value["flags"])
+    return frozenset(value["names"])
