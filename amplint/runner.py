@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from amplint.base.about import REPORT
 from amplint.base.paths import TEMPORARY, begin, contents, look_again
@@ -75,15 +75,18 @@ def run(
         tidy(files)
     # Most files are done with when their bytes are searched, faster than they would be sent to another process.
     known = _Cache(cache if noqa is None else None, len(files))
-    first = [_first_look(path, job, known) for path in files]
+    first = list(_one_by_one(lambda path: _first_look(path, job, known), files))
     known.close()
+    if _UNFINISHED in first:
+        yield from (_UNFINISHED if isinstance(each, Job) else each for each in first)
+        return
     jobs = [each for each in first if isinstance(each, Job)]
     if processes > 1 and len(jobs) >= MANY:
         from amplint.files.pool import in_processes  # noqa: PLC0415 - takes longer to import than a few files to lint
 
-        done = in_processes(work, jobs, processes, _lost)
+        done = in_processes(work, jobs, processes, _lost, lambda _: _UNFINISHED)
     else:
-        done = map(work, jobs)
+        done = _one_by_one(work, jobs)
     for each in first:
         yield next(done) if isinstance(each, Job) else each
 
@@ -93,6 +96,25 @@ def processors() -> int:
     if hasattr(os, "sched_getaffinity"):  # not the machine's, of which a container has only some
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+# What becomes of a file when the user has ended the run before its turn.
+_UNFINISHED = Outcome(unfinished=True)
+_Given = TypeVar("_Given")
+_Done = TypeVar("_Done")
+
+
+def _one_by_one(work: Callable[[_Given], _Done], given: Iterable[_Given]) -> Iterator[_Done | Outcome]:
+    """`work` done on each, until the user ends it: the rest is unfinished."""
+    ended = False
+    for each in given:
+        done: _Done | Outcome = _UNFINISHED
+        if not ended:
+            try:
+                done = work(each)
+            except KeyboardInterrupt:
+                ended = True
+        yield done
 
 
 class _Cache:
@@ -229,7 +251,7 @@ def process(data: bytes, job: Job) -> Outcome:
 
         if job.mode is Mode.CHECK:
             result = _checked(data, job)
-            return Outcome(_findings(result), given_up=result.given_up)
+            return Outcome(_findings(result), given_up=result.given_up, too_long=result.too_long)
         if job.noqa is not None:
             from amplint.adoption.add_noqa import silence  # noqa: PLC0415 - once in a project's life
 
@@ -239,7 +261,15 @@ def process(data: bytes, job: Job) -> Outcome:
         before = _checked(data, job)
         fixed = fix_bytes(data, job.path, job.settings, wanted=job.known and job.known.new, before=before)
         output = _diff(data, fixed.data, job.path) if job.mode is Mode.DIFF else fixed.data
-        return Outcome(_findings(fixed.result), None, output, fixed.applied.total(), fixed.result.given_up)
+        result = fixed.result
+        return Outcome(
+            _findings(result),
+            None,
+            output,
+            fixed.applied.total(),
+            result.given_up,
+            too_long=result.too_long,
+        )
     except SettingsError as error:
         return Outcome(error=str(error))
     except Exception as error:  # a bug of ours in one file must not cost the user the others

@@ -13,8 +13,8 @@ from enum import Enum
 from typing import NamedTuple
 
 
-# How the names of lists of requirements end, and the folder that may hold some.
-_LISTS, _LISTS_BELOW = (".txt", ".yml", ".yaml"), "requirements"
+# How the names of lists of requirements start and end; in a folder of that name all may be some.
+_LISTS, _ENDS = ("requirements", "env", "conda"), (".txt", ".yml", ".yaml")
 
 
 class Kind(str, Enum):
@@ -57,7 +57,8 @@ class Look:
         self.reads: list[Read] = []
         self.others: list[Look] = []
         self.question: Question | None = None
-        self.rest: tuple[set[Read], dict[str, str]] | None = None  # of a question, as `amplint.cache.made_of` has it
+        # Of some trees' folders, what is known of the reads that don't follow from their states (`amplint.cache`).
+        self.rest: tuple[tuple[str, ...], list[Read] | None] | None = None
 
 
 _open: list[Look] = []  # what is recorded now, the innermost at the end
@@ -144,19 +145,24 @@ def real(path: str) -> str:
 
 
 def lists_in(folder: str) -> list[str]:
-    """The sorted names in a folder of what may be lists of requirements, going by their ends.
+    """The sorted names in a folder of what may be lists of requirements, or a folder with some.
 
     Raises:
         OSError: it can't be read.
     """
     try:
-        found = sorted(each for each in os.listdir(folder) if each.endswith(_LISTS) or each == _LISTS_BELOW)
+        inside = _LISTS[0] == os.path.basename(folder)
+        found = sorted(each for each in os.listdir(folder) if _may_be_list(each, inside))
     except OSError as error:
         note(Kind.NAMES, folder, failed(error))
         raise
     if _open:
         note(Kind.NAMES, folder, digest("\0".join(found).encode("utf-8", "surrogateescape")))
     return found
+
+
+def _may_be_list(name: str, inside: bool) -> bool:
+    return (inside or name.startswith(_LISTS)) and (name.endswith(_ENDS) or name == _LISTS[0])
 
 
 def failed(error: OSError) -> str:

@@ -95,7 +95,11 @@ def of_project(root: str) -> None:
 
 def contradicts(root: str, read: Read) -> bool:
     """Whether a file has come or gone between a look at it and the walk of the tree, from whose `state` it follows."""
-    return read.kind is Kind.FILE and read.path.endswith(".py") and (read.path in _files(root)) is not (read.found == "yes")
+    return (
+        read.kind is Kind.FILE
+        and read.path.endswith(".py")
+        and (read.path in _files(root)) is not (read.found == "yes")
+    )
 
 
 @remembered

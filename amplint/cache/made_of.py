@@ -42,17 +42,13 @@ def made_of(look: Look) -> MadeOf | None:
     """What was read for a result; None: something has changed while it was made."""
     found, questions = _below(look)
     asked = {_asked(each.question): each for each in questions if each.question is not None}
-    others: set[Read] = set()
-    states: dict[str, str] = {}
     with reads.recorded():  # where trees are remembered that were walked while something was recorded
-        for each in asked.values():
-            inside = _of_question(each)
-            if inside is None:
-                return None
-            others |= inside[0]
-            states.update(inside[1])
+        inside = _inside(list(asked.values()))
+    if inside is None or any(each.kind is Kind.TREE for each in found):
+        return None
+    others, states = inside
     every = found | others
-    if len({each[:2] for each in every}) < len(every) or any(each.kind is Kind.TREE for each in found):
+    if len({each[:2] for each in every}) < len(every):
         return None
     return MadeOf(frozenset(found), tuple(sorted(asked, key=repr)), frozenset(others), tuple(sorted(states.items())))
 
@@ -73,35 +69,39 @@ def _below(look: Look) -> tuple[set[Read], list[Look]]:
     return found, questions
 
 
-def _within(question: Look) -> set[Read]:
-    """What was read for the answer to a question, and to those that it led to."""
-    found: set[Read] = set()
-    seen, todo = {id(question)}, [question]
-    for each in todo:  # grows
-        found.update(each.reads)
-        new = {id(other): other for other in each.others if id(other) not in seen}
-        seen |= new.keys()
-        todo += new.values()
-    return found
-
-
-def _of_question(question: Look) -> tuple[set[Read], dict[str, str]] | None:
-    """What was read for the answer to a question and doesn't follow from the states of its trees, and these.
+def _inside(questions: list[Look]) -> tuple[set[Read], dict[str, str]] | None:
+    """What was read for the answers to questions and doesn't follow from the states of their trees, and these.
 
     None where a file has come or gone meanwhile.
     """
-    if question.rest is None:
-        every = _within(question)
-        states = {read.path: state(read.path) for read in every if read.kind is Kind.TREE}
-        rest = set()
-        for read in every:
-            root = next((root for root in states if tells(root, read)), None)
-            if root is None and read.kind is not Kind.TREE:
-                rest.add(read)
-            elif root is not None and contradicts(root, read):
-                return None
-        question.rest = rest, states
-    return question.rest
+    todo = list(questions)
+    seen = set(map(id, todo))
+    for each in todo:  # grows
+        for other in each.others:
+            if id(other) not in seen:
+                seen.add(id(other))
+                todo.append(other)
+    roots = tuple(sorted({read.path for each in todo for read in each.reads if read.kind is Kind.TREE}))
+    found: set[Read] = set()
+    for each in todo:
+        if each.rest is None or each.rest[0] != roots:
+            each.rest = roots, _rest(each, roots)
+        if each.rest[1] is None:
+            return None
+        found.update(each.rest[1])
+    return found, {root: state(root) for root in roots}
+
+
+def _rest(look: Look, roots: tuple[str, ...]) -> list[Read] | None:
+    """What a look itself has read that doesn't follow from the states of some trees; None where it contradicts them."""
+    rest = []
+    for read in look.reads:
+        root = next((root for root in roots if tells(root, read)), None)
+        if root is not None and contradicts(root, read):
+            return None
+        if root is None and read.kind is not Kind.TREE:
+            rest.append(read)
+    return rest
 
 
 def _asked(question: Question) -> Asked:

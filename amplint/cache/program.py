@@ -19,7 +19,9 @@ _LIBRARIES = ("libcst-", "packaging-")
 @cache
 def identity() -> str:
     """What tells this amplint, as it is installed, from all others: after any change to it nothing is known any more."""
-    plugins = sorted({(rule.plugin, rule.module_name.partition(".")[0]) for rule in all_rules().values() if rule.plugin})
+    plugins = sorted(
+        {(rule.plugin, rule.module_name.partition(".")[0]) for rule in all_rules().values() if rule.plugin}
+    )
     parts = [__version__, sys.version, *_installed(_LIBRARIES), *known().errors, *_own()]
     for distribution, package in plugins:
         parts += (distribution, *_states(_folders(package)))

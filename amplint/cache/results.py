@@ -1,7 +1,7 @@
 """What was found in files by runs before, one file of the cache for each file with AMP.
 
 It counts as long as the file's bytes, its settings, amplint itself and all that was read or looked for are what they
-were. An AMP000 is found anew each time.
+were. What failed, or took too long, is looked at anew each time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Results:
 
     def keep(self, data: bytes, filename: str, settings: Settings, result: Result, look: Look) -> None:
         """Keep what was found in a file with these bytes, and what was read for it."""
-        if any(each.code == "AMP000" for each in result.findings):
+        if result.too_long or any(each.code == "AMP000" for each in result.findings):
             return
         made = made_of(look)
         if made is not None:

@@ -19,6 +19,7 @@ class Result(NamedTuple):
     findings: tuple[Finding, ...]
     given_up: tuple[str, ...] = ()  # functions in which nothing could be found, a line each
     unsafe: bool = False  # the file's settings ask for unsafe fixes
+    too_long: bool = False  # it took so long that not all of it was done: `given_up` says what
 
 
 class FixResult(NamedTuple):
@@ -35,7 +36,8 @@ class Outcome(NamedTuple):
 
     `output` is the fixed text, or the diff; `fixed` counts the findings that went with it, and `comments` the comments
     that were added to silence them. `given_up` are the functions in which nothing could be found, a line each;
-    `warning` is one about a file that was written.
+    `warning` is one about a file that was written. `too_long`: it took so long that not all of it was done;
+    `unfinished`: the run was interrupted before this file was done.
     """
 
     result: Result | None = None
@@ -45,6 +47,8 @@ class Outcome(NamedTuple):
     given_up: tuple[str, ...] = ()
     warning: str | None = None
     comments: int = 0
+    too_long: bool = False
+    unfinished: bool = False
 
 
 class Linted(NamedTuple):

@@ -42,6 +42,7 @@ _IMPORTED = re.compile(
     rb"import(?<!\wimport)(?!\w)"
     rb"(?=((?:[ \t\f]|\\\r?\n?)*(?:\((?:[^()#]|#[^\r\n]*)*|(?:[^\\\r\n]|\\\r?\n?)*)))"
 )
+_STAR = re.compile(rb"import[\s\\(]*\*")
 _WORDS = re.compile(rb"[\w\x80-\xff]+")
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 # What a constant may be made of, and by what.
@@ -337,7 +338,8 @@ def home(path: str, name: str, depth: int = 5) -> str | None:
     if name in of.bound:
         return path
     stars = (module_file(path, module) for _, module in reversed(of.stars))
-    return next((found for star in stars if star is not None and (found := home(star, name, depth - 1))), None)
+    may_have = (star for star in stars if star is not None and _may_have(star, name))
+    return next((found for star in may_have if (found := home(star, name, depth - 1))), None)
 
 
 def constant(filename: str, module: str, name: str) -> Place | None:
@@ -472,6 +474,22 @@ def _is_its_own(path: str, name: str) -> bool:
     """Whether a name of a module, if it has it, is surely not imported there: it is quick to tell."""
     words = _imported_words(path)
     return words is not None and name.encode() not in words
+
+
+def _may_have(path: str, name: str) -> bool:
+    """Whether a module may bind a name, or pass on what others bind: it is quick to tell that it doesn't."""
+    words = _own_words(path)
+    return words is None or b"\n%s\n" % name.encode() in words
+
+
+@remembered
+def _own_words(path: str) -> bytes | None:
+    """The words of a file, each on a line; None where it has those of others, too, or can't be read."""
+    try:
+        data = contents(path, _LARGEST)
+    except OSError:
+        return None
+    return None if _STAR.search(data) else b"\n%s\n" % b"\n".join(set(_WORDS.findall(data)))
 
 
 @remembered
