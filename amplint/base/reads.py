@@ -1,7 +1,7 @@
 """What an answer was made of: the files that were read or looked for on the way to it, and what was found there.
 
-All that amplint asks the disk about a project is asked by the functions here and by `amplint.base.paths.contents`. While
-something is recorded, they note it; functions that remember their answers note what the answer was made of.
+All that amplint asks the disk about a project is asked by the functions here and by `amplint.base.paths.contents`.
+While something is recorded, they note it; functions that remember their answers note what the answer was made of.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from typing import NamedTuple
-
 
 # How the names of lists of requirements start and end; in a folder of that name all may be some.
 _LISTS, _ENDS = ("requirements", "env", "conda"), (".txt", ".yml", ".yaml")
@@ -28,7 +27,6 @@ class Kind(str, Enum):
     LINK = "link"
     REAL = "real"
     NAMES = "names of lists"
-    TREE = "tree"
     START = "start"
 
 
@@ -51,14 +49,16 @@ class Question(NamedTuple):
 class Look:
     """What was read for an answer: by itself, and by others that were asked for it."""
 
-    __slots__ = ("others", "question", "reads", "rest")
+    __slots__ = ("others", "question", "reads", "rest", "roots", "trees")
 
     def __init__(self) -> None:
         self.reads: list[Read] = []
+        self.trees: list[str] = []  # folders of which all files were looked at
         self.others: list[Look] = []
         self.question: Question | None = None
-        # Of some trees' folders, what is known of the reads that don't follow from their states (`amplint.cache`).
-        self.rest: tuple[tuple[str, ...], list[Read] | None] | None = None
+        # What `amplint.cache.made_of` knows of it: the folders of its trees, and of some trees what doesn't follow.
+        self.roots: frozenset[str] | None = None
+        self.rest: tuple[tuple[str, ...], frozenset[Read] | None] | None = None
 
 
 _open: list[Look] = []  # what is recorded now, the innermost at the end
@@ -83,6 +83,7 @@ def recorded() -> Iterator[Look]:
 @contextmanager
 def part(look: Look) -> Iterator[None]:
     """Note what is read inside of the block in a look that is kept, and this as a part of what is recorded outside."""
+    look.roots = look.rest = None
     _open.append(look)
     try:
         yield
@@ -95,6 +96,12 @@ def note(kind: Kind, path: str, found: str) -> None:
     """Note what was found, if something is recorded."""
     if _open:
         _open[-1].reads.append(Read(kind, path, found))
+
+
+def note_tree(root: str) -> None:
+    """Note that all files of a tree were looked at, if something is recorded."""
+    if _open:
+        _open[-1].trees.append(root)
 
 
 def again(look: Look) -> None:

@@ -1,4 +1,4 @@
-"""Python's files below a folder, and what tells whether anything has changed there that a project's imports depend on."""
+"""Python's files below a folder, and what tells whether something has changed there that imports depend on."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Tree(NamedTuple):
 @remembered
 def tree(root: str) -> Tree:
     """What is below a folder (absolute)."""
-    reads.note(Kind.TREE, root, "")
+    reads.note_tree(root)
     return _walked(root)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -42,15 +43,17 @@ def made_of(look: Look) -> MadeOf | None:
     """What was read for a result; None: something has changed while it was made."""
     found, questions = _below(look)
     asked = {_asked(each.question): each for each in questions if each.question is not None}
+    if len(asked) < len(questions) and any(each.question is None for each in questions):
+        return None  # what is in a tree counts as an answer to a question only
     with reads.recorded():  # where trees are remembered that were walked while something was recorded
         inside = _inside(list(asked.values()))
-    if inside is None or any(each.kind is Kind.TREE for each in found):
+    if inside is None:
         return None
     others, states = inside
     every = found | others
     if len({each[:2] for each in every}) < len(every):
         return None
-    return MadeOf(frozenset(found), tuple(sorted(asked, key=repr)), frozenset(others), tuple(sorted(states.items())))
+    return MadeOf(frozenset(found), tuple(sorted(asked, key=repr)), others, tuple(sorted(states.items())))
 
 
 def _below(look: Look) -> tuple[set[Read], list[Look]]:
@@ -61,7 +64,7 @@ def _below(look: Look) -> tuple[set[Read], list[Look]]:
         each = todo.pop()
         if id(each) not in seen:
             seen.add(id(each))
-            if each.question is not None:
+            if each.question is not None or each.trees:
                 questions.append(each)
             else:
                 found.update(each.reads)
@@ -69,39 +72,59 @@ def _below(look: Look) -> tuple[set[Read], list[Look]]:
     return found, questions
 
 
-def _inside(questions: list[Look]) -> tuple[set[Read], dict[str, str]] | None:
+def _inside(questions: list[Look]) -> tuple[frozenset[Read], dict[str, str]] | None:
     """What was read for the answers to questions and doesn't follow from the states of their trees, and these.
 
     None where a file has come or gone meanwhile.
     """
-    todo = list(questions)
-    seen = set(map(id, todo))
-    for each in todo:  # grows
-        for other in each.others:
-            if id(other) not in seen:
-                seen.add(id(other))
-                todo.append(other)
-    roots = tuple(sorted({read.path for each in todo for read in each.reads if read.kind is Kind.TREE}))
-    found: set[Read] = set()
-    for each in todo:
-        if each.rest is None or each.rest[0] != roots:
-            each.rest = roots, _rest(each, roots)
-        if each.rest[1] is None:
-            return None
-        found.update(each.rest[1])
-    return found, {root: state(root) for root in roots}
+    roots = tuple(sorted({root for each in questions for root in _trees(each)}))
+    found = [_rest(each, roots) for each in questions]
+    whole = [each for each in found if each is not None]
+    if len(whole) < len(found):
+        return None
+    return frozenset().union(*whole), {root: state(root) for root in roots}
 
 
-def _rest(look: Look, roots: tuple[str, ...]) -> list[Read] | None:
-    """What a look itself has read that doesn't follow from the states of some trees; None where it contradicts them."""
+def _trees(look: Look) -> frozenset[str]:
+    """The folders of the trees that were looked at for an answer."""
+    for each in _bottom_up(look, lambda known: known.roots is not None):
+        each.roots = frozenset(each.trees).union(*(other.roots or () for other in each.others))
+    return look.roots or frozenset()
+
+
+def _rest(look: Look, roots: tuple[str, ...]) -> frozenset[Read] | None:
+    """What was read for an answer that doesn't follow from the states of some trees; None where it contradicts them."""
+    for each in _bottom_up(look, lambda known: known.rest is not None and known.rest[0] == roots):
+        parts = [_own_rest(each, roots), *(other.rest[1] if other.rest else None for other in each.others)]
+        whole = [part for part in parts if part is not None]
+        each.rest = roots, frozenset().union(*filter(None, whole)) if len(whole) == len(parts) else None
+    return look.rest[1] if look.rest is not None else None
+
+
+def _bottom_up(look: Look, is_known: Callable[[Look], bool]) -> Iterator[Look]:
+    """A look and all that were made for it, those first that were made for others, without what is known."""
+    todo = [look]
+    while todo:
+        each = todo[-1]
+        new = [other for other in each.others if not is_known(other)] if not is_known(each) else []
+        if new:
+            todo += new
+            continue
+        todo.pop()
+        if not is_known(each):
+            yield each
+
+
+def _own_rest(look: Look, roots: tuple[str, ...]) -> frozenset[Read] | None:
+    """As `_rest`, of what a look itself has read."""
     rest = []
     for read in look.reads:
         root = next((root for root in roots if tells(root, read)), None)
-        if root is not None and contradicts(root, read):
-            return None
-        if root is None and read.kind is not Kind.TREE:
+        if root is None:
             rest.append(read)
-    return rest
+        elif contradicts(root, read):
+            return None
+    return frozenset(rest)
 
 
 def _asked(question: Question) -> Asked:
@@ -149,11 +172,8 @@ def _now(kind: Kind, path: str) -> str:
         return fingerprint(path)
     if kind is Kind.SIZE:
         return size(path)
-    with reads.recorded() as look:
-        try:
-            _ASK[kind](path)
-        except OSError:
-            pass
+    with reads.recorded() as look, suppress(OSError):
+        _ASK[kind](path)
     return look.reads[-1].found
 
 

@@ -18,7 +18,7 @@ _LIBRARIES = ("libcst-", "packaging-")
 
 @cache
 def identity() -> str:
-    """What tells this amplint, as it is installed, from all others: after any change to it nothing is known any more."""
+    """What tells this amplint, as it is installed, from all others: after a change to it nothing is known any more."""
     plugins = sorted(
         {(rule.plugin, rule.module_name.partition(".")[0]) for rule in all_rules().values() if rule.plugin}
     )
@@ -63,14 +63,11 @@ def _states(paths: Iterable[str]) -> Iterator[str]:
     """The states of files, and of the files in folders."""
     todo = list(paths)
     for path in todo:  # grows
-        try:
-            if os.path.isdir(path):
-                todo += (os.path.join(path, name) for name in _names(path) if name != "__pycache__")
-            else:
-                of = os.stat(path)
-                yield f"{path} {of.st_mtime_ns} {of.st_size}"
-        except OSError:
-            yield path
+        if os.path.isdir(path):
+            todo += (os.path.join(path, name) for name in _names(path) if name != "__pycache__")
+        elif os.path.exists(path):
+            of = os.stat(path)
+            yield f"{path} {of.st_mtime_ns} {of.st_size}"
 
 
 def _names(folder: str) -> list[str]:

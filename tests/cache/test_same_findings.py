@@ -59,7 +59,7 @@ ASKS = "from train import train\n\nif __name__ == '__main__':\n    train.scaler.
 BROKEN = "def autocast(:\n"
 NOTEBOOK = (
     '{"cells": [{"cell_type": "code", "execution_count": null, "id": "a", "metadata": {}, "outputs": [], "source": '
-    '["from common import tidy\\n", "import torch\\n", "with torch.cuda.amp.autocast():\\n", "    tidy(1, 2, 3)\\n"]}], '
+    '["from common import tidy\\n", "import torch\\n", "with torch.cuda.amp.autocast():\\n", "    tidy(1, 2)\\n"]}], '
     '"metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
 )
 
