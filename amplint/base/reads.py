@@ -54,11 +54,11 @@ class Look:
     def __init__(self) -> None:
         self.reads: list[Read] = []
         self.trees: list[str] = []  # folders of which all files were looked at
-        self.others: list[Look] = []
+        self.others: dict[int, Look] = {}  # by their ids
         self.question: Question | None = None
-        # What `amplint.cache.made_of` knows of it: the folders of its trees, and of some trees what doesn't follow.
+        # What `amplint.cache.made_of` knows of it: what doesn't follow from the states of the trees in some folders.
         self.roots: frozenset[str] | None = None
-        self.rest: tuple[tuple[str, ...], frozenset[Read] | None] | None = None
+        self.rest: frozenset[Read] | None = None
 
 
 _open: list[Look] = []  # what is recorded now, the innermost at the end
@@ -83,7 +83,7 @@ def recorded() -> Iterator[Look]:
 @contextmanager
 def part(look: Look) -> Iterator[None]:
     """Note what is read inside of the block in a look that is kept, and this as a part of what is recorded outside."""
-    look.roots = look.rest = None
+    look.roots = None
     _open.append(look)
     try:
         yield
@@ -107,7 +107,7 @@ def note_tree(root: str) -> None:
 def again(look: Look) -> None:
     """Note what an answer was made of that is used once more."""
     if _open:
-        _open[-1].others.append(look)
+        _open[-1].others[id(look)] = look
 
 
 def digest(data: bytes) -> str:

@@ -93,31 +93,39 @@ def of_project(root: str) -> None:
         tree(root)
 
 
-def contradicts(root: str, read: Read) -> bool:
-    """Whether a file has come or gone between a look at it and the walk of the tree, from whose `state` it follows."""
-    return (
-        read.kind is Kind.FILE
-        and read.path.endswith(".py")
-        and (read.path in _files(root)) is not (read.found == "yes")
-    )
+class View:
+    """What follows from the `state` of a tree."""
+
+    def __init__(self, root: str) -> None:
+        self._above = root.rstrip(os.sep) + os.sep
+        self._root = root
+        self._tree = tree(root)
+        self._files = frozenset(self._tree.files)
+        self._walked: dict[str, bool] = {}  # folders that are, or would be, walked
+
+    def tells(self, read: Read) -> bool:
+        """Whether what was found at a path follows from the state."""
+        if not self._tree.is_whole or not read.path.startswith(self._above):
+            return False
+        folder, _, name = read.path.rpartition(os.sep)
+        if read.kind not in (_OF_FILES if name.endswith(".py") else _OF_MARKS if name in _MARKS else ()):
+            return False
+        if folder not in self._walked:
+            self._walked[folder] = self._is_walked(folder)
+        return self._walked[folder]
+
+    def contradicts(self, read: Read) -> bool:
+        """Whether a file has come or gone between the look at it and the walk of the tree."""
+        of_file = read.kind is Kind.FILE and read.path.endswith(".py")
+        return of_file and (read.path in self._files) is not (read.found == "yes")
+
+    def _is_walked(self, folder: str) -> bool:
+        parts = [each for each in folder[len(self._above) :].split(os.sep) if each]
+        above = (os.path.join(self._root, *parts[:end]) for end in range(1, len(parts) + 1))
+        return not any(map(_is_skipped, parts)) and self._tree.links.isdisjoint(above)
 
 
 @remembered
-def _files(root: str) -> frozenset[str]:
-    return frozenset(tree(root).files)
-
-
-def tells(root: str, read: Read) -> bool:
-    """Whether what was found at a path follows from the `state` of a tree."""
-    above = root.rstrip(os.sep) + os.sep
-    known = tree(root)
-    if not known.is_whole or not read.path.startswith(above):
-        return False
-    *folders, name = read.path[len(above) :].split(os.sep)
-    if read.kind not in (_OF_FILES if name.endswith(".py") else _OF_MARKS if name in _MARKS else ()):
-        return False
-    if any(map(_is_skipped, folders)):
-        return False
-    return not known.links or not any(
-        os.path.join(root, *folders[:end]) in known.links for end in range(1, len(folders) + 1)
-    )
+def view(root: str) -> View:
+    """What follows from the state of a tree as it was walked."""
+    return View(root)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from amplint.base import reads
 from amplint.base.paths import QUESTIONS, fingerprint, remembered, size
 from amplint.base.project_root import Start, started_at
 from amplint.base.reads import Kind, Look, Question, Read
-from amplint.base.tree import contradicts, state, tells
+from amplint.base.tree import View, state, view
 
 # The modules of `amplint.model.project` that have questions.
 _WITH_QUESTIONS = ("importers", "module_index", "python_files")
@@ -59,7 +59,7 @@ def made_of(look: Look) -> MadeOf | None:
 def _below(look: Look) -> tuple[set[Read], list[Look]]:
     """What was read for an answer, but for questions; and these."""
     found, questions = set(look.reads), []
-    seen, todo = {id(look)}, [*look.others]
+    seen, todo = {id(look)}, [*look.others.values()]
     while todo:
         each = todo.pop()
         if id(each) not in seen:
@@ -68,7 +68,7 @@ def _below(look: Look) -> tuple[set[Read], list[Look]]:
                 questions.append(each)
             else:
                 found.update(each.reads)
-                todo += each.others
+                todo += each.others.values()
     return found, questions
 
 
@@ -77,54 +77,49 @@ def _inside(questions: list[Look]) -> tuple[frozenset[Read], dict[str, str]] | N
 
     None where a file has come or gone meanwhile.
     """
-    roots = tuple(sorted({root for each in questions for root in _trees(each)}))
-    found = [_rest(each, roots) for each in questions]
-    whole = [each for each in found if each is not None]
-    if len(whole) < len(found):
-        return None
-    return frozenset().union(*whole), {root: state(root) for root in roots}
+    roots = frozenset(root for each in questions for other in each.others.values() for root in other.trees)
+    views = [view(root) for root in sorted(roots)]
+    found: set[Read] = set()
+    for each in questions:
+        rest = _rest(each, roots, views)
+        if rest is None:
+            return None
+        found |= rest
+    return frozenset(found), {root: state(root) for root in sorted(roots)}
 
 
-def _trees(look: Look) -> frozenset[str]:
-    """The folders of the trees that were looked at for an answer."""
-    for each in _bottom_up(look, lambda known: known.roots is not None):
-        each.roots = frozenset(each.trees).union(*(other.roots or () for other in each.others))
-    return look.roots or frozenset()
+def _rest(look: Look, roots: frozenset[str], views: list[View]) -> frozenset[Read] | None:
+    """What was read for an answer that doesn't follow from the states of trees; None where it contradicts them.
 
-
-def _rest(look: Look, roots: tuple[str, ...]) -> frozenset[Read] | None:
-    """What was read for an answer that doesn't follow from the states of some trees; None where it contradicts them."""
-    for each in _bottom_up(look, lambda known: known.rest is not None and known.rest[0] == roots):
-        parts = [_own_rest(each, roots), *(other.rest[1] if other.rest else None for other in each.others)]
-        whole = [part for part in parts if part is not None]
-        each.rest = roots, frozenset().union(*filter(None, whole)) if len(whole) == len(parts) else None
-    return look.rest[1] if look.rest is not None else None
-
-
-def _bottom_up(look: Look, is_known: Callable[[Look], bool]) -> Iterator[Look]:
-    """A look and all that were made for it, those first that were made for others, without what is known."""
+    It is put together of what others have read, which is known first.
+    """
     todo = [look]
     while todo:
         each = todo[-1]
-        new = [other for other in each.others if not is_known(other)] if not is_known(each) else []
-        if new:
-            todo += new
-            continue
-        todo.pop()
-        if not is_known(each):
-            yield each
+        new = [other for other in each.others.values() if other.roots != roots] if each.roots != roots else []
+        todo += new
+        if not new:
+            todo.pop()
+            if each.roots != roots:
+                each.roots, each.rest = roots, _put_together(each, views)
+    return look.rest
 
 
-def _own_rest(look: Look, roots: tuple[str, ...]) -> frozenset[Read] | None:
-    """As `_rest`, of what a look itself has read."""
+def _put_together(look: Look, views: list[View]) -> frozenset[Read] | None:
     rest = []
     for read in look.reads:
-        root = next((root for root in roots if tells(root, read)), None)
-        if root is None:
+        told = next((each for each in views if each.tells(read)), None)
+        if told is None:
             rest.append(read)
-        elif contradicts(root, read):
+        elif told.contradicts(read):
             return None
-    return frozenset(rest)
+    whole = frozenset(rest)
+    for other in look.others.values():
+        if other.rest is None:
+            return None
+        if other.rest:
+            whole |= other.rest
+    return whole
 
 
 def _asked(question: Question) -> Asked:

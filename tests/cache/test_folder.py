@@ -282,3 +282,23 @@ def test_two_runs_at_once(project: Write) -> None:
     third = subprocess.run(command, cwd=root, env=env, capture_output=True, check=False).stdout
     assert first == second == third
     assert len(_entries(root)) == 8
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--select", "AMP4"],
+        ["--target-torch", "2.0"],
+        ["--unfixable", "AMP101"],
+        ["--unsafe-fixes"],
+        ["--per-file-ignores", "old.py:AMP101"],
+        ["--device", "cpu"],
+        ["--docs"],
+    ],
+)
+def test_settings_count(project: Write, amplint: Run, flags: list[str]) -> None:
+    project({"pyproject.toml": "", "old.py": LEGACY})
+    amplint("--isolated")
+    with_flags = amplint("--isolated", "--no-cache", *JSON, *flags)
+    assert amplint("--isolated", *JSON, *flags) == with_flags
+    assert amplint("--isolated", *JSON) == amplint("--isolated", "--no-cache", *JSON)

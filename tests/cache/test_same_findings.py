@@ -11,9 +11,11 @@ from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
-from hypothesis import example, given, settings
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amplint.base import paths
 from amplint.base.paths import look_again
 from amplint.cache import program
 from amplint.cli import main
@@ -55,6 +57,25 @@ def resume(path, model, optimizer):
     optimizer.load_state_dict(state["optimizer"])
     train.train(model, [])
 """
+CONFIGURED = """\
+import torch
+from config import DTYPE
+
+
+def train(model, data):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x in data:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=DTYPE):
+            loss = model(x).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "last.pt")
+"""
+HALF, BRAIN = (f"import torch\n\nDTYPE = torch.{each}\n" for each in ("float16", "bfloat16"))
+PRECISION = "from precision import *\n"
 ASKS = "from train import train\n\nif __name__ == '__main__':\n    train.scaler.update()\n"
 BROKEN = "def autocast(:\n"
 NOTEBOOK = (
@@ -62,6 +83,9 @@ NOTEBOOK = (
     '["from common import tidy\\n", "import torch\\n", "with torch.cuda.amp.autocast():\\n", "    tidy(1, 2)\\n"]}], '
     '"metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
 )
+
+
+COARSE = paths._COARSE
 
 
 def _train(module: str, names: str, scaler: str, call: str) -> str:
@@ -84,8 +108,14 @@ TEXTS = (
     ASKS,
     BROKEN,
     "from .common import tidy\n",
+    CONFIGURED,
+    HALF,
+    BRAIN,
+    PRECISION,
 )
 PROGRAMS = (
+    "config.py",
+    "precision.py",
     "train.py",
     "common.py",
     "compat.py",
@@ -207,29 +237,59 @@ def _inside(folder: str) -> Iterator[Path]:
         yield Path(folder)
     finally:
         os.chdir(before)
+        paths._COARSE = COARSE
         program.__version__ = version  # type: ignore[attr-defined]
         program.identity.cache_clear()
 
 
-@settings(max_examples=60)
-@given(st.lists(steps, min_size=1, max_size=6))
-@example([Write("common.py", UNSCALES), Write("common.py", CLIPS)])
-@example([Write("common/__init__.py", UNSCALES), Delete("common/__init__.py")])
-@example([Delete("common.py"), Write("src/common.py", CLIPS), Rename("src/common.py", "common.py")])
-@example([Delete("common.py"), Write("build/common.py", CLIPS), Write("pyproject.toml", OTHERS["pyproject.toml"][2])])
-@example([Write("train.py", TEXTS[4]), Write("compat.py", STARS), Write("common.py", "from torch.amp import *\n")])
-@example([Write("requirements.txt", "-r more.txt\n"), Write("more.txt", "torch==2.1\n"), Write("more.txt", "")])
-@example([Delete("save.py"), Write("save.py", SAVES), Write("save.py", ASKS)])
-@example([Write("notes.ipynb", NOTEBOOK), Write("common.py", BROKEN)])
-@example([Link("src/common.py", "common.py"), Delete("common.py"), Write("common.py", UNSCALES)])
-def test_the_same_is_found(edits: list[Step]) -> None:
+# Each is a chain of edits after which something else is found.
+CHAINS: tuple[list[Step], ...] = (
+    [Write("common.py", UNSCALES), Write("common.py", CLIPS)],
+    [Write("common/__init__.py", UNSCALES), Delete("common/__init__.py")],
+    [Delete("common.py"), Write("src/common.py", CLIPS), Rename("src/common.py", "common.py")],
+    [Delete("common.py"), Write("build/common.py", CLIPS), Write("pyproject.toml", OTHERS["pyproject.toml"][2])],
+    [Write("train.py", TEXTS[4]), Write("compat.py", STARS), Write("common.py", "from torch.amp import *\n")],
+    [Write("requirements.txt", "-r more.txt\n"), Write("more.txt", "torch==2.1\n"), Write("more.txt", "")],
+    [Write("notes.ipynb", NOTEBOOK), Write("common.py", BROKEN)],
+    [Link("src/common.py", "common.py"), Delete("common.py"), Write("common.py", UNSCALES)],
+    [Write("train.py", CONFIGURED), Write("config.py", BRAIN), Delete("config.py")],
+    [
+        Write("train.py", CONFIGURED),
+        Write("config.py", PRECISION),
+        Write("precision.py", BRAIN),
+        Write("precision.py", HALF),
+    ],
+    [Write("train.py", CONFIGURED), Delete("save.py"), Write("save.py", SAVES), Write("save.py", "")],
+)
+
+
+@settings(max_examples=30)
+@given(st.lists(steps, min_size=1, max_size=6), st.booleans())
+def test_the_same_is_found(edits: list[Step], settled: bool) -> None:
+    _compare(edits, settled)
+
+
+@pytest.mark.parametrize("settled", [True, False])
+@pytest.mark.parametrize("edits", CHAINS)
+def test_the_same_is_found_after_a_chain(edits: list[Step], settled: bool) -> None:
+    assert _compare(edits, settled) > 1
+
+
+def _compare(edits: list[Step], settled: bool) -> int:
+    """See that the same is found with and without what is kept; how many different things were found on the way.
+
+    `settled`: what has just been written counts as unchanged as long as it looks the same, as it does after a while.
+    """
     with tempfile.TemporaryDirectory() as folder, _inside(os.path.realpath(folder)) as root:
+        paths._COARSE = 0 if settled else COARSE
         for step in START:
             _do(step, root)
-        _said()
+        found = {_said()}
         for step in edits:
             _do(step, root)
             fresh = _said("--no-cache")
             assert _said() == fresh  # what was kept before the step
             assert _said() == fresh  # what was kept after it
             assert _said("train.py", "--cache-dir", str(root / ".amplint_cache")) == _said("train.py", "--no-cache")
+            found.add(fresh)
+        return len(found)

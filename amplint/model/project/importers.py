@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from amplint.base.paths import contents, question, remembered
 from amplint.base.reads import is_file
+from amplint.base.tree import of_project
 from amplint.model.project.python_files import python_files, root_of
 from amplint.model.project.resolve_import import module_file
 from amplint.model.syntax.text_scan import without_sentences
@@ -50,6 +51,7 @@ def reaches(path: str, wanted: Callable[[bytes], object]) -> bool:
 @question
 def in_reach(path: str, word: bytes) -> tuple[str, ...] | None:
     """The files with a word that a file, or one that imports it, imports, or those do; None: one can't be read."""
+    of_project(root_of(os.path.dirname(path)))
     data = {each: _data(each) for each in _with_imports({path, *importers(path)})}
     if None in data.values():
         return None
@@ -80,6 +82,7 @@ def surely_lack(filename: str, words: re.Pattern[bytes]) -> bool:
 
 @question
 def _surely_lack(path: str, words: re.Pattern[bytes]) -> bool:
+    of_project(root_of(os.path.dirname(path)))
     if not is_file(path):
         return False
     files = programs_of(path) if path.endswith(".py") else python_files(root_of(os.path.dirname(path)))
@@ -114,6 +117,7 @@ def _by_name(path: str) -> Iterator[str]:
 @question
 def is_imported(path: str) -> bool:
     """Whether a file (absolute) of the same project imports a file."""
+    of_project(root_of(os.path.dirname(path)))
     return any(True for _ in importers(path))
 
 
@@ -156,6 +160,7 @@ def loader_of_optimizers(filename: str) -> str | None:
 
 @question
 def _loader_of_optimizers(path: str) -> str | None:
+    of_project(root_of(os.path.dirname(path)))
     if not is_file(path):
         return None
     files = sorted(programs_of(path))
@@ -192,6 +197,7 @@ def user_of(filename: str, attribute: str, method: str, classes: frozenset[str])
 
 @question
 def _user_of(path: str, attribute: str, method: str, classes: frozenset[str]) -> str | None:
+    of_project(root_of(os.path.dirname(path)))
     if not is_file(path):
         return None
     users = dict(_users(root_of(os.path.dirname(path)), attribute, method))

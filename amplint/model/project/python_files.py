@@ -12,7 +12,7 @@ import re
 from amplint.base.paths import contents, question, remembered
 from amplint.base.project_root import Start, project_of
 from amplint.base.reads import is_file
-from amplint.base.tree import tree
+from amplint.base.tree import of_project, tree
 
 # What a file can be asked for by others; a file that has none of these words imports none of them.
 NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
@@ -35,6 +35,7 @@ def importer_of(filename: str, name: str) -> str | None:
 
 @question
 def _importer_of(path: str, name: str) -> str | None:
+    of_project(root_of(os.path.dirname(path)))
     if not is_file(path):
         return None
     stem = os.path.splitext(os.path.basename(path))[0]
