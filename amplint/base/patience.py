@@ -1,4 +1,4 @@
-"""How long one file may take, by the processor's time, and who is told how far it has come.
+"""How long one file may take, by the processor's time, and who is shown how far it has come.
 
 The clock is the thread's own, which the work of others doesn't move. After the limit each function gets a last, short
 share: what is given up is a function, and what was found in others stays.
@@ -27,7 +27,7 @@ class Step(NamedTuple):
 
 
 class _Hooks:
-    """The clock, and who is told."""
+    """The clock, and who listens."""
 
     def __init__(self) -> None:
         self.clock: Callable[[], float] = time.thread_time
@@ -95,5 +95,5 @@ def measure(clock: Callable[[], float]) -> None:
 
 
 def listen(tell: Callable[[Step], object] | None) -> None:
-    """Have somebody told of each step, or nobody."""
+    """Have a function called with each step, or none."""
     _hooks.tell = tell

@@ -64,7 +64,7 @@ def _is_skipped(name: str) -> bool:
 
 @remembered
 def state(root: str) -> str:
-    """What changes when a file of a tree comes, goes or changes; empty where that can't be told."""
+    """What changes when a file of a tree comes, goes or changes; empty where that is not certain."""
     known = tree(root)
     said: list[str] = []
     settled = known.is_whole

@@ -1,4 +1,4 @@
-"""The files in which there is nothing to find, as their bytes say: with their states, so that they need not be read.
+"""The files in which there is nothing to find, as their bytes say: with their states, to skip them next time.
 
 A state that may have changed since, and look the same, is not kept: that file is read again.
 """

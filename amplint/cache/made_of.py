@@ -108,10 +108,10 @@ def _rest(look: Look, roots: frozenset[str], views: list[View]) -> frozenset[Rea
 def _put_together(look: Look, views: list[View]) -> frozenset[Read] | None:
     rest = []
     for read in look.reads:
-        told = next((each for each in views if each.tells(read)), None)
-        if told is None:
+        shown = next((each for each in views if each.tells(read)), None)
+        if shown is None:
             rest.append(read)
-        elif told.contradicts(read):
+        elif shown.contradicts(read):
             return None
     whole = frozenset(rest)
     for other in look.others.values():
@@ -123,10 +123,10 @@ def _put_together(look: Look, views: list[View]) -> frozenset[Read] | None:
 
 
 def _asked(question: Question) -> Asked:
-    return Asked(question.name, question.given, _told(question.answer))
+    return Asked(question.name, question.given, _answered(question.answer))
 
 
-def _told(answer: object) -> str:
+def _answered(answer: object) -> str:
     return reads.digest(repr(sorted(answer) if isinstance(answer, frozenset) else answer).encode())
 
 
@@ -143,7 +143,7 @@ def still(known: MadeOf, src: tuple[str, ...] | None, start: Start) -> MadeOf | 
     import_module("amplint.model.project.resolve_import").look_in(src, start)
     with reads.recorded() as look:
         for each in known.questions:
-            if _told(QUESTIONS[each.name](*each.given)) != each.answer:
+            if _answered(QUESTIONS[each.name](*each.given)) != each.answer:
                 return None
     now = made_of(look)
     return known._replace(others=now.others, states=now.states) if now is not None else None

@@ -219,7 +219,7 @@ KEYS = {
         Key(
             "cache-dir",
             _FOLDER,
-            "Where to keep what is known of files, so that unchanged ones need not be linted again.",
+            "Where to keep what was found, to lint only what has changed.",
             None,
             "`.amplint_cache` in the project",
         ),

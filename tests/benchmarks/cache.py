@@ -1,4 +1,4 @@
-"""What is known from the run before: a whole tree anew, once more, and with one file changed, beside ruff without its
+"""What is known from the run before: a whole tree anew, once more, and with one file changed, next to ruff without its
 cache.
 """
 

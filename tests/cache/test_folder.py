@@ -71,7 +71,7 @@ def test_what_counts_is_what_is_in_a_file(project: Write, amplint: Run, linted: 
 
 
 def test_no_project_has_no_cache(tmp_path: Path, project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody expects a new folder beside a file that lies anywhere."""
+    """Nobody expects a new folder next to a file that lies anywhere."""
     root = project({"old.py": LEGACY})
     amplint()
     assert [each.name for each in root.iterdir()] == ["old.py"]

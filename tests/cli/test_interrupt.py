@@ -1,4 +1,4 @@
-"""Ctrl-C ends a run at once: what was found until then is told, and that there is more."""
+"""Ctrl-C ends a run at once: what was found until then is printed, and that there is more."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _interrupted_at(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(runner, "process", work)
 
 
-def test_what_was_found_is_told(project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_found_is_printed(project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     project(FILES)
     _interrupted_at(monkeypatch, "b.py")
     ran = amplint("--output-format", "concise")
@@ -70,7 +70,7 @@ def test_while_files_are_searched(project: Write, amplint: Run, monkeypatch: pyt
     assert amplint() == Ran(130, "", LEFT.format(3, 3))
 
 
-def test_what_was_fixed_is_told(project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_fixed_is_printed(project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     root = project(FILES)
     _interrupted_at(monkeypatch, "b.py")
     assert amplint("--fix") == Ran(130, "Found 1 error (1 fixed, 0 remaining).\n", LEFT.format(2, 3))
@@ -135,7 +135,7 @@ def _long(name: str) -> str:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists a process's children")
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_run_ends_and_leaves_nothing(project: Write, jobs: int) -> None:
-    """No traceback, no process; what is told is whole."""
+    """No traceback, no process; what is printed is whole."""
     project({f"{number:03}.py": LEGACY + _long(f"f{number}") for number in range(MANY * 20)})
     command = [sys.executable, "-m", "amplint", "--no-cache", "--output-format", "json", "--jobs", str(jobs)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
