@@ -15,6 +15,7 @@ from amplint.base.reads import Kind, Look, Question, Read
 from amplint.base.tree import View, state, view
 
 # The modules of `amplint.model.project` that have questions.
+_SAME: dict[frozenset[str], frozenset[str]] = {}  # those that are equal are one, which is quick to see
 _WITH_QUESTIONS = ("importers", "module_index", "python_files")
 
 
@@ -78,6 +79,7 @@ def _inside(questions: list[Look]) -> tuple[frozenset[Read], dict[str, str]] | N
     None where a file has come or gone meanwhile.
     """
     roots = frozenset(root for each in questions for other in each.others.values() for root in other.trees)
+    roots = _SAME.setdefault(roots, roots)
     views = [view(root) for root in sorted(roots)]
     found: set[Read] = set()
     for each in questions:
@@ -96,11 +98,11 @@ def _rest(look: Look, roots: frozenset[str], views: list[View]) -> frozenset[Rea
     todo = [look]
     while todo:
         each = todo[-1]
-        new = [other for other in each.others.values() if other.roots != roots] if each.roots != roots else []
+        new = [other for other in each.others.values() if other.roots is not roots] if each.roots is not roots else []
         todo += new
         if not new:
             todo.pop()
-            if each.roots != roots:
+            if each.roots is not roots:
                 each.roots, each.rest = roots, _put_together(each, views)
     return look.rest
 

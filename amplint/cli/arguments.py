@@ -14,7 +14,7 @@ from amplint.config.formats import FORMATS
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Overrides
 
-FAILED = 2
+FAILED, INTERRUPTED = 2, 130
 
 
 class Parser(argparse.ArgumentParser):

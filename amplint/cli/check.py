@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from amplint.base.paths import LARGEST, absolute, visible
 from amplint.base.project_root import CACHE, project_of, told
-from amplint.cli import INTERRUPTED
-from amplint.cli.arguments import FAILED, check_parser, overrides
+from amplint.cli.arguments import FAILED, INTERRUPTED, check_parser, overrides
 from amplint.config.formats import FOR_PEOPLE, STATISTICS
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Overrides, Resolver

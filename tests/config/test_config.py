@@ -63,6 +63,7 @@ VALUES: dict[str, tuple[str, str, str]] = {
     "force-exclude": ("true", "1", "'force-exclude' must be true or false"),
     "target-torch": ('">=2.0,<2.4"', "2.4", "'target-torch' must be a string such as \"2.4\""),
     "targets": ('{lightning = "2.1"}', '{lightening = "2"}', "unknown key 'targets.lightening'; did you mean"),
+    "cache-dir": ('"var/kept"', '""', "'cache-dir' must be the name of a folder"),
     "device": ('"xpu"', '"cuda:0"', "'device' must be one of 'cpu', 'cuda', "),
     "src": ('["lib", "../shared"]', '["lib", 1]', "'src' must be a list of strings"),
     "output-format": ('"json"', '"jsonl"', "'output-format' must be one of 'full', 'concise', "),
@@ -566,6 +567,7 @@ class TestCommand:
             ("targets", "accelerate", ">=1.0.0", "nothing declared: 1.0 assumed", True),
             ("device", None, "cuda", "pyproject.toml:9", True),
             ("src", None, [".", "src"], "default", True),
+            ("cache-dir", None, None, "default", True),
             ("output-format", None, "full", "default", True),
         ]
         text = amplint("config", "src/x.py", "--ignore=AMP3", "--no-unsafe-fixes").out
