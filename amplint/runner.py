@@ -157,10 +157,10 @@ class _Cache:
         """What becomes of a file with AMP, where that is known; where others are written, it is asked in its turn."""
         if self.results is None:
             return job
-        result = self.results.find(data, job.path, job.settings) if job.mode is not Mode.FIX else None
-        if result is None or (job.mode is Mode.DIFF and any(each.fix for each in result.findings)):
+        known = self.results.find(data, job.path, job.settings, ask=False) if job.mode is not Mode.FIX else None
+        if known is None or (job.mode is Mode.DIFF and any(each.fix for each in known.findings)):
             return job._replace(cache=self.results)
-        return Outcome(_findings(result), given_up=result.given_up)
+        return Outcome(_findings(known), given_up=known.given_up)
 
     def close(self) -> None:
         """Keep what is known of files now."""
@@ -282,8 +282,7 @@ def _checked(data: bytes, job: Job) -> Result:
 
     if job.cache is None:
         return check_bytes(data, job.path, job.settings)
-    found = job.cache.find(data, job.path, job.settings) if job.mode is not Mode.CHECK else None
-    if found is not None:
+    if (found := job.cache.find(data, job.path, job.settings)) is not None:
         return found
     with recorded() as look:
         result = check_bytes(data, job.path, job.settings)

@@ -132,14 +132,16 @@ def _answered(answer: object) -> str:
     return reads.digest(repr(sorted(answer) if isinstance(answer, frozenset) else answer).encode())
 
 
-def still(known: MadeOf, src: tuple[str, ...] | None, start: Start) -> MadeOf | None:
+def still(known: MadeOf, src: tuple[str, ...] | None, start: Start, *, ask: bool) -> MadeOf | None:
     """What a result is made of, if all of that is what it was: as it was known, or with other files in a tree that make
-    no difference.
+    no difference. Without `ask` questions aren't asked again, which can take as long as to lint the file.
     """
     if not _holds(known.reads, start):
         return None
     if not known.questions or (_holds(known.others, start) and _are(known.states)):
         return known
+    if not ask:
+        return None
     for module in _WITH_QUESTIONS:
         import_module(f"amplint.model.project.{module}")
     import_module("amplint.model.project.resolve_import").look_in(src, start)

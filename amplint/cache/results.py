@@ -41,14 +41,14 @@ class Results:
         self._folder = folder
         self._settings: dict[Settings, str] = {}
 
-    def find(self, data: bytes, filename: str, settings: Settings) -> Result | None:
-        """What is found in a file with these bytes; None where that isn't known."""
+    def find(self, data: bytes, filename: str, settings: Settings, *, ask: bool = True) -> Result | None:
+        """What is found in a file with these bytes; None where that isn't known, or, without `ask`, not quickly."""
         name = self._name(filename, settings)
         stored = self._folder.read(name)
         known = _opened(stored) if stored is not None else None
         if known is None or known.data != reads.digest(data):
             return None
-        made = still(known.made, settings.src, settings.start)
+        made = still(known.made, settings.src, settings.start, ask=ask)
         if made is None:
             return None
         if made is not known.made:
