@@ -16,7 +16,7 @@ from amplint.config.formats import FORMATS, SEVERITIES
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Overrides, Resolver
 
-FAILED = 2
+FAILED, INTERRUPTED = 2, 130
 # What each command is for.
 COMMANDS = {
     "check": "lint files and folders, and fix them: the command if none is named",
@@ -25,6 +25,7 @@ COMMANDS = {
     "verify": "check training steps, and their fixes, on real tensors",
     "run": "run a program and report what goes wrong in it",
     "config": "print the settings in effect, and where each comes from",
+    "clean": "delete the cache of a project",
     "server": "start the language server for an editor",
     "completion": "print a script that completes arguments in bash, zsh or fish",
 }
@@ -115,6 +116,8 @@ def check_parser() -> Parser:
     settings.add_argument(
         "-j", "--jobs", type=_positive, metavar="N", help="number of processes for many files [default: one per CPU]"
     )
+    settings.add_argument("--no-cache", action="store_true", help="lint all files anew, and keep nothing")
+    add_cache_dir(settings)
     output = parser.add_argument_group("output")
     output.add_argument("--output-format", choices=FORMATS, help="how to print findings [default: full]")
     output.add_argument("-o", "--output-file", metavar="FILE", help="write findings to FILE, and the summary to stdout")
@@ -131,6 +134,16 @@ def check_parser() -> Parser:
     output.add_argument("-q", "--quiet", action="store_true", help="print only findings")
     add("-V", "--version", action="version", version=f"amplint {__version__}")
     return parser
+
+
+def add_cache_dir(group: argparse._ActionsContainer) -> None:
+    """Add the option for the folder of the cache, which may also be given in the environment."""
+    group.add_argument(
+        "--cache-dir",
+        metavar="DIR",
+        default=os.environ.get("AMPLINT_CACHE_DIR") or None,
+        help="where to keep what is known of files [default: $AMPLINT_CACHE_DIR, or .amplint_cache in the project]",
+    )
 
 
 def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> argparse._ArgumentGroup:
@@ -200,9 +213,11 @@ def overrides(options: argparse.Namespace, **more: Any) -> Overrides:
     said |= _lists(options)
     if options.per_file_ignores is not None:
         said["per-file-ignores"] = _ignored(_listed(options.per_file_ignores))
+    if getattr(options, "cache_dir", None) == "":
+        raise SettingsError("--cache-dir needs the name of a folder")
     if options.target_torch is not None:
         said["target-torch"] = _target(options.target_torch)
-    for key in ("unsafe-fixes", "suspicions", "force-exclude", "preview", "device"):
+    for key in ("unsafe-fixes", "suspicions", "force-exclude", "preview", "device", "cache-dir"):
         given = getattr(options, key.replace("-", "_"), None)
         if given is not None and key not in said:
             said[key] = given

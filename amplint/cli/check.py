@@ -6,11 +6,12 @@ import argparse
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from amplint.base.paths import LARGEST, absolute, visible
-from amplint.base.project_root import told
-from amplint.cli.arguments import COMMANDS, FAILED, check_parser, overrides, tell_notices, warn
+from amplint.base.project_root import CACHE, project_of, told
+from amplint.cli.arguments import COMMANDS, FAILED, INTERRUPTED, check_parser, overrides, tell_notices, warn
 from amplint.config.formats import FOR_PEOPLE, SEVERITIES, STATISTICS
 from amplint.config.selection import SettingsError, nearest, renamed
 from amplint.config.settings import Overrides, Resolver, Settings
@@ -45,11 +46,25 @@ def check(arguments: list[str]) -> int:
     if options.watch:
         return _watched(options, resolver.overrides, errors, baseline)
     linted = _from_stdin(options, resolver, baseline) if options.stdin else _from_files(options, resolver, baseline)
+    linted, ended = _finished(linted)
+    if ended and options.write_baseline:
+        raise KeyboardInterrupt  # the file would say that what was not linted has no findings
     linted = _held_back(linted, baseline, resolver, options) if baseline else linted
     if options.verbose:
         _assumed(linted.names, resolver)
     tell_notices(resolver, quiet=options.quiet)  # of the files' own configurations
-    return _told(linted._replace(errors=[*linted.errors, *errors]), options)
+    code = _told(linted._replace(errors=[*linted.errors, *errors]), options)
+    return INTERRUPTED if ended else code
+
+
+def _finished(linted: Linted) -> tuple[Linted, bool]:
+    """What a run has come to before the user has ended it, which it then says; and whether the user has."""
+    done = [(name, each) for name, each in zip(linted.names, linted.outcomes, strict=True) if not each.unfinished]
+    left = len(linted.outcomes) - len(done)
+    if not left:
+        return linted, False
+    said = f"interrupted: {left} of {len(linted.names)} files were not linted"
+    return Linted([name for name, _ in done], [each for _, each in done], [*linted.errors, said]), True
 
 
 def _watched(options: argparse.Namespace, given: Overrides, errors: list[str], baseline: Baseline | None) -> int:
@@ -60,6 +75,8 @@ def _watched(options: argparse.Namespace, given: Overrides, errors: list[str], b
 
     def lint(files: Sequence[str], outside: Collection[str], resolver: Resolver) -> list[Outcome]:
         outcomes = _lint(files, outside, options, resolver, baseline)
+        if any(each.unfinished for each in outcomes):
+            raise KeyboardInterrupt
         return _compared(Linted(list(files), outcomes, []), baseline, resolver).outcomes if baseline else outcomes
 
     terse = argparse.Namespace(**{**vars(options), "quiet": True})
@@ -259,19 +276,50 @@ def _lint(
         outcomes = fix_verified(files, resolver, outside, baseline)
     else:
         jobs = options.jobs or processors()
-        outcomes = run(files, resolver, options.mode, jobs, outside=outside, noqa=options.add_noqa, baseline=baseline)
-    if (options.verify or len(files) >= MANY) and not options.quiet and sys.stderr.isatty():
-        from amplint.files.progress import counted  # noqa: PLC0415 - few files are linted before anybody looks
+        where = None if options.no_cache else partial(cache_of, options.paths, resolver)
+        outcomes = run(
+            files,
+            resolver,
+            options.mode,
+            jobs,
+            outside=outside,
+            noqa=options.add_noqa,
+            baseline=baseline,
+            cache=where,
+        )
+    if options.quiet or not sys.stderr.isatty():
+        return list(outcomes)
+    from amplint.base.patience import listen  # noqa: PLC0415 - where nobody looks nothing is shown
+    from amplint.files.progress import Steps, counted  # noqa: PLC0415 - see above
 
-        outcomes = counted(outcomes, len(files))
-    return list(outcomes)
+    steps = Steps()
+    listen(steps.tell)
+    try:
+        return list(counted(outcomes, len(files)) if options.verify or len(files) >= MANY else outcomes)
+    finally:
+        listen(None)
+        steps.clear()
+
+
+def cache_of(paths: Sequence[str], resolver: Resolver) -> str | None:
+    """The folder (absolute) of the cache of a run: in the project of the first path, unless the settings say where.
+
+    None where nothing marks a project: nobody expects a new folder there.
+    """
+    first = absolute(paths[0] if paths else os.curdir)
+    folder = first if os.path.isdir(first) else os.path.dirname(first)
+    settings = resolver.walking(folder)
+    if settings.cache_dir is not None:
+        return settings.cache_dir
+    project = project_of(folder, resolver.overrides.start)
+    return os.path.join(project.folder, CACHE) if project.mark is not None else None
 
 
 def _told(linted: Linted, options: argparse.Namespace) -> int:
     """Say what a run has come to, and return the exit code."""
     outcomes = linted.outcomes
-    for path, outcome in zip(linted.names, outcomes, strict=True) if options.verbose else ():
-        for line in outcome.given_up:
+    for path, outcome in zip(linted.names, outcomes, strict=True):
+        for line in outcome.given_up if options.verbose or outcome.too_long else ():
             print(f"amplint: {visible(path)}: {visible(line)}", file=sys.stderr)
     for warning in [] if options.quiet else [outcome.warning for outcome in outcomes if outcome.warning]:
         warn(warning)

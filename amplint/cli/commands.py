@@ -89,8 +89,15 @@ def _config(arguments: list[str]) -> int:
     return run_config(arguments)
 
 
+def _clean(arguments: list[str]) -> int:
+    from amplint.cli.clean import run_clean  # noqa: PLC0415 - no other command needs it
+
+    return run_clean(arguments)
+
+
 _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "check": check,
+    "clean": _clean,
     "completion": _completion,
     "config": _config,
     "explain": _explain,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from amplint.cli import config, explain, rule, run, server, verify
+from amplint.cli import clean, config, explain, rule, run, server, verify
 from amplint.cli.arguments import COMMANDS, Parser, check_parser
 from amplint.cli.check import CLEAN
 from amplint.registry import all_rules, families
@@ -69,6 +69,7 @@ PARSERS: Mapping[str, Callable[[], Parser]] = {
     "verify": verify.make_parser,
     "run": run.make_parser,
     "config": config.make_parser,
+    "clean": clean.make_parser,
     "server": server.make_parser,
     "completion": make_parser,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # What no project writes itself: version control, environments, caches, build products.
 DEFAULT_EXCLUDE = (
+    ".amplint_cache",
     ".bzr",
     ".direnv",
     ".eggs",

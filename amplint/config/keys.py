@@ -119,6 +119,11 @@ def _specifier(name: str, value: object) -> Iterator[Problem]:
         yield (), f"{wrong}: {error}"
 
 
+def _folder(name: str, value: object) -> Iterator[Problem]:
+    if not isinstance(value, str) or not value:
+        yield (), f"{name!r} must be the name of a folder"
+
+
 def _release_of(package: str) -> Kind:
     def problems(name: str, value: object) -> Iterator[Problem]:
         if not isinstance(value, str):
@@ -164,6 +169,7 @@ _STRINGS = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _RULES = Kind("list of rules", {"type": "array", "items": SELECTOR}, _list_of_rules)
 _PATTERNS = Kind("list of patterns", _STRINGS, _list_of_strings)
 _FOLDERS = Kind("list of folders", _STRINGS, _list_of_strings)
+_FOLDER = Kind("folder", {"type": "string", "minLength": 1}, _folder)
 _IGNORES = Kind(
     "table of patterns, each with a list of rules",
     {
@@ -243,6 +249,13 @@ KEYS = {
             _FOLDERS,
             "Where to look for imports, after the folders from the importing file's up to the project's.",
             list(DEFAULT_SRC),
+        ),
+        Key(
+            "cache-dir",
+            _FOLDER,
+            "Where to keep what was found, to lint only what has changed.",
+            None,
+            "`.amplint_cache` in the project",
         ),
         Key("output-format", _one_of(FORMATS), "How to print findings.", "full"),
         Key("exit-on", _one_of(SEVERITIES), "The lowest severity for which the exit code is 1.", SEVERITIES[-1]),

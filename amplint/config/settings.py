@@ -48,6 +48,7 @@ class Settings(NamedTuple):
     docs: bool = False
     suspicions: bool = False
     start: Start = Start()
+    cache_dir: str | None = None  # absolute; None: in the project's folder
 
     def project(self, filename: str) -> Project:
         """The project of a file, which need not exist."""
@@ -277,6 +278,7 @@ class Resolver:
         src, folder = said.get("src", (None, ""))
         preview = bool(value("preview"))
         selections = [_selection(each.said, "select", "ignore") for each in layers]
+        cache_dir, cache_above = said.get("cache-dir", (None, ""))
         settings = Settings(
             codes=enabled_codes([self.overrides.base, *selections], preview=preview),
             exclude=_excludes(layers),
@@ -297,6 +299,7 @@ class Resolver:
             docs=bool(value("docs")),
             suspicions=bool(value("suspicions")),
             start=self.overrides.start,
+            cache_dir=None if cache_dir is None else absolute(os.path.join(cache_above, cache_dir)),
         )
         self._note(layers, preview)
         return _Known(settings, tuple(ignores_of(layers)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from amplint.base.edits import apply
 from amplint.base.findings import Finding, Fix, Kind, Location, Severity, withhold
 from amplint.base.paths import is_always_utf8, is_document
+from amplint.base.patience import of_file, patience
 from amplint.engine import analysis, prefilter, reading
 from amplint.engine.causes import one_per_cause
 from amplint.engine.code_words import without_prose
@@ -36,6 +37,10 @@ Wanted = Callable[[Source, Sequence[Finding]], Sequence[Finding]]
 # A file settles after two or three rounds; one whose fixes undo each other never would.
 ROUNDS = 100
 _FEW = 3  # rules
+
+
+class _NoTimeError(Exception):
+    """There is no time left in which to try a fix."""
 
 
 def _forgets(work: Callable[P, T]) -> Callable[P, T]:
@@ -105,13 +110,20 @@ def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = 
 
 @_forgets
 def fix_bytes(
-    data: bytes, filename: str, settings: Settings, *, unsafe: bool | None = None, wanted: Wanted | None = None
+    data: bytes,
+    filename: str,
+    settings: Settings,
+    *,
+    unsafe: bool | None = None,
+    wanted: Wanted | None = None,
+    before: Result | None = None,
 ) -> FixResult:
     """Make a file's safe fixes, and with `unsafe` the unsafe ones too, until there is nothing left to fix.
 
     Where `unsafe` isn't given the settings decide. With `wanted` only those of the findings that it gives back.
+    `before` is what is found in the file, where that is known.
     """
-    before = check_bytes(data, filename, settings)
+    before = before or check_bytes(data, filename, settings)
     unsafe = settings.unsafe_fixes if unsafe is None else unsafe
     if before.source is None or not _offered(before, unsafe):
         return FixResult(data, Counter(), before, before)
@@ -146,9 +158,17 @@ def _check_program(source: Source, settings: Settings, inside: Iterable[Finding]
         return Result(source.filename, source, ())
     require_size(source)
     within = comments.keep(inside)  # first, so that what these comments are for is known
-    findings, given_up = with_room(lambda: _folded(lambda fold: _find(source, settings, comments, fold)))
+    findings, given_up, too_long = with_room(lambda: _in_time(source, settings, comments))
     findings += (*within, *comments.keep(reading.refused(source)))
-    return _result(source, findings, settings)._replace(given_up=given_up, renamed=comments.renamed)
+    return _result(source, findings, settings)._replace(given_up=given_up, too_long=too_long, renamed=comments.renamed)
+
+
+def _in_time(source: Source, settings: Settings, comments: Suppressions) -> tuple[list[Finding], tuple[str, ...], bool]:
+    """As `_find`, in the time that a file has, and whether something was given up for want of it."""
+    with patience(source.filename) as time:
+        findings, given_up = _folded(lambda fold: _find(source, settings, comments, fold))
+        left = tuple(f"{each} was not begun" for each in time.left)
+        return findings, (*given_up, *left), time.has_given_up
 
 
 def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> Result:
@@ -206,17 +226,32 @@ def _find(
         counting = _touched(module.texts, _counting(settings))
         more, _ = analysis.run([each for each in counting if each.code not in settings.codes], module)
         before = Counter(each.code for each in (*raw, *more)) + analysis.doubts(counting, module)
-        tried = try_out(
-            source.text,
-            to_try,
-            before,
-            lambda text: _tried(source.like(text), settings)[1],
-            lambda text: _fixable(source.like(text), settings),
-        )
+        tried = _tried_out(source, settings, to_try, before)
         kept = [each for each in kept if each not in to_try] + tried
     if UNUSED in settings.codes:
         kept += comments.keep(list(comments.unused(settings.codes - failed)))
     return kept, given_up
+
+
+def _tried_out(source: Source, settings: Settings, to_try: list[Finding], before: Counter[str]) -> list[Finding]:
+    """The findings without the fixes that don't do what they are for, or that there is no time to try."""
+
+    def in_time() -> None:
+        if (time := of_file()) is not None and (time.is_used_up or time.has_given_up):
+            raise _NoTimeError
+
+    def analyse(text: str) -> Counter[str]:
+        in_time()
+        found = _tried(source.like(text), settings)[1]
+        in_time()  # what is given up for want of it is not gone
+        return found
+
+    try:
+        in_time()
+        return try_out(source.text, to_try, before, analyse, lambda text: _fixable(source.like(text), settings))
+    except _NoTimeError:
+        why = "the file takes too long for the fix to be tried"
+        return [each._replace(fix=None, withheld=why) for each in to_try]
 
 
 def _touched(texts: Iterable[str], codes: frozenset[str]) -> list[Rule]:

@@ -20,6 +20,7 @@ class Result(NamedTuple):
     given_up: tuple[str, ...] = ()  # functions in which nothing could be found, a line each
     unsafe: bool = False  # the file's settings ask for unsafe fixes
     renamed: tuple[tuple[str, str], ...] = ()  # see `Outcome`
+    too_long: bool = False  # it took so long that not all of it was done: `given_up` says what
 
 
 class FixResult(NamedTuple):
@@ -38,6 +39,8 @@ class Outcome(NamedTuple):
     `comments` the comments that were added to silence them. `given_up` are the functions in which nothing could be
     found, a line each; `warning` is one about a file that was written. `renamed` are the codes and names in comments
     that rules had before, with the row of the first of each.
+    `too_long`: it took so long that not all of it was done; `unfinished`: the run was interrupted before this file was
+    done.
     """
 
     result: Result | None = None
@@ -48,6 +51,8 @@ class Outcome(NamedTuple):
     warning: str | None = None
     comments: int = 0
     renamed: tuple[tuple[str, str], ...] = ()
+    too_long: bool = False
+    unfinished: bool = False
 
     @property
     def fixed(self) -> int:

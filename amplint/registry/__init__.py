@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _RULES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "rules")
 # Where installers put distributions. What else may be on sys.path, the current directory first of all, can be what is
 # linted, and nothing of that is ever imported.
-_INSTALLED = ("site-packages", "dist-packages")
+INSTALLED = ("site-packages", "dist-packages")
 
 
 def all_rules() -> dict[str, Rule]:
@@ -106,7 +106,7 @@ def _declared() -> dict[str, bytes]:
     """
     found: dict[str, bytes] = {}
     for folder in dict.fromkeys(sys.path):
-        if os.path.basename(folder) not in _INSTALLED or not os.path.isabs(folder):
+        if os.path.basename(folder) not in INSTALLED or not os.path.isabs(folder):
             continue
         try:
             names = os.listdir(folder) if folder != os.getcwd() else []

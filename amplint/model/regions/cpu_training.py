@@ -12,7 +12,7 @@ from amplint.model.calls.external_calls import bases_in_sight, local_class, loca
 from amplint.model.inference.devices import devices, region_devices
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.objects.autocast_objects import Region
-from amplint.model.project.importers import importers
+from amplint.model.project.importers import is_imported
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other
@@ -77,7 +77,7 @@ def _trains_on_cpu(module: Module) -> ir.Call | None:
         return None
     unmoved = _Unmoved(module)
     made = [unmoved.made(each) for each in _trained_models(module)]
-    if not made or None in made or any(importers(os.path.abspath(module.source.filename))):
+    if not made or None in made or is_imported(os.path.abspath(module.source.filename)):
         return None
     return made[0]
 
