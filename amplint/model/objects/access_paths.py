@@ -24,6 +24,7 @@ from amplint.model.syntax.scopes import class_of_self, owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
+    from amplint.model.syntax.queries import Nodes
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _FOLLOW = 5
@@ -43,6 +44,8 @@ class Keys:
         self._kept_objects = Kept(module, self)
         # Items of containers, as a loop's variable asks for them -> what they are.
         self._named_items: dict[str, str] = {}
+        self._by_key: dict[Nodes, dict[str | None, list[ir.Value]]] = {}  # the values of some nodes
+        self._by_own_key: dict[Nodes, dict[str, list[ir.Name]]] = {}
         self._renamed = 0  # how often an item came to be another object
 
     def name_item(self, item: str, key: str) -> None:
@@ -196,6 +199,24 @@ class Keys:
     def raw(self, value: ir.Value) -> str | None:
         """The key of a value, whatever the call context."""
         return self._raw(value)
+
+    def with_key(self, nodes: Nodes, key: str) -> Sequence[ir.Value]:
+        """The values among some nodes that have a key, whatever the call context, in the order of `Nodes.values`."""
+        if nodes not in self._by_key:
+            found = self._by_key[nodes] = {}
+            for value in nodes.values:
+                if isinstance(value, (ir.Name, ir.Attribute, ir.Subscript, ir.Call)):
+                    found.setdefault(self._raw(value), []).append(value)
+        return self._by_key[nodes].get(key, ())
+
+    def with_own_key(self, nodes: Nodes, key: str) -> Sequence[ir.Name]:
+        """The names among some nodes that are a variable with a key itself, aliases not followed."""
+        if nodes not in self._by_own_key:
+            found = self._by_own_key[nodes] = {}
+            for value in nodes.values:
+                if isinstance(value, ir.Name):
+                    found.setdefault(self.raw_variable(value.scope, value.name), []).append(value)
+        return self._by_own_key[nodes].get(key, ())
 
     def prefix(self, scope: Scope) -> str:
         """How the keys of a scope's own variables begin."""
