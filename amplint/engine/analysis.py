@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.edits import validate
 from amplint.base.findings import Edit, Finding
+from amplint.base.interruption import go_on
 from amplint.engine.reading import UnfoldableError, internal_error
 from amplint.sources.comments import keeping_comments
 from amplint.sources.source import MARK, Source
@@ -32,6 +33,7 @@ def run(rules: list[Rule], module: Module) -> tuple[list[Finding], set[str]]:
     findings: list[Finding] = []
     failed: set[str] = set()
     for rule in rules:
+        go_on()
         found, error = _ask(rule, module)
         findings += found
         if error is not None:

@@ -278,9 +278,12 @@ def _flows(module: Module) -> list[Flow]:
             effort = MUCH_WORK
         found[container.id] = Flow(module, container, effort if sum(lost.values()) < MUCH_LOST else 0)
 
-    for each in sorted(own, key=lambda container: len(calls.reached(container.body))):
+    def by_reach(container: ir.Function | ir.Program) -> int:
+        return len(calls.reached(container.body))
+
+    for each in sorted(own, key=by_reach):
         look_at(each)
-    for each in containers:
+    for each in sorted(containers, key=by_reach):
         if each.id not in found and not (each is module.program and _only_starts(module, calls)):
             work = sum(found[number].work for number in calls.reached(each.body) if number in found)
             if work <= MUCH_WORK:

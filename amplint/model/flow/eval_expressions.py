@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
+from amplint.base.interruption import go_on
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.cuda_graphs import Graphs
 from amplint.model.calls.events import events
@@ -75,6 +76,7 @@ class Expressions:
         Raises:
             TooManyPathsError: it is more than the function is worth.
         """
+        go_on()
         self.work += len(states)
         if self.work > self._effort:
             raise TooManyPathsError

@@ -30,12 +30,25 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _FOLLOW = 5
 
 
+class _Known:
+    """The keys and terms of values in one call context, by their ids: paths ask again and again."""
+
+    __slots__ = ("keys", "terms")
+
+    def __init__(self) -> None:
+        self.keys: dict[int, str | None] = {}
+        self.terms: dict[int, Term | None] = {}
+
+
 class Keys:
     """The keys of the objects of one module."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
         self.call_context = CallContext()
+        # What values are in the call contexts that were met, as long as no item comes to be something else.
+        self._known_in: dict[CallContext | None, _Known] = {None: _Known()}
+        self._here = self._known_in[None]
         self._origins: dict[str, str] = {}  # keys that a call context gave -> as the callee has them
         self._scopes: list[Scope] = []
         self._numbers: dict[int, int] = {}  # scopes by their identity -> places in that list
@@ -50,8 +63,11 @@ class Keys:
 
     def name_item(self, item: str, key: str) -> None:
         """Say what the item of a container is, by the key that it has with a number or literal."""
-        self._renamed += self._named_items.get(item) not in (None, key)
-        self._named_items[item] = key
+        if self._named_items.get(item) != key:
+            self._renamed += item in self._named_items
+            self._named_items[item] = key
+            self._known_in.clear()
+            self._enter(self.call_context)
 
     @property
     def names_known(self) -> tuple[int, int, int]:
@@ -61,15 +77,24 @@ class Keys:
     @contextmanager
     def within(self, call_context: CallContext) -> Iterator[None]:
         """A context in which keys are those of a call context; with an empty one they are the file's own."""
-        before, self.call_context = self.call_context, call_context
+        before = self.call_context
+        self._enter(call_context)
         try:
             yield
         finally:
-            self.call_context = before
+            self._enter(before)
+
+    def _enter(self, call_context: CallContext) -> None:
+        self.call_context = call_context
+        own = call_context if call_context.aliases else None  # without any a key is what it is for the file
+        self._here = self._known_in.setdefault(own, _Known())
 
     def key(self, value: ir.Value) -> str | None:
         """The key of the object that a value is; None where it is no name, attribute or fixed item."""
-        return self._translated(self._raw(value))
+        known = self._here.keys
+        if value.id not in known:
+            known[value.id] = self._translated(self._raw(value))
+        return known[value.id]
 
     def _translated(self, key: str | None) -> str | None:
         """A key as the call context has it; which it was is remembered, for the roles."""
@@ -338,7 +363,13 @@ class Keys:
 
     def term(self, value: ir.Value) -> Term | None:
         """A test or index as a term; None where it can't be told by names and values."""
-        term, context = self._term(value), self.call_context
+        known = self._here.terms
+        if value.id not in known:
+            known[value.id] = self._find_term(value, self.call_context)
+        return known[value.id]
+
+    def _find_term(self, value: ir.Value, context: CallContext) -> Term | None:
+        term = self._term(value)
         if term is None or not context.aliases:
             return term
         if term.is_path and term.name not in context.values:
