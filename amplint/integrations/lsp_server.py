@@ -73,7 +73,9 @@ class Server(LanguageServer):
                 findings = await self._in_worker(document.untried, self._has_changed(uri, document.version))
             except _OutdatedError:
                 return await self.tried(uri)
-            document.findings, document.untried = findings or [], None
+            # Where that fails, nothing says that a fix is good.
+            untested = [each._replace(fix=None) for each in document.findings]
+            document.findings, document.untried = untested if findings is None else findings, None
         return document
 
     def text(self, uri: str) -> TextDocument | None:
