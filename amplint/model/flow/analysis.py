@@ -268,7 +268,8 @@ def _flows(module: Module) -> list[Flow]:
     every: list[ir.Function | ir.Program] = [module.program, *_may_train(module)]
     containers = [each for each in every if calls.trains(each.body)]
     found: dict[int, Flow] = {}
-    # Those that only call others come last: where the others were much work, there is no more to learn.
+    # Those that only call others come last, and callers after what they call: where that was much work, there is no
+    # more to learn.
     own = [each for each in containers if any(event.kind != "opaque" for event in recogniser.below(each.body))]
 
     def look_at(container: ir.Function | ir.Program) -> None:
