@@ -59,6 +59,7 @@ class Keys:
         self._named_items: dict[str, str] = {}
         self._by_key: dict[Nodes, dict[str | None, list[ir.Value]]] = {}  # the values of some nodes
         self._by_own_key: dict[Nodes, dict[str, list[ir.Name]]] = {}
+        self._assigned_values: dict[tuple[int, bool], list[ir.Value]] = {}  # what statements assign, with flags or without
         self._renamed = 0  # how often an item came to be another object
 
     def name_item(self, item: str, key: str) -> None:
@@ -290,15 +291,15 @@ class Keys:
 
         Without `flags` also those left out that are only ever set to literals or negated.
         """
-        found: dict[str, None] = {}
-        for each in (statement, *(s for block in statement.blocks() for s in ir.walk_statements(block, into=False))):
-            for value in self._bound_by(each):
-                if not flags and isinstance(value, ir.Name) and self._is_flag(value):
-                    continue
-                key = self.own_key(value)
-                if key is not None:
-                    found[key] = None
-        return list(found)
+        known = (statement.id, flags)
+        if known not in self._assigned_values:
+            inside = (each for block in statement.blocks() for each in ir.walk_statements(block, into=False))
+            bound = (value for each in (statement, *inside) for value in self._bound_by(each))
+            self._assigned_values[known] = [
+                each for each in bound if flags or not isinstance(each, ir.Name) or not self._is_flag(each)
+            ]
+        keys = map(self.own_key, self._assigned_values[known])
+        return list(dict.fromkeys(key for key in keys if key is not None))
 
     def _is_flag(self, value: ir.Name) -> bool:
         sources = [each.value for each in self.bindings(value) if isinstance(each, Assigned)]
