@@ -59,7 +59,7 @@ class Keys:
         self._named_items: dict[str, str] = {}
         self._by_key: dict[Nodes, dict[str | None, list[ir.Value]]] = {}  # the values of some nodes
         self._by_own_key: dict[Nodes, dict[str, list[ir.Name]]] = {}
-        self._assigned_values: dict[tuple[int, bool], list[ir.Value]] = {}  # what statements assign, with flags or without
+        self._assigned_values: dict[tuple[int, bool], list[ir.Value]] = {}  # by statement: with flags, or without
         self._renamed = 0  # how often an item came to be another object
 
     def name_item(self, item: str, key: str) -> None:
