@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.edits import validate
 from amplint.base.findings import Edit, Finding
+from amplint.base.interruption import go_on
 from amplint.base.patience import of_file
 from amplint.engine.reading import UnfoldableError, internal_error
 from amplint.sources.comments import keeping_comments
@@ -34,6 +35,7 @@ def run(rules: list[Rule], module: Module) -> tuple[list[Finding], set[str]]:
     failed: set[str] = set()
     time = of_file()
     for rule in rules:
+        go_on()
         if time is not None:
             if time.leaves(rule.code):
                 continue

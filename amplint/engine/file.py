@@ -68,6 +68,31 @@ def check_text(text: str, filename: str, settings: Settings, *, noqa: bool = Tru
 
 
 @_forgets
+def draft_text(text: str, filename: str, settings: Settings) -> tuple[Result, Callable[[], Result]]:
+    """The findings in a file's text as `check_text` has them, but that no fix is tried; and what tries the fixes."""
+    data = text.encode("utf-8", "surrogatepass")
+    if settings.docs or is_always_utf8(filename) or not prefilter.matters(data, settings.codes):
+        done = check_text(text, filename, settings)
+        return done, lambda: done
+    source = Source.from_text(text, filename)
+    comments = Suppressions(source)
+    if comments.whole_file:
+        done = Result(filename, source, ())
+        return done, lambda: done
+    require_size(source)
+    draft = with_room(lambda: _folded(lambda fold: _drafted(source, settings, comments, fold)))
+    more = comments.keep(reading.refused(source))
+
+    def tried() -> Result:
+        try:
+            return with_room(draft.tried).result(more)
+        except reading.UnfoldableError:  # it is read at once then, and not by pieces
+            return check_text(text, filename, settings)
+
+    return draft.result(more), tried
+
+
+@_forgets
 def fix_text(text: str, filename: str, settings: Settings, *, unsafe: bool | None = None) -> str:
     """A file's text with its fixes made; as `fix_bytes`."""
     if is_always_utf8(filename):
@@ -158,17 +183,16 @@ def _check_program(source: Source, settings: Settings, inside: Iterable[Finding]
         return Result(source.filename, source, ())
     require_size(source)
     within = comments.keep(inside)  # first, so that what these comments are for is known
-    findings, given_up, too_long = with_room(lambda: _in_time(source, settings, comments))
-    findings += (*within, *comments.keep(reading.refused(source)))
-    return _result(source, findings, settings)._replace(given_up=given_up, too_long=too_long, renamed=comments.renamed)
+    draft, left, too_long = with_room(lambda: _in_time(source, settings, comments))
+    result = draft.result((*within, *comments.keep(reading.refused(source))))
+    return result._replace(given_up=(*result.given_up, *left), too_long=too_long, renamed=comments.renamed)
 
 
-def _in_time(source: Source, settings: Settings, comments: Suppressions) -> tuple[list[Finding], tuple[str, ...], bool]:
-    """As `_find`, in the time that a file has, and whether something was given up for want of it."""
+def _in_time(source: Source, settings: Settings, comments: Suppressions) -> tuple[_Draft, tuple[str, ...], bool]:
+    """What is found in the time that a file has, what was not begun, and whether time was too short for something."""
     with patience(source.filename) as time:
-        findings, given_up = _folded(lambda fold: _find(source, settings, comments, fold))
-        left = tuple(f"{each} was not begun" for each in time.left)
-        return findings, (*given_up, *left), time.has_given_up
+        draft = _folded(lambda fold: _drafted(source, settings, comments, fold).tried())
+        return draft, tuple(f"{each} was not begun" for each in time.left), time.has_given_up
 
 
 def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> Result:
@@ -203,34 +227,55 @@ def _folded(work: Callable[[bool], T]) -> T:
         return work(False)
 
 
-def _find(
-    source: Source, settings: Settings, comments: Suppressions, fold: bool
-) -> tuple[list[Finding], tuple[str, ...]]:
-    """What the rules find, less what comments silence, and the comments that silence nothing; and what was given up."""
+class _Draft:
+    """What is found in a program, by reading it, before any of its fixes is tried."""
+
+    def __init__(
+        self, source: Source, settings: Settings, module: Module | None, raw: list[Finding], findings: list[Finding]
+    ) -> None:
+        self.findings = findings  # without what comments silence, and with the comments that silence nothing
+        self.given_up = analysis.given_up(module) if module is not None else ()
+        self._source = source
+        self._settings = settings
+        self._module = module
+        self._raw = raw  # what the rules have found, silenced or not
+
+    def tried(self) -> _Draft:
+        """The same without the fixes that don't do what they are for."""
+        to_try = [each for each in self.findings if each.fix and each.fix.edits and all_rules()[each.code].trial]
+        if to_try and self._module is not None:
+            tried = _tried_out(self._source, self._settings, to_try, self._before(self._module))
+            self.findings = [each for each in self.findings if each not in to_try] + tried
+        return self
+
+    def result(self, more: Iterable[Finding]) -> Result:
+        """What is found, with what is found apart from that."""
+        return _result(self._source, (*self.findings, *more), self._settings)._replace(given_up=self.given_up)
+
+    def _before(self, module: Module) -> Counter[str]:
+        """The codes that all rules which count find, and what they doubt."""
+        counting = _touched(module.texts, _counting(self._settings))
+        more, _ = analysis.run([each for each in counting if each.code not in self._settings.codes], module)
+        return Counter(each.code for each in (*self._raw, *more)) + analysis.doubts(counting, module)
+
+
+def _drafted(source: Source, settings: Settings, comments: Suppressions, fold: bool) -> _Draft:
+    """What the rules find, less what comments silence, and the comments that silence nothing."""
     raw: list[Finding] = []
     failed: set[str] = set()
-    given_up: tuple[str, ...] = ()
     try:
         module = _read(source, settings, settings.codes, fold)
         if module is not None:
             rules = _touched(module.texts, settings.codes)  # with what it takes from other files
             raw, failed = analysis.run(rules, module)
-            given_up = analysis.given_up(module)
     except UnreadableError as error:
-        return comments.keep([error.finding]), ()
+        return _Draft(source, settings, None, [], comments.keep([error.finding]))
     kept = one_per_cause(source, comments.keep(raw))
     if not settings.suspicions:  # before their fixes are tried
         kept = [each for each in kept if not each.is_suspicion]
-    to_try = [each for each in kept if each.fix and each.fix.edits and all_rules()[each.code].trial]
-    if to_try and module is not None:
-        counting = _touched(module.texts, _counting(settings))
-        more, _ = analysis.run([each for each in counting if each.code not in settings.codes], module)
-        before = Counter(each.code for each in (*raw, *more)) + analysis.doubts(counting, module)
-        tried = _tried_out(source, settings, to_try, before)
-        kept = [each for each in kept if each not in to_try] + tried
     if UNUSED in settings.codes:
         kept += comments.keep(list(comments.unused(settings.codes - failed)))
-    return kept, given_up
+    return _Draft(source, settings, module, raw, kept)
 
 
 def _tried_out(source: Source, settings: Settings, to_try: list[Finding], before: Counter[str]) -> list[Finding]:

@@ -278,7 +278,8 @@ def _flows(module: Module) -> list[Flow]:
     every: list[ir.Function | ir.Program] = [module.program, *_may_train(module)]
     containers = [each for each in every if calls.trains(each.body)]
     found: dict[int, Flow] = {}
-    # Those that only call others come last: where the others were much work, there is no more to learn.
+    # Those that only call others come last, and callers after what they call: where that was much work, there is no
+    # more to learn.
     own = [each for each in containers if any(event.kind != "opaque" for event in recogniser.below(each.body))]
 
     def look_at(container: ir.Function | ir.Program) -> None:
@@ -288,9 +289,12 @@ def _flows(module: Module) -> list[Flow]:
             effort = MUCH_WORK
         found[container.id] = Flow(module, container, effort if sum(lost.values()) < MUCH_LOST else 0)
 
-    for each in sorted(own, key=lambda container: len(calls.reached(container.body))):
+    def by_reach(container: ir.Function | ir.Program) -> int:
+        return len(calls.reached(container.body))
+
+    for each in sorted(own, key=by_reach):
         look_at(each)
-    for each in containers:
+    for each in sorted(containers, key=by_reach):
         if each.id not in found and not (each is module.program and _only_starts(module, calls)):
             work = sum(found[number].work for number in calls.reached(each.body) if number in found)
             if work <= MUCH_WORK:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
+from amplint.base.interruption import go_on
 from amplint.base.patience import of_file
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.cuda_graphs import Graphs
@@ -78,6 +79,7 @@ class Expressions:
             TooManyPathsError: it is more than the function is worth.
             TooLongError: it takes too long.
         """
+        go_on()
         self.work += len(states)
         if self.work > self._effort:
             raise TooManyPathsError

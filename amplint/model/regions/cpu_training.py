@@ -171,13 +171,13 @@ class _Unmoved:
         if key in self._followed:
             return True
         self._followed.add(key)
-        uses = (
-            each
-            for each in self._module.whole.near(key.rpartition(".")[2].rpartition(":")[2]).values
+        near = self._module.whole.near(key.rpartition(".")[2].rpartition(":")[2])
+        named = (*self._known.with_key(near, key), *self._known.with_own_key(near, key))
+        return all(
+            self._is_left(each)
+            for each in named
             if isinstance(each, (ir.Name, ir.Attribute)) and not (isinstance(each, ir.Name) and each.bound)
-            if key in (self._known.key(each), self._known.own_key(each) if isinstance(each, ir.Name) else None)
         )
-        return all(map(self._is_left, uses))
 
     def _is_left(self, value: ir.Value) -> bool:
         """Whether a use of a model leaves it where it is: a call that is given it is in sight, or known to."""
