@@ -92,7 +92,7 @@ def _keeping_comments(module: Module, finding: Finding) -> Finding:
     if finding.fix is None:
         return finding
     if any(_meets_mark(module.source, edit) for edit in finding.fix.edits):
-        return finding._replace(fix=None, withheld="the fix would change an IPython line, or more than one cell")
+        return finding._replace(fix=None, withheld="the fix would change an IPython line or a second cell")
     edits = keeping_comments(module.source, finding.fix.edits)
     if edits is None:
         return finding._replace(fix=None, withheld="the fix would replace a comment")

@@ -35,7 +35,10 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
         reached = [edit.start for edit in finding.fix.edits if edit.end > module.own_length] if finding.fix else []
         if not reached:
             return finding
-        return finding._replace(fix=None, withheld=f"the fix would also change {_where(module, reached[0])}")
+        return finding._replace(
+            fix=None,
+            withheld=f"the fix would also change {_where(module, reached[0])}; make that change by hand",
+        )
     path, row = module.place(finding.start)
     assert path is not None
     call = _call(module, finding.start)
@@ -44,7 +47,13 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
     start, end = module.span(call)
     where = _where(module, finding.start)
     message = f"this call leads to line {row} of {where}: {finding.message}"
-    return finding._replace(start=start, end=end, message=message, fix=None, withheld=f"the code is in {where}")
+    return finding._replace(
+        start=start,
+        end=end,
+        message=message,
+        fix=None,
+        withheld=f"the line to change is in {where}, and a fix changes only the file of its finding",
+    )
 
 
 def _where(module: Module, offset: int) -> str:

@@ -136,7 +136,7 @@ def _message(module: Module, other: ir.Node | None) -> str:
     message = "`GradScaler` defaults to cuda and is disabled without CUDA"
     if other is not None:
         where = device if device is not None else "another device"
-        message += f", but the region on {module.line(other)} can run in float16 on {where}"
+        message += f"; the autocast region on {module.line(other)} can run in float16 on {where}"
     elif device is not None:
         message += f", but autocast is for {device} ({module.line(regions(module)[0].call)})"
     return f"{message}; pass the device"
@@ -233,7 +233,9 @@ def _fix(module: Module, call: ir.Call) -> tuple[Fix | None, str | None]:
     title = f"Pass the device: `GradScaler({device.text})`"
     doubt = _doubt(module, device.text)
     if doubt is not None:
-        return Fix(Applicability.UNSAFE, f"{title}; {doubt}", (edit,)), None
+        return Fix(Applicability.UNSAFE, f"{title} ({doubt})", (edit,)), None
+    if device.applicability is Applicability.UNSAFE:
+        title += " (this enables the scaler on other devices than cuda)"
     return Fix(device.applicability, title, (edit,)), None
 
 
@@ -242,12 +244,10 @@ def _why_unknown(module: Module) -> str:
     given = [each.device_type for each in regions(module) if each.device_type is not None]
     places = [*given, *evidence(module).chosen]
     if places:
-        return (
-            f"amplint can't write the device ({module.line(places[0])}) in this call: pass its type, a string, by hand"
-        )
+        return f"amplint can't repeat the device from {module.line(places[0])} in this call; pass its type by hand"
     if evidence(module).places:
-        return "the file uses several devices"
-    return "the file doesn't show which device it trains on"
+        return "the file uses several devices; pass the device that the scaled loss is on"
+    return "the file doesn't show which device the model trains on"
 
 
 def _doubt(module: Module, device: str) -> str | None:
@@ -261,7 +261,7 @@ def _doubt(module: Module, device: str) -> str | None:
     for call in module.whole.near("load_state_dict", "step").calls:  # an empty state, saved while it was off; a closure
         if isinstance(call.func, ir.Attribute) and objects(module).is_scaler(call.func.base):
             if call.func.attr == "load_state_dict" or (call.func.attr == "step" and len(call.args) > 1):
-                return f"{module.line(call)} may raise once the scaler is enabled"
+                return f"{module.line(call)} may raise because the scaler is then enabled"
     return None
 
 

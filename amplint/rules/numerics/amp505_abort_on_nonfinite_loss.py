@@ -79,7 +79,8 @@ def check(module: Module) -> Iterator[Finding]:
                 alone = " and leaves the other ranks waiting" if _has_ranks(module) else ""
                 yield rule.finding(
                     module.span(abort.at),
-                    f"one batch whose loss overflows in float16 ends the program{alone}; let the scaler skip the step",
+                    f"this check ends the program{alone} at the first loss that overflows in float16; let the "
+                    "scaler skip such a step",
                     fix=Fix(Applicability.DISPLAY, "Stop only after many such losses in a row"),
                 )
                 break

@@ -68,7 +68,7 @@ def check(module: Module) -> Iterator[Finding]:
     for found in inside(module, STEPS):
         offered, withheld = fix(module, found)
         again = stale(module, found.region)
-        effect = "a later forward in it would use the old weights, cached in half precision"
+        effect = "a later forward in the region uses the old weights, which autocast caches"
         if again is not None and again.step is found.event:
             effect = again.said(module)
         yield rule.finding(

@@ -93,8 +93,8 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, region, forward)
         yield rule.finding(
             module.layout.span(region.items[-1]),
-            f"the region contains only the loss, so nothing runs in half precision: {shown(module, forward)} runs "
-            "before it in float32; begin the region before the forward",
+            f"the autocast region contains only the loss: {shown(module, forward)} runs before the region, in "
+            "float32; begin the region before the forward",
             fix=fix,
             withheld=withheld,
         )

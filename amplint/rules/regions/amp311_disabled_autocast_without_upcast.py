@@ -101,13 +101,13 @@ def _halves(seen: Seen) -> list[tuple[ir.Value, Kind]]:
 def _finding(module: Module, seen: Seen, halves: list[tuple[ir.Value, Kind]]) -> Finding:
     value, kind = halves[0]
     fails = _fails(seen)
-    what = "with a float32 operand raises RuntimeError" if fails else "runs in half precision"
+    what = "with a float32 operand raises RuntimeError" if fails else f"runs in {dtype_of(kind)}"
     likely = "likely " if kind.likely_half else ""
     sure = all(kind.what == HALF for _, kind in seen.tensors())
     return rule.finding(
         module.span(seen.node),
         f"{shown(module, value)} is {likely}still {dtype_of(kind)} where autocast is disabled: "
-        f"`{seen.spelling}` {what}; call `.float()` on it",
+        f"`{seen.spelling}` {what}; call `.float()` on {shown(module, value)}",
         fix=up(module, [each for each, _ in halves], safe=sure and seen.layer is None and not fails),
         severity=Severity.ERROR if fails else Severity.WARNING,
     )
