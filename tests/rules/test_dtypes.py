@@ -1083,3 +1083,44 @@ def train(model, optimizer, loader, args):
 )
 def test_a_fallback_import_of_autocast_by_the_arguments(given: str, wanted: list[str]) -> None:
     assert found(FALLBACK.format(given=given)) == wanted
+
+
+GIVEN = """\
+import torch
+
+def predict(model, loader, device, dtype={default}):
+    for x in loader:
+        with torch.autocast(device, dtype=dtype):
+            first = model(x)
+        with torch.autocast(device_type=device, dtype=dtype):
+            yield first, model(x)
+
+device = {device}
+print(list(predict(model, loader, device{given})))
+"""
+EITHER_DEVICE = '"cuda" if torch.cuda.is_available() else "cpu"'
+
+
+@pytest.mark.parametrize(
+    ("default", "given"),
+    [
+        ("torch.float32", ""),
+        ("torch.bfloat16", ", dtype=torch.float32"),
+        ("torch.float16", ", torch.float32"),
+        ("None", ", torch.float"),
+    ],
+)
+def test_float32_that_a_call_asks_for_is_what_it_gets(default: str, given: str) -> None:
+    settings = Settings(frozenset({"AMP205"}), isolated=True, suspicions=True)
+    either = check(GIVEN.format(default=default, given=given, device=EITHER_DEVICE), settings=settings)
+    assert [(each.code, each.confidence) for each in either] == [("AMP205", "suspicion")]
+    assert "half" not in either[0].message
+    assert "same cause" in either[0].message
+    only = check(GIVEN.format(default=default, given=given, device='"cpu"'), settings=settings)
+    assert [each.confidence for each in only] == ["certain"]
+
+
+def test_float64_that_a_call_asks_for_is_not() -> None:
+    settings = Settings(frozenset({"AMP205"}), isolated=True)
+    text = GIVEN.format(default="torch.float16", given=", torch.float64", device=EITHER_DEVICE)
+    assert [each.confidence for each in check(text, settings=settings)] == ["certain"]
