@@ -119,6 +119,37 @@ def test_epsilons(line: str, fixed: str | None) -> None:
         assert text == HEAD.format(fixed, CUDA, "pass")
 
 
+@pytest.mark.parametrize(
+    ("lines", "fixed", "count"),
+    [
+        ("p = torch.sigmoid(h)\np.clamp(min=1e-8).log()", "p = torch.sigmoid(h.float())\np.clamp(min=1e-8).log()", 1),
+        ("p = h.sigmoid()\n(p + 1e-8).log()", "p = h.float().sigmoid()\n(p + 1e-8).log()", 1),
+        ("(F.sigmoid(h) + 1e-8).log()", "(F.sigmoid(h.float()) + 1e-8).log()", 1),
+        ("(1 - h.sigmoid()).clamp(1e-12)", "(1 - h.float().sigmoid()).clamp(1e-12)", 1),
+        (
+            "p = (h - 1).sigmoid()\nq = 1 - p\n(q + 1e-8).log()",
+            "p = (h - 1).float().sigmoid()\nq = 1 - p\n(q + 1e-8).log()",
+            1,
+        ),
+        (
+            "p = torch.sigmoid(h)\nx = (1 - p).clamp(min=1e-8).log()\np.clamp(min=1e-8).log()",
+            "p = torch.sigmoid(h.float())\nx = (1 - p).clamp(min=1e-8).log()\np.clamp(min=1e-8).log()",
+            1,
+        ),
+        # It was no sigmoid, or more than one.
+        ("p = h.relu()\n(p + 1e-8).log()", "p = h.relu()\n(p.float() + 1e-8).log()", 1),
+        ("p = h.sigmoid().mean(-1)\n(p + 1e-8).log()", "p = h.sigmoid().mean(-1)\n(p.float() + 1e-8).log()", 1),
+    ],
+)
+def test_a_sigmoid_is_computed_in_float32_itself(lines: str, fixed: str, count: int) -> None:
+    findings = found("AMP501", lines)
+    assert len(findings) == count
+    text = HEAD.format("\n        ".join(lines.split("\n")), CUDA, "pass")
+    for edit in sorted(findings[0].fix.edits if findings[0].fix is not None else (), reverse=True):
+        text = text[: edit.start] + edit.content + text[edit.end :]
+    assert text.split() == HEAD.format("\n        ".join(fixed.split("\n")), CUDA, "pass").split()
+
+
 @pytest.mark.parametrize("code", ["AMP501", "AMP502"])
 def test_bfloat16_has_the_range(code: str) -> None:
     region = '"cuda", dtype=torch.bfloat16'
