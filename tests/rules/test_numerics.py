@@ -283,3 +283,57 @@ def test_303_a_loss_without_gradients_is_no_misuse(around: str, findings: int) -
 @pytest.mark.parametrize(("line", "findings"), [("# no mixup here", 1), ('print("one_hot")', 1), ("mixup(x)", 0)])
 def test_303_only_code_speaks_of_targets_that_are_probabilities(line: str, findings: int) -> None:
     assert len(found("AMP303", behind=f"{line}\nF.cross_entropy(out, y)")) == findings
+
+
+ISLAND = """\
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(4, 12)
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        with torch.autocast("cuda", enabled=False):
+            {}
+        return self.proj(out)
+
+
+def train(x, model=Attention()):
+    with torch.autocast("cuda", dtype=torch.float16):
+        return model(x)
+"""
+LINES = ["attn = q @ k.transpose(-2, -1)", "attn = F.softmax(attn, dim=-1)", "out = attn @ v"]
+UP = ["attn = q.float() @ k.transpose(-2, -1).float()", LINES[1], "out = attn @ v.float()"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "cast"),
+    [
+        (LINES, UP),
+        (["attn = (q @ k.mT).softmax(-1)", LINES[2]], ["attn = (q.float() @ k.mT.float()).softmax(-1)", UP[2]]),
+        (["a = torch.matmul(q, k.mT)", "out = torch.matmul(a, v)"], [
+            "a = torch.matmul(q.float(), k.mT.float())", "out = torch.matmul(a, v.float())"]),
+    ],
+)  # fmt: skip
+def test_one_region_that_is_off_is_one_finding_and_all_that_it_gets_is_cast(lines: list[str], cast: list[str]) -> None:
+    head = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
+    before, after = (head + ISLAND.format("\n            ".join(each)) for each in (lines, cast))
+    settings = Settings(frozenset({"AMP311"}), isolated=True)
+    (finding,) = check(before, "t.py", settings)
+    assert finding.fix is not None
+    text = before
+    for edit in sorted(finding.fix.edits, reverse=True):
+        text = text[: edit.start] + edit.content + text[edit.end :]
+    assert text == after
+    assert check(after, "t.py", settings) == []
+
+
+def test_two_regions_that_are_off_are_two_findings() -> None:
+    head = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
+    lines = [LINES[0], "pass"]
+    text = head + ISLAND.format("\n            ".join(lines)).replace(
+        "        return self.proj(out)",
+        '        with torch.autocast("cuda", enabled=False):\n            out = v @ k.mT\n        return out',
+    )
+    assert len(check(text, "t.py", Settings(frozenset({"AMP311"}), isolated=True))) == 2
