@@ -120,7 +120,7 @@ def _judge(
         and all(len(loops_round(step.call)) == 1 for step in steps)
         and _is_an_epoch(module, container, made, steps)
     ):
-        yield _epochs(module, made, "in each call", None, "create it once, and pass it in")
+        yield _epochs(module, made, "in each epoch", None, "create it once, and pass it in")
 
 
 def _in_loop(module: Module, loop: ir.For | ir.While, steps: list[Event], scaler: str, made: Made) -> Iterator[Finding]:
