@@ -138,7 +138,7 @@ def test_one_variable_with_an_index_is_one_finding_mended_where_it_is_assigned(g
     text = ONE_DEVICE.format(given=given, other="pass")
     (finding,) = found(text)
     assert finding.location.row == 7
-    assert "same cause: AMP204 on line 10" in finding.message
+    assert "AMP204 on line 10" in finding.message
     assert "torch before 2.4 raises RuntimeError" in finding.message
     mended = fix(text, "program.py", SETTINGS)
     assert mended.count("kind") == 3

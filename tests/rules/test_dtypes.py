@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from amplint import Severity, check, fix
@@ -1113,14 +1115,26 @@ EITHER_DEVICE = '"cuda" if torch.cuda.is_available() else "cpu"'
 def test_float32_that_a_call_asks_for_is_what_it_gets(default: str, given: str) -> None:
     settings = Settings(frozenset({"AMP205"}), isolated=True, suspicions=True)
     either = check(GIVEN.format(default=default, given=given, device=EITHER_DEVICE), settings=settings)
-    assert [(each.code, each.confidence) for each in either] == [("AMP205", "suspicion")]
+    assert [(each.code, each.confidence) for each in either] == [("AMP205", "suspicion")] * 2
     assert "half" not in either[0].message
-    assert "same cause" in either[0].message
     only = check(GIVEN.format(default=default, given=given, device='"cpu"'), settings=settings)
-    assert [each.confidence for each in only] == ["certain"]
+    assert [each.confidence for each in only] == ["certain"] * 2
+
+
+def test_one_call_that_gives_a_dtype_to_another_file_is_one_finding(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    head, call = GIVEN.format(default="torch.bfloat16", given=", torch.float32", device=EITHER_DEVICE).split(
+        "device = "
+    )
+    (tmp_path / "helper.py").write_text(head)
+    text = f"import torch\nfrom helper import predict\ndevice = {call}"
+    (tmp_path / "main.py").write_text(text)
+    settings = Settings(frozenset({"AMP205"}), isolated=True, suspicions=True)
+    (finding,) = check(text, str(tmp_path / "main.py"), settings)
+    assert finding.location.row == 4
 
 
 def test_float64_that_a_call_asks_for_is_not() -> None:
     settings = Settings(frozenset({"AMP205"}), isolated=True)
     text = GIVEN.format(default="torch.float16", given=", torch.float64", device=EITHER_DEVICE)
-    assert [each.confidence for each in check(text, settings=settings)] == ["certain"]
+    assert [each.confidence for each in check(text, settings=settings)] == ["certain"] * 2

@@ -65,6 +65,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=("autocast & dtype", "autocast & torch.float"),
     shown_by=("exception", "warning"),
     simulated=True,
@@ -122,7 +123,8 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
     if full is None or under is None:
         return None
     never_half = {each.name for each in found}.isdisjoint((None, *HALF))
-    cause = f"dtype {full.value.id}"
+    # Out of this file, what the call gives is wrong for all of that function's regions.
+    cause = f"dtype {full.value.id}" if not module.is_own(region.call) else ""
     if full.name == "float32" and (
         (set(named) < set(types) and _is_given(module, given, full.leaf))
         or _is_for_others(module, given)
