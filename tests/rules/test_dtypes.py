@@ -1127,7 +1127,8 @@ def test_one_call_that_gives_a_dtype_to_another_file_is_one_finding(tmp_path: Pa
         "device = "
     )
     (tmp_path / "helper.py").write_text(head)
-    text = f"import torch\nfrom helper import predict\ndevice = {call}"
+    region = "with torch.autocast('cuda', dtype=torch.float16):\n    pass\n"
+    text = f"import torch\nfrom helper import predict\ndevice = {call}{region}"
     (tmp_path / "main.py").write_text(text)
     settings = Settings(frozenset({"AMP205"}), isolated=True, suspicions=True)
     (finding,) = check(text, str(tmp_path / "main.py"), settings)
