@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 # Of what rules ask for, the release from which on a project that declares nothing is taken to be.
 ASSUMED = {"torch": "2.4", "lightning": "2.0", "transformers": "5.0", "accelerate": "1.0"}
+_NOTHING = "nothing declared"
 
 
 class Target(NamedTuple):
@@ -26,6 +27,11 @@ class Target(NamedTuple):
         """Whether some release that the project admits is `release` or newer."""
         return self.highest is None or self.highest >= parts(release)
 
+    @property
+    def is_declared(self) -> bool:
+        """Whether the project, or an option, says which releases are admitted."""
+        return not self.origin.startswith(_NOTHING)
+
 
 def parts(release: str) -> tuple[int, ...]:
     """A release as numbers that compare: `2.4` is (2, 4, 0)."""
@@ -35,4 +41,4 @@ def parts(release: str) -> tuple[int, ...]:
 
 def nothing_declared(package: str = "torch") -> Target:
     """What holds where a project says nothing about a package."""
-    return Target(parts(ASSUMED[package]), None, f"nothing declared: {ASSUMED[package]} assumed")
+    return Target(parts(ASSUMED[package]), None, f"{_NOTHING}: {ASSUMED[package]} assumed")

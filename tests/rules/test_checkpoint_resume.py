@@ -278,6 +278,51 @@ def test_another_file_resumes_it_where_it_is_one_of_the_same_program(
     assert ("resume.py may" in str(told.withheld)) == (severity is Severity.WARNING)
 
 
+# A program whose step is imported; only it resumes.
+OTHER_PROGRAM = """\
+import torch
+from resume import resume
+
+def step(model, batch):
+    return model(batch)
+
+def train():
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    resume(optimizer, "other.pt")
+
+{started}
+"""
+
+
+@pytest.mark.parametrize(
+    ("started", "imported", "severity"),
+    [
+        ('if __name__ == "__main__":\n    train()', "from other import step", Severity.NOTE),
+        ("if __name__ == '__main__':\n    args = 3\n\n    train()\n", "import other\nprint(other.step)", Severity.NOTE),
+        ('if __name__ == "__main__":\n    resume(None, "a.pt")\n    train()', "from other import step", Severity.NOTE),
+        # It runs all the same.
+        ("train()", "from other import step", Severity.WARNING),
+        ('train()\n\nif __name__ == "__main__":\n    train()', "from other import step", Severity.WARNING),
+        ('if __name__ == "__main__":\n    train()', "from other import (\n    step, train)\ntrain()", Severity.WARNING),
+        ('if __name__ == "__main__":\n    train()', "import other\nother.train()", Severity.WARNING),
+        (
+            'def run():\n    train()\n\nif __name__ == "__main__":\n    train()',
+            "from other import run",
+            Severity.WARNING,
+        ),
+    ],
+)
+def test_what_an_imported_program_does_by_itself_is_not_done_here(
+    tmp_path: Path, started: str, imported: str, severity: Severity
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    text = f"{imported}\n{function()}"
+    for name, code in (("main", text), ("resume", RESUMES), ("other", OTHER_PROGRAM.format(started=started))):
+        (tmp_path / f"{name}.py").write_text(code)
+    (told,) = (each for each in check(text, filename=str(tmp_path / "main.py")) if each.code == "AMP413")
+    assert told.severity is severity
+
+
 LOADER = """\
 def load(path, model, optimizer):
     ckpt = torch.load(path)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from amplint import check
+from amplint import check, fix
 from amplint.base.findings import Finding
 from amplint.config.settings import Settings
 
 CODES = frozenset({"AMP202", "AMP204"})
+SETTINGS = Settings(CODES, isolated=True, suspicions=True)
 
 
 def found(text: str) -> list[Finding]:
-    return check(text, "program.py", Settings(CODES, isolated=True, suspicions=True))
+    return check(text, "program.py", SETTINGS)
 
 
 USED = """\
@@ -114,3 +115,70 @@ def test_whatever_is_caught_and_imported_beside_it(error: str) -> None:
 )
 def test_what_has_a_device_or_is_another_class_is_silent(text: str) -> None:
     assert not found(text)
+
+
+ONE_DEVICE = """\
+import torch
+
+def train(model, loader, rank, args):
+    kind = {given}
+    {other}
+    for x in loader:
+        with torch.autocast(kind, dtype=torch.bfloat16):
+            loss = model(x).mean()
+        loss.backward()
+    with torch.no_grad(), torch.autocast(device_type=kind, dtype=torch.bfloat16):
+        model(loader[0])
+"""
+WITH_INDEX = ['"cuda:0"', 'f"cuda:{rank}"', '"cuda:0" if args.cuda else "cpu"', '"cuda:" + str(rank)']
+
+
+@pytest.mark.parametrize("given", WITH_INDEX)
+def test_one_variable_with_an_index_is_one_finding_mended_where_it_is_assigned(given: str) -> None:
+    text = ONE_DEVICE.format(given=given, other="pass")
+    (finding,) = found(text)
+    assert finding.location.row == 7
+    assert "AMP204 on line 10" in finding.message
+    assert "torch before 2.4 raises RuntimeError" in finding.message
+    mended = fix(text, "program.py", SETTINGS)
+    assert mended.count("kind") == 3
+    assert 'kind = "cuda"' in mended
+    assert found(mended) == []
+
+
+@pytest.mark.parametrize("given", WITH_INDEX)
+@pytest.mark.parametrize("other", ["model.to(kind)", "args.kinds = [kind]", "print(kind)"])
+def test_a_variable_that_is_used_otherwise_keeps_its_index(given: str, other: str) -> None:
+    text = ONE_DEVICE.format(given=given, other=other)
+    (finding,) = found(text)
+    assert finding.fix is not None
+    assert [each.content for each in finding.fix.edits] == ["torch.device(kind).type"] * 2
+    assert found(fix(text, "program.py", SETTINGS)) == []
+
+
+def test_two_variables_are_two_findings() -> None:
+    text = ONE_DEVICE.format(given='"cuda:0"', other='second = "cuda:1"').replace("device_type=kind", "second")
+    assert [each.location.row for each in found(text)] == [7, 10]
+
+
+def test_an_f_string_is_shown_as_it_is_written() -> None:
+    (finding,) = found(ONE_DEVICE.format(given='f"cuda:{rank}"', other="pass"))
+    assert 'can be `f"cuda:{rank}"` (line 4)' in finding.message
+
+
+@pytest.mark.parametrize(
+    ("target", "dtype", "confidence", "said"),
+    [
+        ("2.3", "torch.bfloat16", "certain", "torch before 2.4 raises RuntimeError"),
+        ("2.6", "torch.float32", "certain", "warns at each entry and is disabled"),
+        ("2.6", "torch.float16", "suspicion", "doesn't look at the index"),
+        (None, "torch.float16", "certain", "torch before 2.4 raises RuntimeError"),
+    ],
+)
+def test_what_an_index_does_depends_on_the_release_and_the_dtype(
+    target: str | None, dtype: str, confidence: str, said: str
+) -> None:
+    text = ONE_DEVICE.format(given='"cuda:0"', other="pass").replace("torch.bfloat16", dtype)
+    (finding,) = check(text, "program.py", SETTINGS._replace(target_torch=target))
+    assert finding.confidence == confidence
+    assert said in finding.message

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from amplint import Severity, check, fix
@@ -1083,3 +1085,57 @@ def train(model, optimizer, loader, args):
 )
 def test_a_fallback_import_of_autocast_by_the_arguments(given: str, wanted: list[str]) -> None:
     assert found(FALLBACK.format(given=given)) == wanted
+
+
+GIVEN = """\
+import torch
+
+def predict(model, loader, device, dtype={default}):
+    for x in loader:
+        with torch.autocast(device, dtype=dtype):
+            first = model(x)
+        with torch.autocast(device_type=device, dtype=dtype):
+            yield first, model(x)
+
+device = {device}
+print(list(predict(model, loader, device{given})))
+"""
+EITHER_DEVICE = '"cuda" if torch.cuda.is_available() else "cpu"'
+
+
+@pytest.mark.parametrize(
+    ("default", "given"),
+    [
+        ("torch.float32", ""),
+        ("torch.bfloat16", ", dtype=torch.float32"),
+        ("torch.float16", ", torch.float32"),
+        ("None", ", torch.float"),
+    ],
+)
+def test_float32_that_a_call_asks_for_is_what_it_gets(default: str, given: str) -> None:
+    settings = Settings(frozenset({"AMP205"}), isolated=True, suspicions=True)
+    either = check(GIVEN.format(default=default, given=given, device=EITHER_DEVICE), settings=settings)
+    assert [(each.code, each.confidence) for each in either] == [("AMP205", "suspicion")] * 2
+    assert "half" not in either[0].message
+    only = check(GIVEN.format(default=default, given=given, device='"cpu"'), settings=settings)
+    assert [each.confidence for each in only] == ["certain"] * 2
+
+
+def test_one_call_that_gives_a_dtype_to_another_file_is_one_finding(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    head, call = GIVEN.format(default="torch.bfloat16", given=", torch.float32", device=EITHER_DEVICE).split(
+        "device = "
+    )
+    (tmp_path / "helper.py").write_text(head)
+    region = "with torch.autocast('cuda', dtype=torch.float16):\n    pass\n"
+    text = f"import torch\nfrom helper import predict\ndevice = {call}{region}"
+    (tmp_path / "main.py").write_text(text)
+    settings = Settings(frozenset({"AMP205"}), isolated=True, suspicions=True)
+    (finding,) = check(text, str(tmp_path / "main.py"), settings)
+    assert finding.location.row == 4
+
+
+def test_float64_that_a_call_asks_for_is_not() -> None:
+    settings = Settings(frozenset({"AMP205"}), isolated=True)
+    text = GIVEN.format(default="torch.float16", given=", torch.float64", device=EITHER_DEVICE)
+    assert [each.confidence for each in check(text, settings=settings)] == ["certain"] * 2

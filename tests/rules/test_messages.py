@@ -30,7 +30,7 @@ INSIDE = STEP.replace("        scaler.scale(loss)", "            scaler.scale(lo
     [
         ("AMP205", "import torch\nwith torch.autocast('cpu', dtype=torch.float64):\n    f()\n", "dtypes of its inputs"),
         ("AMP301", INSIDE, "compute their gradients in half precision"),
-        ("AMP302", INSIDE.replace("        scaler.step(", "            scaler.step("), "would use the old weights"),
+        ("AMP302", INSIDE.replace("        scaler.step(", "            scaler.step("), "uses the old weights"),
         ("AMP305", "import torch\ntorch.autocast('cuda')\nf()\n", "runs in float32"),
         ("AMP412", STEP, "runs ahead of the training"),
     ],
@@ -39,3 +39,92 @@ def test_a_message_names_the_consequence(code: str, text: str, consequence: str)
     assert code in all_rules()
     (found,) = check(text, settings=Settings(frozenset({code}), isolated=True))
     assert consequence in found.message
+
+
+ARMS = """
+import torch
+def train(model, loader, args, start):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    step = 0
+    begin = 1
+    if args.resume:
+        begin = start
+    if {skip}:
+        return
+    for x in loader:
+        step += 1
+        if step >= args.steps:
+            break
+        with torch.autocast("cuda"):
+            loss = model(x).mean()
+        if args.amp:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("skip", "named"),
+    [
+        ("begin > args.epochs", "if `args.amp` is false, autocast"),
+        ("not step < 3", "if `args.amp` is false, autocast"),
+        ("args.amp and args.level > 3", "if `args.amp` is false, autocast"),
+        ("args.level > 3", "if `args.amp` is false and `args.level > 3` is false, autocast"),
+    ],
+)
+def test_how_far_a_run_is_is_no_condition_to_name(skip: str, named: str) -> None:
+    (found,) = check(ARMS.format(skip=skip), settings=Settings(frozenset({"AMP210"}), isolated=True))
+    assert found.message.startswith(named)
+
+
+CHOSEN = """
+import torch
+def train(model, loader, args):
+    if args.precision == {first}:
+        dtype = torch.float16
+    elif args.precision == {second}:
+        dtype = torch.float32
+    else:
+        dtype = torch.bfloat16
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        with torch.autocast("cuda", dtype=dtype):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+def test_what_equals_none_of_several_is_said_once() -> None:
+    settings = Settings(frozenset({"AMP206"}), isolated=True)
+    (found,) = check(CHOSEN.format(first="'fp16'", second="'fp32'"), settings=settings)
+    assert found.message.startswith("if `args.precision` is neither 'fp16' nor 'fp32', ")
+    (found,) = check(CHOSEN.format(first="'fp16'", second="'fp16'"), settings=settings)
+    assert found.message.startswith("if `args.precision != 'fp16'`, ")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "said"),
+    [
+        ("torch.bfloat16 if args.bf16 else torch.float16", "scaler's: in float16, a resumed run"),
+        ("torch.float16", "scaler's: a resumed run"),
+    ],
+)
+def test_a_lost_scale_matters_in_float16(dtype: str, said: str) -> None:
+    text = CHOSEN.format(first="'a'", second="'b'").replace(
+        "        dtype = torch.float16", f"        dtype = {dtype}", 1
+    )
+    text = text.replace("dtype=dtype", f"dtype={dtype}")
+    text += """    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "last.pt")
+def resume(optimizer, model):
+    optimizer.load_state_dict(torch.load("last.pt")["optimizer"])
+"""
+    (found,) = check(text, settings=Settings(frozenset({"AMP413"}), isolated=True, suspicions=True))
+    assert said in found.message

@@ -119,6 +119,37 @@ def test_epsilons(line: str, fixed: str | None) -> None:
         assert text == HEAD.format(fixed, CUDA, "pass")
 
 
+@pytest.mark.parametrize(
+    ("lines", "fixed", "count"),
+    [
+        ("p = torch.sigmoid(h)\np.clamp(min=1e-8).log()", "p = torch.sigmoid(h.float())\np.clamp(min=1e-8).log()", 1),
+        ("p = h.sigmoid()\n(p + 1e-8).log()", "p = h.float().sigmoid()\n(p + 1e-8).log()", 1),
+        ("(F.sigmoid(h) + 1e-8).log()", "(F.sigmoid(h.float()) + 1e-8).log()", 1),
+        ("(1 - h.sigmoid()).clamp(1e-12)", "(1 - h.float().sigmoid()).clamp(1e-12)", 1),
+        (
+            "p = (h - 1).sigmoid()\nq = 1 - p\n(q + 1e-8).log()",
+            "p = (h - 1).float().sigmoid()\nq = 1 - p\n(q + 1e-8).log()",
+            1,
+        ),
+        (
+            "p = torch.sigmoid(h)\nx = (1 - p).clamp(min=1e-8).log()\np.clamp(min=1e-8).log()",
+            "p = torch.sigmoid(h.float())\nx = (1 - p).clamp(min=1e-8).log()\np.clamp(min=1e-8).log()",
+            1,
+        ),
+        # It was no sigmoid, or more than one.
+        ("p = h.relu()\n(p + 1e-8).log()", "p = h.relu()\n(p.float() + 1e-8).log()", 1),
+        ("p = h.sigmoid().mean(-1)\n(p + 1e-8).log()", "p = h.sigmoid().mean(-1)\n(p.float() + 1e-8).log()", 1),
+    ],
+)
+def test_a_sigmoid_is_computed_in_float32_itself(lines: str, fixed: str, count: int) -> None:
+    findings = found("AMP501", lines)
+    assert len(findings) == count
+    text = HEAD.format("\n        ".join(lines.split("\n")), CUDA, "pass")
+    for edit in sorted(findings[0].fix.edits if findings[0].fix is not None else (), reverse=True):
+        text = text[: edit.start] + edit.content + text[edit.end :]
+    assert text.split() == HEAD.format("\n        ".join(fixed.split("\n")), CUDA, "pass").split()
+
+
 @pytest.mark.parametrize("code", ["AMP501", "AMP502"])
 def test_bfloat16_has_the_range(code: str) -> None:
     region = '"cuda", dtype=torch.bfloat16'
@@ -252,3 +283,57 @@ def test_303_a_loss_without_gradients_is_no_misuse(around: str, findings: int) -
 @pytest.mark.parametrize(("line", "findings"), [("# no mixup here", 1), ('print("one_hot")', 1), ("mixup(x)", 0)])
 def test_303_only_code_speaks_of_targets_that_are_probabilities(line: str, findings: int) -> None:
     assert len(found("AMP303", behind=f"{line}\nF.cross_entropy(out, y)")) == findings
+
+
+ISLAND = """\
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(4, 12)
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        with torch.autocast("cuda", enabled=False):
+            {}
+        return self.proj(out)
+
+
+def train(x, model=Attention()):
+    with torch.autocast("cuda", dtype=torch.float16):
+        return model(x)
+"""
+LINES = ["attn = q @ k.transpose(-2, -1)", "attn = F.softmax(attn, dim=-1)", "out = attn @ v"]
+UP = ["attn = q.float() @ k.transpose(-2, -1).float()", LINES[1], "out = attn @ v.float()"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "cast"),
+    [
+        (LINES, UP),
+        (["attn = (q @ k.mT).softmax(-1)", LINES[2]], ["attn = (q.float() @ k.mT.float()).softmax(-1)", UP[2]]),
+        (["a = torch.matmul(q, k.mT)", "out = torch.matmul(a, v)"], [
+            "a = torch.matmul(q.float(), k.mT.float())", "out = torch.matmul(a, v.float())"]),
+    ],
+)  # fmt: skip
+def test_one_region_that_is_off_is_one_finding_and_all_that_it_gets_is_cast(lines: list[str], cast: list[str]) -> None:
+    head = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
+    before, after = (head + ISLAND.format("\n            ".join(each)) for each in (lines, cast))
+    settings = Settings(frozenset({"AMP311"}), isolated=True)
+    (finding,) = check(before, "t.py", settings)
+    assert finding.fix is not None
+    text = before
+    for edit in sorted(finding.fix.edits, reverse=True):
+        text = text[: edit.start] + edit.content + text[edit.end :]
+    assert text == after
+    assert check(after, "t.py", settings) == []
+
+
+def test_two_regions_that_are_off_are_two_findings() -> None:
+    head = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
+    lines = [LINES[0], "pass"]
+    text = head + ISLAND.format("\n            ".join(lines)).replace(
+        "        return self.proj(out)",
+        '        with torch.autocast("cuda", enabled=False):\n            out = v @ k.mT\n        return out',
+    )
+    assert len(check(text, "t.py", Settings(frozenset({"AMP311"}), isolated=True))) == 2

@@ -465,8 +465,10 @@ class Expressions:
     def assign(self, target: ir.Value, held: AbstractValue | None, state: State) -> State:
         """A target bound to what `held` says."""
         if isinstance(target, (ir.Sequence, ir.Starred)):
+            # Each of several results comes from what all of them come from.
+            made = held if held is not None and held.kind is ValueKind.MADE else None
             for child in target.children():
-                state = self.assign(child, None, state)
+                state = self.assign(child, made, state)
             return state
         key = self._objects.key(target) if isinstance(target, ir.Attribute) else None
         if isinstance(target, ir.Name):
@@ -492,7 +494,11 @@ class Expressions:
     def held_by(self, targets: tuple[ir.Value, ...], value: ir.Value, state: State) -> AbstractValue | None:
         """What an assignment of `value` to some targets binds, if anything depends on it."""
         names = [ir.last_name(each) for each in targets if isinstance(each, (ir.Name, ir.Attribute))]
-        held = self._held(value, state) if names else None
+        if not names:
+            parts = [each for target in targets for each in ir.walk_values(target) if isinstance(each, ir.Name)]
+            asked = any(makes_loss(self._module, each.name) for each in parts)
+            return self.transfer.ownership.reach(value, state) if asked else None
+        held = self._held(value, state)
         return self._with_roots(held, value, state) if any(self._may_matter(held, name) for name in names) else None
 
     def abstract(self, value: ir.Value, state: State) -> AbstractValue | None:

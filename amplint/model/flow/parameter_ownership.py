@@ -14,6 +14,7 @@ from amplint.model.names.reaching_definitions import only_assignment, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.key_parts import KeySet, contains, is_attribute, moved, overlap, owner_of, root_of
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import taken_from
 from amplint.model.syntax.ir import Other
 from amplint.model.syntax.nesting import exclusive
 from amplint.model.syntax.scopes import UNKNOWN
@@ -41,6 +42,7 @@ class Ownership:
         self._roots_known: dict[CallContext, KeySet] = {}  # those, and what a call context makes of them
         self._called: dict[int, list[ir.Value]] = {}  # function -> what its calls call
         self._reached: dict[tuple[object, ...], AbstractValue] = {}
+        self._taking: list[str | None] = []  # the variables whose sources are being looked at
         self._follows = False  # whether variables are followed to what they are assigned
         self.is_single = not several and len(self._objects.constructed) <= 1
 
@@ -167,7 +169,24 @@ class Ownership:
         made = only_assignment(self._module.names, value) if self._follows and isinstance(value, ir.Name) else None
         if made is not None:
             return self._collect(made.value, state, roots)
-        return isinstance(value, ir.Name) and held is None and self._is_input(value)
+        return (
+            isinstance(value, ir.Name) and held is None and self._is_input(value) and self._is_data(value, state, roots)
+        )
+
+    def _is_data(self, value: ir.Name, state: State, roots: set[str]) -> bool:
+        """Whether a loop, or an assignment to several targets, takes a variable from no model; if so, that is added."""
+        key = self._objects.own_key(value)
+        if key in self._taking:
+            return True
+        self._taking.append(key)
+        found: set[str] = set()
+        for each in self._objects.bindings(value):
+            source = taken_from(each.node) if isinstance(each, Other) else None
+            if source is not None:
+                self._collect(source, state, found)
+        self._taking.remove(key)
+        roots |= found
+        return not found
 
     def _collect_penalty(self, value: ir.Comprehension, state: State, roots: set[str]) -> bool:
         """A penalty is made of its model: `sum(p.square().sum() for p in model.parameters())`."""

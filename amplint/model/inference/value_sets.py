@@ -25,6 +25,7 @@ from amplint.model.inference.formulas import (
     negated,
     present,
 )
+from amplint.model.inference.never_empty import is_never_empty, makes_never_empty
 from amplint.model.inference.values import Follower, Leaf, Step
 from amplint.model.names.reaching_definitions import only_reaching
 from amplint.model.objects import terms
@@ -236,7 +237,9 @@ class Decided:
         return either(*(both(each.when, self.of(each.value)) for each in found))
 
     def _open(self, test: ir.Value) -> Formula:
-        """A fact of its own."""
+        """A fact of its own; of an object that is true wherever it is there, that it is."""
+        if is_never_empty(self._module, test):
+            return self._is_there(test)
         return self._asked(fact(self._term(test)), test)
 
     def _term(self, value: ir.Value) -> Term:
@@ -265,7 +268,7 @@ class Decided:
             return ON_CUDA
         if names == {"builtins.bool"} and len(call.positional) == 1:
             return self.of(call.positional[0])
-        if names & SCALERS or self._is_offered(call):
+        if names & SCALERS or self._is_offered(call) or makes_never_empty(self._module, call):
             return TRUE
         if names & _NOT_ON_CUDA:
             return negated(ON_CUDA)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from amplint.base.paths import contents, question, remembered
 from amplint.base.reads import is_file
@@ -24,6 +24,10 @@ _INIT = "__init__.py"
 _MOST_FILES, _LARGEST = 5_000, 1 << 18
 _LOADS = re.compile(rb"(?i)(\w*opt(?:im\w*|s?))(?:\[[^\]\n]*\])?\s*\.\s*load_state_dict\s*\(")
 _DEFINES = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
+# A file's program, the functions that it calls, and a function at the margin, with its indented lines.
+_MAIN = re.compile(rb"(?m)^if[ \t(]+__name__[ \t]*==.*\n(?:[ \t].*\n?|[ \t]*\r?\n)*")
+_WORD, _CALLED, _ATTRIBUTE = re.compile(rb"\w+"), re.compile(rb"\b(\w+)\("), re.compile(rb"\.[ \t]*(\w+)")
+_FUNCTION = rb"(?m)^(?:async[ \t]+)?def[ \t]+%s\b.*\n(?:[ \t)].*\n?|[ \t]*\r?\n)*"
 _DEPTH = 6
 
 
@@ -63,13 +67,18 @@ def programs_of(path: str) -> frozenset[str]:
     """The files of the programs that a file is a part of: what imports it, however far off, and all that is imported
     there.
     """
+    return frozenset(_with_imports(_importing(path)))
+
+
+def _importing(path: str) -> set[str]:
+    """A file, and those that import it, however far off."""
     found = {path}
     todo = [path]
     while todo:
         more = {*importers(todo.pop())} - found
         found |= more
         todo += more
-    return frozenset(_with_imports(found))
+    return found
 
 
 def surely_lack(filename: str, words: re.Pattern[bytes]) -> bool:
@@ -163,15 +172,40 @@ def _loader_of_optimizers(path: str) -> str | None:
     of_project(root_of(os.path.dirname(path)))
     if not is_file(path):
         return None
-    files = sorted(programs_of(path))
-    for other in files:
-        data = (_data(other) or b"") if other != path else b""
-        if any(_is_run(data, found, files) for found in _LOADS.finditer(data)):
+    starting = _importing(path)
+    texts = {each: _data(each) or b"" for each in sorted(programs_of(path))}
+    # What is only imported doesn't run as a program of its own.
+    taken = _taken(texts.values())
+    texts = {each: text if each in starting else _imported(text, taken) for each, text in texts.items()}
+    for other, text in texts.items():
+        if other != path and any(_is_run(text, found, [*texts.values()]) for found in _LOADS.finditer(text)):
             return other
     return None
 
 
-def _is_run(data: bytes, load: re.Match[bytes], files: list[str]) -> bool:
+def _taken(texts: Iterable[bytes]) -> set[bytes]:
+    """The names that some files import from others, or read as an attribute."""
+    found = set[bytes]()
+    for text in texts:
+        found.update(word for each in _IMPORT.finditer(text) for word in _WORD.findall(each[2] or b""))
+        found.update(_ATTRIBUTE.findall(text))
+    return found
+
+
+def _imported(text: bytes, taken: set[bytes]) -> bytes:
+    """What runs of a file, or can be called, where it is imported: not its program, nor a function of that alone."""
+    main = _MAIN.search(text)
+    if main is None:
+        return text
+    left = text[: main.start()] + text[main.end() :]
+    for name in {*_CALLED.findall(main[0])} - taken:
+        function = re.search(_FUNCTION % name, left)
+        rest = left.replace(function[0], b"") if function is not None else left
+        left = left if re.search(rb"\b%s\b" % name, rest) else rest
+    return left
+
+
+def _is_run(data: bytes, load: re.Match[bytes], texts: list[bytes]) -> bool:
     """Whether the function round a load, if there is one, is called in some file, and not with None for what is loaded.
 
     As a value it may be called as well: `resume=load_checkpoint`.
@@ -183,7 +217,7 @@ def _is_run(data: bytes, load: re.Match[bytes], files: list[str]) -> bool:
         return True
     call = rb"\b%s\s*\((?![^()]*\b%s\s*=\s*None\b)" % (names[-1], load[1])
     run = re.compile(rb"(?<!def )%s|(?:\.|[=(,:[]\s*)%s\b(?!\s*[(,])" % (call, names[-1]))
-    return any(run.search(_data(each) or b"") for each in files)
+    return any(map(run.search, texts))
 
 
 def user_of(filename: str, attribute: str, method: str, classes: frozenset[str]) -> str | None:

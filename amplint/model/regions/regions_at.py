@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_sites import callers
+from amplint.model.calls.gradients_off import never_has_gradients
 from amplint.model.inference.formulas import FALSE, both, contradict
 from amplint.model.inference.value_sets import decided
 from amplint.model.regions.openers import Open, openers
@@ -28,9 +30,12 @@ def regions_at(module: Module, node: ir.Node) -> list[Open]:
     return module.once(_Reader).at(node, _DEEPEST)
 
 
-def regions_round(module: Module, function: ir.Function) -> list[Open]:
-    """The regions in which the file calls a function, what the function opens itself left out."""
-    return module.once(_Reader).round(function, _DEEPEST)
+def trained_regions_round(module: Module, function: ir.Function, sites: Collection[ir.Call]) -> list[Open]:
+    """The regions in which the file calls a function for a result that has gradients; its own regions don't count.
+
+    `sites`: the calls that matter; none: all of the file's.
+    """
+    return module.once(_TrainingReader).round_calls(function, _DEEPEST, sites)
 
 
 def enabled_at(module: Module, node: ir.Node) -> list[Open]:
@@ -71,21 +76,26 @@ class _Reader:
         """The regions in which the file calls a function: one way to each."""
         if (function.id, depth) not in self._known:
             self._known[function.id, depth] = []  # what calls itself comes from nowhere else
-            self._known[function.id, depth] = self._find(function, depth)
+            self._known[function.id, depth] = self.round_calls(function, depth)
         return self._known[function.id, depth]
 
-    def _find(self, function: ir.Function, depth: int) -> list[Open]:
+    def round_calls(self, function: ir.Function, depth: int, sites: Collection[ir.Call] = ()) -> list[Open]:
+        """The same, for some of the calls; for all of them if there are none."""
         # A generator runs when it isn't called; what another decorator does can't be seen.
         if function.is_generator or function.is_async or not self._is_plain(function):
             return []
         found: dict[tuple[int, int], Open] = {}
-        for call in callers(self._module, function):
+        for call in sites or callers(self._module, function):
             own = ir.function_of(call) is function
-            for each in () if own else self.at(call, depth - 1):
+            for each in () if own or self._is_skipped(call) else self.at(call, depth - 1):
                 when = both(each.when, self._decided.inside(call)) if each.when is not None else None
                 if when != FALSE and len(found) < _WAYS:
                     found.setdefault((each.region.call.id, each.entered.id), each._replace(when=when, site=call))
         return list(found.values())
+
+    def _is_skipped(self, call: ir.Call) -> bool:
+        """Whether what runs in a call doesn't matter."""
+        return False
 
     def _is_plain(self, function: ir.Function) -> bool:
         regions = {each.context.id for each in self._openers.decorating(function)}
@@ -96,3 +106,10 @@ class _Reader:
         if isinstance(called, ir.Attribute) and called.attr in ("setter", "getter"):
             return True
         return all(name.startswith(_PLAIN) for name in self._module.names.of(called))
+
+
+class _TrainingReader(_Reader):
+    """The same, for what has gradients."""
+
+    def _is_skipped(self, call: ir.Call) -> bool:
+        return never_has_gradients(self._module, call)

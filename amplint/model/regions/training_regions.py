@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import Events, events
+from amplint.model.calls.gradients_off import never_has_gradients
 from amplint.model.inference.formulas import FALSE, TRUE, Formula, both
 from amplint.model.inference.value_sets import Decided, decided
-from amplint.model.names.grad_mode import without_gradients
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.regions.openers import Open, may_be_region, openers
-from amplint.model.regions.regions_at import regions_round
+from amplint.model.regions.regions_at import trained_regions_round
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import taken_from
 from amplint.model.syntax.ir import Assigned, Other
@@ -54,6 +54,7 @@ def _trained(module: Module) -> list[Trained]:
         if event is not None and event.kind in ("backward", "scale") and event.subject is not None:
             slice_ = _Slice(module)
             slice_.follow(event.subject)
+            slice_.enter_callers()
             entered = tuple({(each.region, each.at.id): each for each in slice_.entered}.values())
             found.append(Trained(event, entered, slice_.scaled, slice_.unseen))
     return sorted(found, key=lambda each: each.event.call.id)
@@ -70,6 +71,9 @@ class _Slice:
         self._events: Events = events(module)
         self._openers = openers(module)
         self._seen: set[int] = set()
+        # The functions in which something has no region of its own, and the calls by which each function was reached.
+        self._open: dict[int, ir.Function] = {}
+        self._sites: dict[int, list[ir.Call]] = {}
         self.entered: list[Open] = []
         self.scaled = self.unseen = False
 
@@ -84,6 +88,8 @@ class _Slice:
             self._variable(value, depth)
             return
         if isinstance(value, ir.Call):
+            if never_has_gradients(self._module, value):
+                return
             self._call(value, depth)
         for child in value.children():
             self.follow(child, depth)
@@ -92,14 +98,20 @@ class _Slice:
         event = self._events.of(call)
         if event is not None and event.kind == "scale":
             self.scaled = True
-        if not without_gradients(self._module, call):
-            entered, unseen = self._round(call)
-            self.entered += entered
-            self.unseen = self.unseen or unseen
+        self._enter(call)
         callee = self._calls.find(call) if depth else None
+        if callee is not None:
+            self._sites.setdefault(callee.function.id, []).append(call)
         for each in returned(callee.function) if callee is not None else ():
             if each.value is not None:
                 self.follow(each.value, depth - 1)
+
+    def enter_callers(self) -> None:
+        """Take in the regions in which the functions are called that open none themselves; after all is followed."""
+        for function in self._open.values():
+            found = trained_regions_round(self._module, function, self._sites.get(function.id, ()))
+            self.entered += [each for each in found if each.when is not None]
+            self.unseen = self.unseen or any(each.when is None for each in found)
 
     def _variable(self, value: ir.Name, depth: int) -> None:
         for binding in reaching(self._module.names, value):
@@ -113,8 +125,8 @@ class _Slice:
         for added in _increments(self._module, value):
             self.follow(added, depth)
 
-    def _round(self, call: ir.Call) -> tuple[list[Open], bool]:
-        """The innermost region round a call, in each form that it can have; whether there may be another one."""
+    def _enter(self, call: ir.Call) -> None:
+        """Take in the innermost region round a call, in each form that it can have."""
         for context in self._openers.entered(call):
             if isinstance(context.at, ir.With) and self._is_frozen(context.at):
                 continue
@@ -126,13 +138,12 @@ class _Slice:
             unseen = len(told) < len(context.opens.regions)
             unseen = unseen or any(may_be_region(self._module, each) for each in context.opens.unseen)
             if found or unseen:
-                return [each for each in found if each.when != FALSE], unseen
-        return self._round_function(ir.function_of(call))
-
-    def _round_function(self, function: ir.Function | None) -> tuple[list[Open], bool]:
-        """The regions in which the file calls a function, where it opens none itself."""
-        found = regions_round(self._module, function) if function is not None else []
-        return [each for each in found if each.when is not None], any(each.when is None for each in found)
+                self.entered += [each for each in found if each.when != FALSE]
+                self.unseen = self.unseen or unseen
+                return
+        function = ir.function_of(call)
+        if function is not None:
+            self._open[function.id] = function
 
     def _is_frozen(self, at: ir.With) -> bool:
         """Whether a body calls frozen models, and none that an optimizer of the file has: no gradients flow in it."""

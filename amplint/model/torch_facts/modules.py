@@ -18,3 +18,7 @@ WRAPPERS = DATA_PARALLEL | {
     "torch.nn.parallel.DistributedDataParallel",
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
 }
+# Modules with a length: an empty one is false.
+CONTAINERS = {
+    f"torch.nn.{name}" for name in ("Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict")
+}

@@ -8,8 +8,9 @@ is used as a tensor in the same function, or is an input of a model's `forward`.
 
 ## Why is this bad?
 `device_type` has to be a string such as "cuda". A `torch.device` raises ValueError, "gpu" RuntimeError. "cuda:0" raises
-up to torch 2.3; later releases accept it but skip the check that CUDA is available. So it is a warning, and an error
-only if the project allows torch 2.3.
+up to torch 2.3: an error if the project allows that. Later releases accept it, don't check that CUDA is available, and
+disable a region in float32 with a warning at each entry: a warning. If the project requires torch 2.4 and the dtype is
+a half type, nothing comes of it, and it is a suspicion.
 
 ## Example
 ```python
@@ -26,8 +27,9 @@ with torch.autocast(device_type=device.type):
 ```
 
 ## Fix safety
-Safe: `.type` of a device, the name without its index. Unsafe if it is only likely a device, and if the region's dtype
-is not a half type, or may not be one: with an index such a region disables itself, without it stays enabled.
+Safe: `.type` of a device, the name without its index; of a variable that is only read for `device_type`, in its
+assignment, once for all regions. Unsafe if it is only likely a device, and if the region's dtype is not a half type, or
+may not be one: with an index such a region disables itself, without it stays enabled.
 
 ## Proof
 The fixtures raise before, or (with an index) run as an unchecked region; after the fix they run, with the same dtype in
@@ -80,16 +82,20 @@ _SETTINGS = ("self", "args", "opt", "opts", "config", "cfg", "hparams", "params"
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each device_type that is not the plain name of a device type, by the first thing that shows it."""
+    for call, value in _given(module):
+        found = _judge(module, call, value)
+        if found is not None:
+            yield found
+
+
+def _given(module: Module) -> Iterator[tuple[ir.Call, ir.Value]]:
+    """The calls that take a device type, each with what it is given."""
     for call in module.calls_of(*_TAKES_TYPE):
         name = module.names.only(call.func)
-        if name not in _TAKES_TYPE:
-            continue
         # The decorators take theirs by keyword alone.
         value = argument(call, AUTOCAST, "device_type") if name == AUTOCAST else call.keyword("device_type")
-        if value is not None:
-            found = _judge(module, call, value)
-            if found is not None:
-                yield found
+        if value is not None and name in _TAKES_TYPE:
+            yield call, value
 
 
 def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
@@ -107,7 +113,7 @@ def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
     if _is_str_of_tensor_device(module, value):
         assert isinstance(value, ir.Call)
         what = f"`{module.text(value)}` has the index of the tensor's device"
-        return _with_index(module, call, value, what, f"{module.text(value.positional[0])}.type")
+        return _with_index(module, (call, value), what, f"{module.text(value.positional[0])}.type")
     if all(_is_likely_object(module, each.value) for each in found):
         return _object(module, value, surely=False)._replace(
             message=f"`{module.text(value)}` is a tensor's `torch.device`: autocast raises ValueError; pass "
@@ -159,7 +165,7 @@ def _of_name(module: Module, call: ir.Call, value: ir.Value, device: Device) -> 
     """The finding of a string that autocast does not take."""
     if device.kind != "str" or device.name is None:
         return None
-    if ":" in device.name:
+    if _has_index(device):
         return _indexed(module, call, value, device)
     return _misnamed(module, value, device) if _is_misnamed(device.name) else None
 
@@ -180,26 +186,87 @@ def _misnamed(module: Module, value: ir.Value, device: Device) -> Finding:
 
 def _indexed(module: Module, call: ir.Call, value: ir.Value, device: Device) -> Finding:
     if device.value is value:
-        return _with_index(module, call, value, f"`{module.text(value)}` has an index", f'"{device.type}"')
+        return _with_index(module, (call, value), f"`{module.text(value)}` has an index", f'"{device.type}"')
     torch = module_name(module, "torch")
     text = f"{torch}.device({module.text(value)}).type" if torch else None
-    where = module.line(device.value)
-    return _with_index(
-        module, call, value, f"`{module.text(value)}` can be {device.name!r} ({where}), which has an index", text
+    # An f-string is known by its beginning only.
+    name = repr(device.name) if isinstance(device.value, ir.Constant) else f"`{module.on_one_line(device.value)}`"
+    what = f"`{module.text(value)}` can be {name} ({module.line(device.value)}), which has an index"
+    return _with_index(module, (call, value), what, text, device)
+
+
+def _with_index(
+    module: Module, given: tuple[ir.Call, ir.Value], what: str, text: str | None, device: Device | None = None
+) -> Finding:
+    """The finding of a name with an index; `device`: where a variable has it from, which other calls may have too."""
+    call, value = given
+    region = region_of(module, call)
+    full = region is not None and region.dtype is not None and _may_be_full(module, region.dtype)
+    effect, severity, confidence = _effect(module, full)
+    together = _calls_with(module, value, device) if device is not None else [(call, value)]
+    edits = _at_definition(module, value, together, device) if device is not None else None
+    message = f'Make it `"{device.type}"` where it is assigned' if edits and device is not None else f"Pass `{text}`"
+    if edits is None and text is not None:
+        edits = tuple(_edit(module, each, text) for _, each in together)
+    fix = None
+    if edits is not None:
+        applicability = Applicability.UNSAFE if full else Applicability.SAFE
+        fix = Fix(applicability, message, edits)
+    return rule.finding(
+        module.span(value),
+        f"{what}: {effect}; pass only the type",
+        fix=fix,
+        severity=severity,
+        confidence=confidence,
+        cause=f"device type {device.value.id}" if device is not None else "",
     )
 
 
-def _with_index(module: Module, call: ir.Call, value: ir.Value, what: str, text: str | None) -> Finding:
-    refused = not module.target.guarantees("2.4")
-    effect = ": torch before 2.4 raises RuntimeError" if refused else ": autocast's device checks don't recognize it"
-    message = f"{what}{effect}; pass only the type"
-    fix = None
-    if text is not None:
-        region = region_of(module, call)
-        other = region is not None and region.dtype is not None and _may_be_full(module, region.dtype)
-        applicability = Applicability.UNSAFE if other else Applicability.SAFE
-        fix = Fix(applicability, f"Pass `{text}`", (_edit(module, value, text),))
-    return rule.finding(module.span(value), message, fix=fix, severity=Severity.ERROR if refused else Severity.WARNING)
+def _effect(module: Module, full: bool) -> tuple[str, Severity, Confidence]:
+    """What happens with an index, in words, and how grave that is; `full`: the dtype may be another than a half one."""
+    if not module.target.guarantees("2.4"):
+        return "torch before 2.4 raises RuntimeError", Severity.ERROR, Confidence.CERTAIN
+    if full:
+        effect = "with a dtype such as float32 autocast warns at each entry and is disabled"
+        return effect, Severity.WARNING, Confidence.CERTAIN
+    if not module.target.is_declared:
+        effect = "torch before 2.4 raises RuntimeError, and later releases don't look at the index"
+        return effect, Severity.WARNING, Confidence.CERTAIN
+    effect = "autocast doesn't look at the index, and without CUDA it doesn't disable itself"
+    return effect, Severity.NOTE, Confidence.SUSPICION
+
+
+def _calls_with(module: Module, value: ir.Value, device: Device) -> list[tuple[ir.Call, ir.Value]]:
+    """The calls of this file whose `device_type` is written like a value and can be the same device."""
+    return [
+        (call, each)
+        for call, each in _given(module)
+        if module.is_own(call)
+        and module.text(each) == module.text(value)
+        and any(other.value is device.value for other in devices(module, each))
+    ]
+
+
+def _at_definition(
+    module: Module, value: ir.Value, together: list[tuple[ir.Call, ir.Value]], device: Device
+) -> tuple[Edit, ...] | None:
+    """The edits of what a variable is assigned, where it is read for `device_type` only; else None."""
+    made = module.names.bound_once(value) if isinstance(value, ir.Name) else None
+    if made is None or not isinstance(value, ir.Name) or not module.is_own(device.value):
+        return None
+    known = objects(module)
+    key, given = known.own_key(value), [each for _, each in together]
+    names = [each for each in module.whole.near(value.name).values if isinstance(each, ir.Name) and not each.bound]
+    if any(each not in given for each in names if known.own_key(each) == key):
+        return None
+    indexed = {each.value: f'"{each.type}"' for each in devices(module, value) if _has_index(each)}
+    if not indexed.keys() <= set(ir.walk_values(made.value)):
+        return None
+    return tuple(_edit(module, each, text) for each, text in indexed.items())
+
+
+def _has_index(device: Device) -> bool:
+    return device.kind == "str" and ":" in (device.name or "")
 
 
 def _may_be_full(module: Module, value: ir.Value) -> bool:

@@ -8,8 +8,9 @@ shows them.
 
 On cuda other dtypes are supported: a float32 region runs matrix products in float32. Silent about disabled regions. A
 flag that depends on the same value as the dtype is evaluated with it (`enabled=precision is not None` with `{"bf16":
-torch.bfloat16, None: torch.float32}[precision]`). It is a note if float32 is chosen only for devices other than cuda,
-or as a fallback when half precision failed: the region is then disabled, as intended, and only warns.
+torch.bfloat16, None: torch.float32}[precision]`). It is a suspicion if float32 is chosen only for devices other than
+cuda, or as a fallback when half precision failed, and if a call, or a default, gives float32 to a function whose region
+also runs on cuda: elsewhere the region is then disabled, as intended, and only warns.
 
 ## Why is this bad?
 A string raises TypeError when the region is entered. With another dtype the region warns and disables itself: code
@@ -122,24 +123,39 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
     if full is None or under is None:
         return None
     never_half = {each.name for each in found}.isdisjoint((None, *HALF))
-    if full.name == "float32" and (_is_for_others(module, given) or is_fallback(module, given)):
+    # Out of this file, what the call gives is wrong for all of that function's regions.
+    cause = f"dtype {full.value.id}" if not module.is_own(region.call) else ""
+    if full.name == "float32" and (
+        (set(named) < set(types) and _is_given(module, given, full.leaf))
+        or _is_for_others(module, given)
+        or is_fallback(module, given)
+    ):
         return rule.finding(
             module.span(given),
             f"{under}the dtype is {_written(module, given, full)}: autocast warns and is disabled; "
             "pass `enabled=False` instead",
             fix=_ISLAND,
             severity=Severity.NOTE,
+            cause=cause,
             confidence=Confidence.SUSPICION,
         )
+    half = "a half dtype or " if full.name != "float32" or never_half else ""
     return rule.finding(
         module.span(given),
         f"{under}autocast for {' and '.join(named)} does not support "
         f"{_written(module, given, full)}: it warns, is disabled, and the code runs in the "
-        "dtypes of its inputs; pass a half dtype or `enabled=False`",
+        f"dtypes of its inputs; pass {half}`enabled=False`",
         fix=_ISLAND,
+        cause=cause,
         # Where float32 was asked for, it is what the code gets, with a warning.
         severity=None if never_half and named == types else Severity.WARNING,
     )
+
+
+def _is_given(module: Module, given: ir.Value, leaf: Leaf) -> bool:
+    """Whether a call gives a function its dtype as such, or a parameter's default does."""
+    is_parameter = isinstance(given, ir.Name) and ir.parameter_of(module.names.only_binding(given)) is not None
+    return leaf.doubt is Doubt.DEFAULT or (is_parameter and not leaf.tests)
 
 
 def _is_refused_float16(module: Module, found: list[Dtype]) -> bool:

@@ -74,6 +74,7 @@ from amplint.rules.shared.enabled_flags import (
     plain_steps,
     said,
     set_enabled,
+    settings_of_run,
     spelled,
     turning,
 )
@@ -132,7 +133,7 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
     if world is None:
         return None
     offered, withheld = _fix(module, entered.region, made)
-    what, line = said(module, world, on), module.line(made[0])
+    what, line = said(module, world, on, settings_of_run(module, on.facts())), module.line(made[0])
     off = f"disabled: small gradients become 0; {_BOTH}"
     if likely(region, negated(on), known.present(scaler)) is None:
         off = f"None: {module.line(found.event.call)} raises AttributeError; create it with `enabled=`, and {_BOTH}"
@@ -161,7 +162,7 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
     unseen = bool(given) and not any(_callers_give(module, each) for each in given)
     runs = runs_in(module, entered, "float16")
     about = turning(world, runs, *(known.inside(each.event.call) for each in others))
-    what = said(module, world, arm, about)
+    what = said(module, world, arm, settings_of_run(module, about))
     return rule.finding(
         module.span(entered.region.call),
         f"{what}{', ' if what else ''}autocast runs in float16 while the backward pass on "

@@ -30,7 +30,8 @@ with torch.autocast("cuda", dtype=torch.float16):
 The fix computes the sum or the clamp in float32, and also the division if the divisor has no dimensions: float16
 divided by such a number is float16, in which the epsilon is 0 again. Unsafe: later results become float32 too, and a
 gradient through `1 / epsilon` may still exceed float16's range; if there is one, a larger epsilon is better. No fix for
-in-place operations, and for a number without dimensions if amplint can't see what it divides.
+in-place operations, and for a number without dimensions if amplint can't see what it divides. A sigmoid is computed in
+float32 itself, from its logits: its result in float16 is 1 from 8.3 on, and what is lost so no cast brings back.
 
 ## Proof
 The fixtures train with values of 0: a loss of NaN or inf before, the reference's losses after.
@@ -47,6 +48,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.model.half.observations import Given, Seen
 from amplint.model.inference.tensor_types import NUMBER
+from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
 from amplint.rules.shared.half_ops import ZERO_FLOAT16, divided_by, is_one_number, met, shown, up
@@ -64,6 +66,7 @@ rule = Rule(
 )
 
 _ADDS = ("add", "add_", "sub", "sub_")
+_SIGMOIDS = {"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"}
 _CLAMPS = ("clamp", "clip", "clamp_min", "clamp_", "clip_", "clamp_min_")
 
 
@@ -77,18 +80,25 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         done.add(seen.node.id)
         tensor, epsilon = found
+        squashed = _squashed(module, tensor)
         does = "clamping to it doesn't prevent 0" if seen.spelling in _CLAMPS else "adding it has no effect"
+        what = "it" if squashed is None else "the sigmoid"
         fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
-            f"{epsilon:g} is 0 in float16, and {shown(module, tensor)} is float16: {does}; compute it in float32",
+            f"{epsilon:g} is 0 in float16, and {shown(module, tensor)} is float16: {does}; compute {what} in float32",
             fix=fix,
             withheld=withheld,
+            cause=f"sigmoid {squashed.id}" if squashed is not None else "",
         )
 
 
 def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str | None]:
     """The cast of the tensor; of what it divides as well, where it has no dimensions: float16 over that is float16."""
+    squashed = _squashed(module, tensor)
+    given = _logits(module, squashed) if squashed is not None else None
+    if given is not None:  # what it gives is rounded, to 1 from 8.3 on
+        return up(module, [given]), None
     if seen.spelling.endswith("_") or not isinstance(seen.node, (ir.Call, ir.Binary)):
         return None, "it changes a half-precision tensor in place"
     if not is_one_number(module, tensor):
@@ -99,6 +109,23 @@ def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str 
     if isinstance(divided, ir.Constant) or is_one_number(module, divided):
         return up(module, [tensor]), None
     return up(module, [divided, tensor]), None
+
+
+def _squashed(module: Module, tensor: ir.Value) -> ir.Call | None:
+    """The sigmoid that a tensor is, or 1 minus it."""
+    if isinstance(tensor, ir.Binary) and isinstance(tensor.left, ir.Constant):
+        return _squashed(module, tensor.right)
+    if isinstance(tensor, ir.Name):
+        made = only_assignment(module.names, tensor)
+        return _squashed(module, made.value) if made is not None else None
+    return tensor if isinstance(tensor, ir.Call) and _logits(module, tensor) is not None else None
+
+
+def _logits(module: Module, call: ir.Call) -> ir.Value | None:
+    """What a call gives the sigmoid of."""
+    if module.names.of(call.func) & _SIGMOIDS:
+        return call.positional[0] if call.positional else None
+    return ir.called_on(call, "sigmoid")
 
 
 def _guarded(seen: Seen) -> tuple[ir.Value, float] | None:

@@ -116,8 +116,8 @@ def check(module: Module) -> Iterator[Finding]:
         elif module.names.of(call.func) & _ANOMALY and _is_on(call) and _runs_step(module, call):
             yield rule.finding(
                 module.span(call),
-                "anomaly detection raises when gradients overflow, but the scaler would skip that "
-                "step; enable it only to find a bug",
+                "anomaly detection raises at the first NaN in the backward pass, but the scaler would skip "
+                "that step; enable it only to find a bug",
                 fix=Fix(Applicability.DISPLAY, "Enable it with a debug flag"),
             )
 

@@ -46,11 +46,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Severity
+from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast, is_listed
 from amplint.model.half.observations import Seen
 from amplint.model.inference.tensor_types import FLOAT32, HALF, Kind
+from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.op_spellings import PRODUCTS, SPELLINGS
 from amplint.registry.rule import Rule
@@ -70,15 +71,43 @@ rule = Rule(
 )
 
 
+_FOLLOW = 4
+# An op and those of its operands that are half.
+_Found = tuple[Seen, list[tuple[ir.Value, Kind]]]
+
+
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
-    """Each op in a nested region that is off, and gets half tensors from the region round it."""
+    """Each op in a nested region that is off, and gets half tensors from the region round it; one for a region."""
     done: set[int] = set()
+    found: dict[int, list[_Found]] = {}
     for seen in half(module):
         halves = _halves(seen) if _is_switched_off(seen) and seen.node.id not in done else []
         if halves:
             done.add(seen.node.id)
-            yield _finding(module, seen, halves)
+            found.setdefault(seen.autocast.region, []).append((seen, halves))
+    for region, together in found.items():
+        fix = _fix(module, together)
+        for seen, halves in together:
+            yield _finding(module, seen, halves, fix)._replace(cause=f"upcast {region}")
+
+
+def _fix(module: Module, together: list[_Found]) -> Fix:
+    """The casts of all that a region gets: cast one by one, a product would get half and float32."""
+    made = {seen.node.id for seen, _ in together}
+    values = {value.id: value for _, halves in together for value, _ in halves if not _is_made(module, value, made)}
+    sure = all(kind.what == HALF for seen, _ in together for _, kind in seen.tensors())
+    safe = sure and not any(seen.layer is not None or _fails(seen) for seen, _ in together)
+    return up(module, values.values(), safe=safe)
+
+
+def _is_made(module: Module, value: ir.Value, made: set[int], depth: int = _FOLLOW) -> bool:
+    """Whether a value comes from the result of one of some ops: it is float32 where their operands are."""
+    for each in ir.walk_values(value):
+        bound = only_assignment(module.names, each) if isinstance(each, ir.Name) and depth else None
+        if each.id in made or (bound is not None and _is_made(module, bound.value, made, depth - 1)):
+            return True
+    return False
 
 
 def _is_switched_off(seen: Seen) -> bool:
@@ -98,17 +127,16 @@ def _halves(seen: Seen) -> list[tuple[ir.Value, Kind]]:
     return halves
 
 
-def _finding(module: Module, seen: Seen, halves: list[tuple[ir.Value, Kind]]) -> Finding:
+def _finding(module: Module, seen: Seen, halves: list[tuple[ir.Value, Kind]], fix: Fix) -> Finding:
     value, kind = halves[0]
     fails = _fails(seen)
     what = "with a float32 operand raises RuntimeError" if fails else f"runs in {dtype_of(kind)}"
     likely = "likely " if kind.likely_half else ""
-    sure = all(kind.what == HALF for _, kind in seen.tensors())
     return rule.finding(
         module.span(seen.node),
         f"{shown(module, value)} is {likely}still {dtype_of(kind)} where autocast is disabled: "
         f"`{seen.spelling}` {what}; call `.float()` on {shown(module, value)}",
-        fix=up(module, [each for each, _ in halves], safe=sure and seen.layer is None and not fails),
+        fix=fix,
         severity=Severity.ERROR if fails else Severity.WARNING,
     )
 

@@ -130,7 +130,7 @@ def _judge(
         and all(len(loops_round(step.call)) == 1 for step in steps)
         and _is_an_epoch(module, container, made, steps)
     ):
-        yield _epochs(module, made, "in each call", None, _PASS_IN)
+        yield _epochs(module, made, "in each epoch", None, _PASS_IN)
 
 
 def _in_loop(module: Module, loop: ir.For | ir.While, steps: list[Event], scaler: str, made: Made) -> Iterator[Finding]:

@@ -64,6 +64,7 @@ from amplint.fixes.edits import indentation, insert, line_end
 from amplint.fixes.statements import line_behind, own_statement
 from amplint.model.calls.external_calls import function_named, local_class, local_function, method
 from amplint.model.inference.constructions import constructions
+from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import regions
@@ -378,7 +379,8 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     if loaded:
         without, to_do = f", which is loaded on {module.line(loaded[0].call)}", "save it too"
     under = _only_in_a_dtype(module, usage)
-    said = f"{under}a resumed run starts at the initial scale and skips steps"
+    half = "in float16, " if not under and _may_be_bfloat16(module, usage) else ""
+    said = f"{under}{half}a resumed run starts at the initial scale and skips steps"
     if loaded:
         said = "a resumed run raises KeyError or starts at the initial scale"
     elif not resumed:
@@ -404,6 +406,13 @@ def _confidence(*, resumed: bool, doubtful: bool) -> Confidence:
     if doubtful:
         return Confidence.LIKELY
     return Confidence.CERTAIN if resumed else Confidence.SUSPICION
+
+
+def _may_be_bfloat16(module: Module, usage: ScalerUsage) -> bool:
+    """Whether a loss that the scaler is seen to scale comes from a region that can run in bfloat16, too."""
+    entered = [one.region for each in scaled_by(module, usage.made.call) for one in each.entered]
+    names = {each.name for region in entered for each in decided(module).region_dtypes(region)}
+    return {"float16", "bfloat16"} <= names
 
 
 def _only_in_a_dtype(module: Module, usage: ScalerUsage) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Edit
@@ -22,6 +22,7 @@ from amplint.model.regions.cpu_training import does_nothing
 from amplint.model.regions.training_regions import Trained, trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loops_round
+from amplint.model.syntax.operators import ORDERS
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALERS
 from amplint.rules.shared.scaler_order import receiver
@@ -124,8 +125,36 @@ def said(module: Module, world: World, formula: Formula, about: set[Term] | None
     equal = {term.compared for term in facts if world[term]}
     # What equals one literal equals no other.
     telling = [term for term in in_order(facts) if world[term] or term.compared is None or term.compared not in equal]
-    found = list(filter(None, (_said(module, term, world[term]) for term in telling)))[:_SAID]
+    found = list(filter(None, _in_words(module, world, telling)))[:_SAID]
     return " and ".join(found).replace(" and if ", " and ")
+
+
+def _in_words(module: Module, world: World, telling: list[Term]) -> Iterator[str]:
+    """Facts in words; that one value equals none of several literals is one of them."""
+    unequal = [term for term in telling if term.compared is not None and not world[term]]
+    for term in telling:
+        alike = [each for each in unequal if each.compared == term.compared and each.op == term.op]
+        if term not in alike or len(alike) == 1 or not all(each in decided(module).tests for each in alike):
+            yield _said(module, term, world[term])
+        elif term == alike[0]:
+            text = module.on_one_line(decided(module).tests[term])
+            yield f"if `{text}` is neither {' nor '.join(_literal(module, each) for each in alike)}"
+
+
+def _literal(module: Module, term: Term) -> str:
+    """What a value is compared with."""
+    literal = term.parts[1].name
+    return f"torch.{literal[1:-1]}" if term in decided(module).dtypes else literal
+
+
+def settings_of_run(module: Module, terms: Iterable[Term]) -> set[Term]:
+    """Facts without those on how far a run is: what of two values is more, of which one is counted or set anew."""
+    return {each for each in terms if not _is_progress(module, decided(module).tests.get(each))}
+
+
+def _is_progress(module: Module, test: ir.Value | None) -> bool:
+    sides = test.children() if isinstance(test, ir.Compare) and set(test.ops) <= ORDERS.keys() else ()
+    return any(len(module.names.bindings(each)) > 1 for each in sides if isinstance(each, ir.Name))
 
 
 def _said(module: Module, term: Term, holds: bool) -> str:
@@ -137,9 +166,7 @@ def _said(module: Module, term: Term, holds: bool) -> str:
         return ""
     text = module.on_one_line(known.tests[term])
     if term.compared is not None:
-        literal = term.parts[1].name
-        value = f"torch.{literal[1:-1]}" if term in known.dtypes else literal
-        return f"if `{text} {'==' if holds else '!='} {value}`"
+        return f"if `{text} {'==' if holds else '!='} {_literal(module, term)}`"
     if term.op == Op.PRESENT:
         return f"if `{text}` is {'not None' if holds else 'None'}"
     return f"if `{text}` is {'true' if holds else 'false'}"
