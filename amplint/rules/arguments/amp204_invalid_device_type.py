@@ -184,13 +184,13 @@ def _indexed(module: Module, call: ir.Call, value: ir.Value, device: Device) -> 
     text = f"{torch}.device({module.text(value)}).type" if torch else None
     where = module.line(device.value)
     return _with_index(
-        module, call, value, f"`{module.text(value)}` can be {device.name!r} ({where}), which has an index", text
+        module, call, value, f"`{module.text(value)}` can be {device.name!r}, from {where}, which has an index", text
     )
 
 
 def _with_index(module: Module, call: ir.Call, value: ir.Value, what: str, text: str | None) -> Finding:
     refused = not module.target.guarantees("2.4")
-    effect = ": torch before 2.4 raises RuntimeError" if refused else ": autocast's device checks don't recognize it"
+    effect = ": torch before 2.4 raises RuntimeError" if refused else ": autocast skips its checks of such a device"
     message = f"{what}{effect}; pass only the type"
     fix = None
     if text is not None:

@@ -103,7 +103,7 @@ def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) 
     shown = [each for each in found if not each.leaf.is_open] or found
     if all(each.kind == "str" for each in shown):
         by_default = "" if all(each.kind == "str" for each in found) else " by default"
-        message = f"`{module.text(given)}` is a string{by_default}: autocast raises TypeError when it is entered; "
+        message = f"`{module.text(given)}` is a string{by_default}: entering the region raises TypeError; "
         return rule.finding(module.span(given), f"{message}pass a `torch.dtype`")
     return _refused(module, region, given, found)
 
@@ -125,7 +125,7 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
         return rule.finding(
             module.span(given),
             f"{under}the dtype is {_written(module, given, full)}: autocast warns and is disabled; "
-            "pass `enabled=False` instead",
+            "pass `enabled=False`",
             fix=_ISLAND,
             severity=Severity.NOTE,
             confidence=Confidence.SUSPICION,
@@ -133,8 +133,7 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
     return rule.finding(
         module.span(given),
         f"{under}autocast for {' and '.join(named)} does not support "
-        f"{_written(module, given, full)}: it warns, is disabled, and the code runs in the "
-        "dtypes of its inputs; pass a half dtype or `enabled=False`",
+        f"{_written(module, given, full)}: autocast warns and is disabled; pass a half dtype, or `enabled=False`",
         fix=_ISLAND,
         # Where float32 was asked for, it is what the code gets, with a warning.
         severity=None if never_half and named == types else Severity.WARNING,

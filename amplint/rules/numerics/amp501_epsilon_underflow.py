@@ -76,11 +76,14 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         done.add(seen.node.id)
         tensor, epsilon = found
-        does = "clamping to it doesn't prevent 0" if seen.spelling in _CLAMPS else "adding it has no effect"
+        number = f"{epsilon:g}"
+        does = (
+            f"clamping to {number} doesn't prevent 0" if seen.spelling in _CLAMPS else f"adding {number} has no effect"
+        )
         fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
-            f"{epsilon:g} is 0 in float16, and {shown(module, tensor)} is float16: {does}; compute it in float32",
+            f"{number} is 0 in float16, and {shown(module, tensor)} is float16: {does}; use `.float()` on the tensor",
             fix=fix,
             withheld=withheld,
         )
@@ -89,12 +92,12 @@ def check(module: Module) -> Iterator[Finding]:
 def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str | None]:
     """The cast of the tensor; of what it divides as well, where it has no dimensions: float16 over that is float16."""
     if seen.spelling.endswith("_") or not isinstance(seen.node, (ir.Call, ir.Binary)):
-        return None, "it changes a half-precision tensor in place"
+        return None, "the operation changes the float16 tensor in place"
     if not is_one_number(module, tensor):
         return up(module, [tensor]), None
     divided = divided_by(seen.node)
     if divided is None:
-        return None, "the tensor has no dimensions, so a float16 operand would stay float16: cast both by hand"
+        return None, "the tensor has no dimensions, so a float16 operand would stay float16; cast every operand by hand"
     if isinstance(divided, ir.Constant) or is_one_number(module, divided):
         return up(module, [tensor]), None
     return up(module, [divided, tensor]), None
