@@ -62,6 +62,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.base.paths import contents, remembered
+from amplint.base.reads import is_file
 from amplint.fixes.device_choice import Choice, choose
 from amplint.fixes.edits import add_first_argument
 from amplint.model.inference.devices import region_devices
@@ -92,7 +93,13 @@ if TYPE_CHECKING:
 _MOST_FILES = 40
 
 rule = Rule(
-    __name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler",), shown_by=("warning",), simulated=True
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
+    triggers=("GradScaler",),
+    shown_by=("warning",),
+    simulated=True,
 )
 
 
@@ -170,7 +177,7 @@ def _scales_on_cuda(module: Module, call: ir.Call) -> bool:
 def _project_is_on_cuda(module: Module) -> bool:
     """Whether the files that this one has to do with, by imports, have regions, and all of them are on cuda."""
     path = os.path.abspath(module.source.filename)
-    files = in_reach(path, b"autocast") if os.path.isfile(path) else None
+    files = in_reach(path, b"autocast") if is_file(path) else None
     if files is None or len(files) > _MOST_FILES:
         return False
     found = [_opens_on_cuda(each, module.target) for each in files if each != path]

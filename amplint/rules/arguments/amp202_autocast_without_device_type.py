@@ -58,7 +58,15 @@ from amplint.registry.rule import Rule
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",), shown_by=("exception",), simulated=True)
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
+    triggers=("autocast",),
+    shown_by=("exception",),
+    simulated=True,
+)
 
 _CUDA = Choice('"cuda"', Applicability.UNSAFE)
 _NEW_ORDER = SIGNATURES[AUTOCAST][1:]

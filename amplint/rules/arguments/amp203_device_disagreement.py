@@ -84,6 +84,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast", "GradScaler"),
     not_shown="verify can't create tensors on another device",
 )

@@ -67,6 +67,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=("GradScaler & .half(", "GradScaler & torch.float16", "GradScaler & torch.half"),
     not_shown="verify's model has float32 parameters",
 )

@@ -68,6 +68,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.NOTE,
+    fixes=(),
     triggers=("autocast & .half(", "autocast & .bfloat16(", "autocast & .to("),
     default=False,
     not_shown="verify uses its own models and inputs",

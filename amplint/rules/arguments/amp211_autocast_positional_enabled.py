@@ -55,6 +55,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE,),
     triggers=("autocast",),
     shown_by=("exception", "warning"),
     simulated=True,

@@ -49,7 +49,14 @@ from amplint.registry.rule import Rule
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",), shown_by=("exception",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
+    triggers=("autocast",),
+    shown_by=("exception",),
+)
 
 _WORDS = {
     "int": "an int",

@@ -78,6 +78,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast & bf16", "autocast & bfloat16"),
     not_shown="a region in another half dtype is not wrong by itself",
 )

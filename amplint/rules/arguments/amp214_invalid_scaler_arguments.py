@@ -58,7 +58,14 @@ from amplint.registry.rule import Rule
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler",), shown_by=("exception",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
+    triggers=("GradScaler",),
+    shown_by=("exception",),
+)
 
 _FACTORS = ("growth_factor", "backoff_factor")
 _SETTINGS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 rule = Rule(
     __name__,
     __doc__,
-    severity=Severity.ERROR,
+    severity=Severity.ERROR, fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=(
         "cross_entropy & .half(", "cross_entropy & .bfloat16(", "cross_entropy & float16 & autocast",
         "CrossEntropyLoss & .half(", "CrossEntropyLoss & .bfloat16(", "CrossEntropyLoss & float16 & autocast",

@@ -56,6 +56,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(),
     triggers=("apex.amp", "apex import", "import apex"),
     not_shown="apex is a separate library",
 )

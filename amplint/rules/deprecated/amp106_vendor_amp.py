@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 rule = Rule(
     __name__,
     __doc__,
-    severity=Severity.WARNING,
+    severity=Severity.WARNING, fixes=(Applicability.UNSAFE,),
     triggers=(
         "xpu & amp & autocast", "xpu & amp & GradScaler", "xpu & amp & custom_fwd", "xpu & amp & custom_bwd",
         "mlu & amp & autocast", "mlu & amp & GradScaler", "mlu & amp & custom_fwd", "mlu & amp & custom_bwd",

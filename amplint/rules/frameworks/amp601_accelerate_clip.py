@@ -104,6 +104,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("clip_grad & accelerat",),
     shown_by=("gradient", "update", "skips", "exception"),
 )

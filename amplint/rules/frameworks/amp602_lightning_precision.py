@@ -75,6 +75,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.SAFE,),
     triggers=(
         "ightning & precision & Trainer(",
         "ightning & precision & Fabric(",

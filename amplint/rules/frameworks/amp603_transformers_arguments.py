@@ -66,6 +66,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=(
         "TrainingArguments & transformers & fp16",
         "TrainingArguments & transformers & half_precision_backend",

@@ -61,6 +61,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("autocast & masked_fill", "autocast & where", "autocast & e9", "autocast & inf"),
     not_shown="verify doesn't interpret models and criteria",
 )

@@ -62,6 +62,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast & .float",),
     not_shown="verify doesn't interpret models and criteria",
 )

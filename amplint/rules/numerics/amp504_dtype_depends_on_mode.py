@@ -69,6 +69,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(),
     triggers=(
         ".training & float & autocast",
         ".training & float & custom_fwd",

@@ -60,6 +60,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.NOTE,
+    fixes=(),
     default=False,
     triggers=("isfinite & .scale( & backward", "isnan & .scale( & backward", "isinf & .scale( & backward"),
     not_shown="whether a loss is finite depends on the model and its data",

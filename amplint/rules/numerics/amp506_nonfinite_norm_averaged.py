@@ -66,6 +66,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.NOTE,
+    fixes=(),
     default=False,
     triggers=(
         "clip_grad & .scale( & backward",

@@ -74,6 +74,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(),
     triggers=(
         "nan_to_num & .scale( & backward",
         "nan_to_num & grad & scaler & step(",

@@ -40,7 +40,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Applicability, Finding, Severity
 from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.observations import Given, Seen
 from amplint.model.inference.tensor_types import HALF, Kind
@@ -58,6 +58,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast & fft", "autocast & stft"),
     not_shown="verify doesn't interpret models and criteria",
 )

@@ -41,7 +41,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Applicability, Finding, Severity
 from amplint.model.half.observations import Given, Seen
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
@@ -54,6 +54,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.NOTE,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast",),
     default=False,
     not_shown="verify doesn't interpret models and criteria",

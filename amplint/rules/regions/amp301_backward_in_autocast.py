@@ -49,7 +49,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Confidence, Finding, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Severity
 from amplint.registry.rule import Rule
 from amplint.rules.shared.in_region import (
     BACKWARD,
@@ -66,7 +66,12 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 rule = Rule(
-    __name__, __doc__, severity=Severity.WARNING, triggers=("autocast & backward",), shown_by=("autocast-state",)
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
+    triggers=("autocast & backward",),
+    shown_by=("autocast-state",),
 )
 
 

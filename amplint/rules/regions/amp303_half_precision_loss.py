@@ -48,7 +48,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Confidence, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.region_end import Refused, extend_region
 from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.observations import Seen
@@ -68,6 +68,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast & loss", "autocast & Loss", "autocast & cross_entropy", "autocast & kl_div"),
     shown_by=("dtype",),
 )

@@ -74,6 +74,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=(
         "autocast & binary_cross_entropy",
         "autocast & BCELoss",

@@ -65,6 +65,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("autocast",),
     not_shown="without the region the step runs in float32, which is not wrong by itself",
 )

@@ -88,6 +88,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autograd & Function & autocast & apply & backward", "autograd & Function & custom_bwd"),
     not_shown="verify doesn't interpret custom autograd Functions",
 )

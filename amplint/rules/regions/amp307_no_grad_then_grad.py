@@ -82,6 +82,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast & no_grad(", "autocast & inference_mode("),
     not_shown="verify can't see which weights a model shares between its calls",
 )

@@ -56,6 +56,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=("autocast",),
     not_shown="the effect depends on the ops after the inner region, in the model",
 )

@@ -73,6 +73,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE,),
     triggers=("autocast & backward & step(",),
     shown_by=("learning", "autocast-state"),
 )

@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Fix, Severity
+from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.region_end import Refused, begin_region_at, enclosing_with
 from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast
@@ -63,6 +63,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast & loss", "autocast & Loss", "autocast & cross_entropy"),
     not_shown="a forward in float32 is not wrong by itself",
     about_absence=True,

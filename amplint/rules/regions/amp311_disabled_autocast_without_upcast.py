@@ -46,7 +46,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Applicability, Finding, Severity
 from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast, is_listed
 from amplint.model.half.observations import Seen
@@ -63,8 +63,10 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("autocast & enabled=False", "autocast & enabled = False", "autocast & (False"),
     not_shown="verify doesn't interpret models and criteria",
+    formerly=("island-without-upcast",),
 )
 
 

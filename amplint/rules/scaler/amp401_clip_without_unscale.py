@@ -59,7 +59,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Applicability, Finding, Severity
 from amplint.model.flow.violations import ViolationKind
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated
@@ -73,6 +73,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=(
         "clip_grad & .scale( & backward",
         "clip_grad & scaler & step(",

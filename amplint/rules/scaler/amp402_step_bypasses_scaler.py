@@ -88,6 +88,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=(".scale( & backward & step(",),
     shown_by=("skips", "update", "gradient", "exception"),
 )

@@ -78,6 +78,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("backward & scaler & step(", "backward & unscale_"),
     shown_by=("exception", "gradient", "update"),
 )

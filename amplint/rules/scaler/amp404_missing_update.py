@@ -97,6 +97,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("scaler & step(", ".scale( & step( & backward", "unscale_"),
     shown_by=("exception", "skips", "gradient"),
     about_absence=True,
@@ -238,8 +239,10 @@ def _outlives(module: Module, flow: Flow, scaler: str) -> bool:
 
 def _is_handed_on(module: Module, scaler: str) -> bool:
     known = objects(module)
-    calls = near_kept(module, {scaler}).calls
-    return any(known.is_scaler(arg.value) == scaler for call in calls for arg in call.args)
+    values = known.with_key(near_kept(module, {scaler}), scaler)
+    return known.is_scalers(scaler) and any(
+        isinstance(each.parent, ir.Call) and any(arg.value is each for arg in each.parent.args) for each in values
+    )
 
 
 def _misses_one(module: Module, each: Misuse) -> bool:

@@ -69,7 +69,14 @@ from amplint.rules.shared.scaler_order import (
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("unscale_",), shown_by=("exception",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    fixes=(Applicability.SAFE,),
+    triggers=("unscale_",),
+    shown_by=("exception",),
+)
 
 _ELSEWHERE = "the calls of `unscale_()` are in different functions; keep only one call"
 

@@ -75,6 +75,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=("scaler & step(", ".scale( & step( & backward"),
     shown_by=("exception", "gradient", "update"),
 )

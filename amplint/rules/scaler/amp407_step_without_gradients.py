@@ -97,6 +97,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=(
         "zero_grad & scaler",
         "zero_grad & .scale(",

@@ -66,7 +66,14 @@ from amplint.rules.shared.scaler_usage import argument_of, trains_off
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler", "Scaler( & optim"), shown_by=("scale",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
+    triggers=("GradScaler", "Scaler( & optim"),
+    shown_by=("scale",),
+)
 
 # What gives the optimizers that there are.
 _GIVES_THE_SAME = {"optimizers"}

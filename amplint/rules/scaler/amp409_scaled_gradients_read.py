@@ -58,7 +58,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Confidence, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradient_reads import is_reported
 from amplint.model.flow.value_uses import ValueUses
@@ -78,6 +78,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("grad & .scale( & backward", "grad & scaler & step("),
     shown_by=("gradient",),
 )

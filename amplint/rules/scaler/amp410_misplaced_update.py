@@ -102,6 +102,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("update( & scaler & step(", "update( & scaler & backward", "update( & .scale( & backward"),
     shown_by=("exception", "gradient", "update", "skips"),
 )

@@ -78,6 +78,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=(".scale( & backward & step(", ".scale( & unscale_"),
     shown_by=("update", "gradient"),
 )

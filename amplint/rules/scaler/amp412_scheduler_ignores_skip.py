@@ -68,6 +68,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.NOTE,
+    fixes=(Applicability.UNSAFE,),
     triggers=("scaler & sched & step(", ".scale( & sched & step("),
     default=False,
     not_shown="verify doesn't run schedulers",

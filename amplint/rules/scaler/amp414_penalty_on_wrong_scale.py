@@ -72,6 +72,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=("create_graph & .scale( & grad(",),
     shown_by=("gradient", "update"),
 )

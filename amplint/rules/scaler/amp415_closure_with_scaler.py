@@ -63,7 +63,12 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 rule = Rule(
-    __name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", ".scale( & step("), shown_by=("exception",)
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    fixes=(),
+    triggers=("scaler & step(", ".scale( & step("),
+    shown_by=("exception",),
 )
 
 _SCALERS = {SCALER, *OLD_SCALER}

@@ -78,6 +78,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=("GradScaler & FullyShardedDataParallel",),
     not_shown="it needs several processes",
 )

@@ -67,6 +67,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=(".scale( & backward",),
     not_shown="verify doesn't follow what happens to reported numbers",
 )

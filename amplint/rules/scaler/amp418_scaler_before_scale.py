@@ -74,6 +74,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=("GradScaler",),
     shown_by=("exception", "gradient"),
     about_absence=True,

@@ -76,6 +76,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=(
         "clip_grad & scaler & step(",
         "clip_grad & .scale( & step(",

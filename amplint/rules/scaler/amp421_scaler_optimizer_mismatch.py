@@ -66,6 +66,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=("unscale_( & step(",),
     shown_by=("exception", "skips", "gradient"),
 )

@@ -67,6 +67,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(),
     triggers=(".grad & .scale( & backward & requires_grad", ".grad & .scale( & backward & Parameter("),
     not_shown="verify doesn't compare gradients of inputs and of tensors outside the optimizer",
 )

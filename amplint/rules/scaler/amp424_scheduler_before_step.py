@@ -61,6 +61,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("sched & scaler & step(",),
     not_shown="verify doesn't run schedulers",
 )

@@ -350,11 +350,10 @@ def used_by_others(module: Module, scaler: str, method: str) -> bool:
 def methods_used(module: Module, scaler: str) -> set[str]:
     """The names of the attributes that the file reads of a scaler."""
     known = objects(module)
-    return {
-        value.attr
-        for value in near_kept(module, {scaler}).values
-        if isinstance(value, ir.Attribute) and known.is_scaler(value.base) == scaler
-    }
+    if not known.is_scalers(scaler):
+        return set()
+    attributes = (value.parent for value in known.with_key(near_kept(module, {scaler}), scaler))
+    return {each.attr for each in attributes if isinstance(each, ir.Attribute)}
 
 
 def _changed_round(module: Module, node: ir.Node) -> set[str]:
