@@ -84,7 +84,7 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
-            f"{number} is 0 in float16, and {shown(module, tensor)} is float16: {does}; use `.float()` on the tensor",
+            f"{number} is 0 in float16, and {shown(module, tensor)} is float16: {does}; call `.float()` on {shown(module, tensor)}",
             fix=fix,
             withheld=withheld,
         )
