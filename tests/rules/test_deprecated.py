@@ -83,8 +83,8 @@ def test_scaler_at_2_3_and_decorators_at_2_4() -> None:
         ("from torch.cuda.amp import autocast\n__all__ = []\n__all__ += ['autocast']\nautocast()\n", "__all__"),
         ("from torch.cuda.amp import autocast\n__all__ = []\n__all__.append('autocast')\nautocast()\n", "__all__"),
         ("from torch.cuda.amp import autocast\nautocast(*flags)\n", "unpacked with `*`"),
-        ("from torch.cuda.amp import autocast\nuse(autocast)\nautocast()\n", "passed on|line 2"),
-        ("from torch.cuda.amp import autocast\nREGION = [autocast]\n", "passed on"),
+        ("from torch.cuda.amp import autocast\nuse(autocast)\nautocast()\n", "passed as a value|line 2"),
+        ("from torch.cuda.amp import autocast\nREGION = [autocast]\n", "passed as a value"),
         ("from torch.cuda.amp import autocast\nclass A(autocast):\n    pass\n", "has no `__init__`"),
         ("import torch\nclass A(torch.cuda.amp.GradScaler, object):\n    pass\n", "several base classes"),
         ("import torch\nprint(f'{torch.cuda.amp.autocast()}')\n", "f-string"),
@@ -99,12 +99,15 @@ def test_scaler_at_2_3_and_decorators_at_2_4() -> None:
             "already uses",
         ),
         ("import torch\n@torch.jit.script\ndef f():\n    return torch.is_autocast_cpu_enabled()\n", "TorchScript"),
-        ("import torch\nf = torch.get_autocast_gpu_dtype\nf()\n", "passed on"),
+        ("import torch\nf = torch.get_autocast_gpu_dtype\nf()\n", "passed as a value"),
         (
             "try:\n    from torch.cuda.amp import autocast\nexcept E:\n    class autocast: ...\nautocast()\n",
             "replacement",
         ),
-        ("import torch\nclass A:\n    def f(self):\n        self.region = torch.cuda.amp.autocast\n", "passed on"),
+        (
+            "import torch\nclass A:\n    def f(self):\n        self.region = torch.cuda.amp.autocast\n",
+            "passed as a value",
+        ),
     ],
 )
 def test_refused(text: str, reason: str) -> None:

@@ -81,10 +81,11 @@ def check(module: Module) -> Iterator[Finding]:
         does = (
             f"clamping to {number} doesn't prevent 0" if seen.spelling in _CLAMPS else f"adding {number} has no effect"
         )
+        name = shown(module, tensor)
         fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
-            f"{number} is 0 in float16, and {shown(module, tensor)} is float16: {does}; call `.float()` on {shown(module, tensor)}",
+            f"{number} is 0 in float16, and {name} is float16: {does}; call `.float()` on {name}",
             fix=fix,
             withheld=withheld,
         )

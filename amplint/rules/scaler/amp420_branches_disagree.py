@@ -160,6 +160,6 @@ def _unbound(module: Module, arms: list[Arm]) -> Iterator[Finding]:
                 return
             yield rule.finding(
                 module.span(value),
-                f"`{name}` is not defined in this file: this branch raises NameError, and other branches don't use the name",
+                f"`{name}` is not defined in this file: this branch raises NameError; the other branches don't use it",
                 withheld=f"amplint can't tell what replaced `{name}`",
             )
