@@ -112,7 +112,7 @@ def extend_region(module: Module, region: ir.With, last: ir.Statement) -> Fix | 
         return Refused(f"the `with` also enters {_others(module, region)}, which would then contain this statement too")
     stretch = _end(module, region), _end(module, last)
     edits = shift(module, stretch, outer, inner.removeprefix(outer), outward=False)
-    title = "Move this statement into the region" + (", with the code between them" if len(taken) > 1 else "")
+    title = f"Move this statement{', and the code before it,' if len(taken) > 1 else ''} into the region"
     return Fix(Applicability.UNSAFE, title, tuple(sorted(edits)))
 
 

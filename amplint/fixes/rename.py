@@ -105,7 +105,9 @@ class Renames:
                 yield self._use(value, legacy, modern)
         for binding in imports:
             if id(binding.alias) not in read and not guarded(module.names, binding.statement, modern):
-                refusal = f"this file imports `{binding.alias.bound}` but doesn't use it, so another file may"
+                refusal = (
+                    f"`{binding.alias.bound}` is imported but not used, so another file may import it from this file"
+                )
                 yield Use(legacy, None, "name", binding, binding.statement, Rewrite(refusal), binding.statement.id)
 
     def _is_old(self, value: ir.Value, legacy: Legacy, modern: list[ir.Node]) -> bool:
@@ -243,12 +245,12 @@ class Renames:
     def _exported(self, use: Use) -> str | None:
         bound = use.binding.alias.bound if use.binding is not None else use.legacy.old.rpartition(".")[2]
         if self.module.source.filename.endswith("__init__.py"):
-            return f"an `__init__.py` exports what it imports, so other files may use `{bound}`"
+            return f"an `__init__.py` exports what it imports, so other files may import `{bound}`"
         for statement in ir.walk_statements(self.module.program.body, into=False):
             values = [each for value in statement.values() for each in ir.walk_values(value)]
             exports = any(isinstance(each, ir.Name) and each.name == "__all__" for each in values)
             if exports and any(isinstance(each, ir.Constant) and each.value == bound for each in values):
-                return f"`__all__` exports `{bound}`, so other files may use `{bound}`"
+                return f"`__all__` exports `{bound}`, so other files may import `{bound}`"
         if use.statement is not None and ir.function_of(use.statement) is None:
             importer = importer_of(self.module.source.filename, bound)
             if importer is not None:

@@ -59,7 +59,7 @@ def _of_class(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
         )
     if isinstance(parent, ir.With):
         return Rewrite("`with` raises TypeError for a class; call the class, with the device")
-    return Rewrite(f"{_as_value(legacy)}, and amplint can't see the call of it")
+    return Rewrite(f"{_as_value(legacy)}, and amplint can't see its call")
 
 
 def _as_value(legacy: Legacy) -> str:

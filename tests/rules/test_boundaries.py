@@ -38,11 +38,16 @@ INNER = """for _ in range({test}):
         optimizer.zero_grad()"""
 
 
+def _when(message: str) -> str:
+    """The condition that a message begins with."""
+    return message.removeprefix("when ").partition(", ")[0] if message.startswith("when ") else ""
+
+
 def said(body: str, test: str, unscale: str = "scaler.unscale_(optimizer)") -> set[tuple[str, str]]:
-    """The codes of what is found, each with the conditions that its message ends with."""
+    """The codes of what is found, each with the conditions that its message begins with."""
     text = TRAIN.format(body.format(test=test, unscale=unscale))
     found = check(text, "a.py", Settings(frozenset({"AMP405", "AMP411"}), isolated=True))
-    return {(each.code, each.message.partition(" (if ")[2].rstrip(")")) for each in found}
+    return {(each.code, _when(each.message)) for each in found}
 
 
 @pytest.mark.parametrize(

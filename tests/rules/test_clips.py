@@ -324,7 +324,7 @@ def test_one_unscale_serves_the_arms_of_an_if() -> None:
 def test_statements_on_the_clips_own_line_stay() -> None:
     body = loop(f"{CLIP}; x = None")
     assert fixed(body) == loop(f"scaler.unscale_(opt)\n{CLIP}; x = None")
-    assert "shares its line" in withheld(loop(f"if k: {CLIP}"))
+    assert "on one line with other code" in withheld(loop(f"if k: {CLIP}"))
 
 
 def test_line_ends_and_characters_stay() -> None:

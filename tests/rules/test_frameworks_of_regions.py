@@ -372,7 +372,7 @@ def test_413_saves_nothing_that_nothing_loads() -> None:
         assert found.withheld is not None
         assert "amplint sees nothing that loads the optimizer's state" in found.withheld
         assert found.severity is Severity.NOTE
-        assert "amplint sees nothing that resumes from it; a run that did would start" in found.message
+        assert "amplint sees no code that resumes; a run that did would start" in found.message
 
 
 _TRAIN = """\
@@ -391,7 +391,7 @@ def test_305_a_call_that_does_nothing_is_removed_where_the_forward_has_a_region_
     covered = _TRAIN.replace("REGION", "with torch.autocast('cuda'):")
     (found,) = check(HEAD + covered + call, settings=only("AMP305"))
     assert found.severity is Severity.WARNING
-    assert "has its own region (line 6); remove the call" in found.message
+    assert "already runs in the region on line 6; remove this call" in found.message
     assert "float32" not in found.message
     assert fixed("AMP305", covered + call) == covered + "train(*make())\n"
     outer = covered.replace("with torch.autocast('cuda'):", "if True:")
@@ -412,8 +412,8 @@ def test_305_says_float32_where_no_region_is_round_the_loss_or_where_none_may_be
     assert (found.severity, found.fix) == (Severity.ERROR, None)
     assert "the loss on line 8 runs in float32" in found.message
     (found,) = check(HEAD + "from elsewhere import train\n" + call, settings=only("AMP305"))
-    assert "unless another region contains it, the forward runs in float32" in found.message
-    assert "or remove the call" in found.message
+    assert "the forward runs in float32, unless another region contains the forward" in found.message
+    assert "use `with`" in found.message
 
 
 def test_305_says_of_a_generator_with_a_region_of_its_own_that_the_decorator_does_nothing() -> None:

@@ -105,7 +105,7 @@ def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) 
     shown = [each for each in found if not each.leaf.is_open] or found
     if all(each.kind == "str" for each in shown):
         by_default = "" if all(each.kind == "str" for each in found) else " by default"
-        message = f"`{module.text(given)}` is a string{by_default}: autocast raises TypeError when it is entered; "
+        message = f"`{module.text(given)}` is a string{by_default}: entering the region raises TypeError; "
         return rule.finding(module.span(given), f"{message}pass a `torch.dtype`")
     return _refused(module, region, given, found)
 
@@ -133,7 +133,7 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
         return rule.finding(
             module.span(given),
             f"{under}the dtype is {_written(module, given, full)}: autocast warns and is disabled; "
-            "pass `enabled=False` instead",
+            "pass `enabled=False`",
             fix=_ISLAND,
             severity=Severity.NOTE,
             cause=cause,
@@ -143,8 +143,7 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
     return rule.finding(
         module.span(given),
         f"{under}autocast for {' and '.join(named)} does not support "
-        f"{_written(module, given, full)}: it warns, is disabled, and the code runs in the "
-        f"dtypes of its inputs; pass {half}`enabled=False`",
+        f"{_written(module, given, full)}: autocast warns and is disabled; pass {half}`enabled=False`",
         fix=_ISLAND,
         cause=cause,
         # Where float32 was asked for, it is what the code gets, with a warning.

@@ -119,7 +119,7 @@ def _of_cast(module: Module, call: ir.Call, cast: Cast) -> Finding | None:
     """The finding of a scaler of losses of a model that is cast to bfloat16."""
     if _on_with(module, call, decided(module).around(cast.call)) is None:
         return None
-    return _finding(module, call, "False", f"the parameters are bfloat16 ({module.line(cast.call)})")
+    return _finding(module, call, "False", f"{module.line(cast.call)} makes the parameters bfloat16")
 
 
 def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding | None:
@@ -137,7 +137,7 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
         where = "" if always or world is None else _chosen(module, world, each)
         if world is None or where is None:
             continue
-        what = f"this scaler's losses come from a bfloat16 region ({module.line(each.region.call)})"
+        what = f"this scaler's losses come from the bfloat16 region on {module.line(each.region.call)}"
         text = _condition(module, call, each.region)
         if always:
             return _finding(module, call, text, what)
@@ -228,12 +228,16 @@ def _finding(module: Module, call: ir.Call, text: str | None, what: str) -> Find
     withheld = (
         "amplint can't add `enabled` to these arguments"
         if text is not None
-        else "no variable holds the dtype at this line: pass `enabled` by hand"
+        else "no variable holds the dtype at this line; pass `enabled` by hand"
     )
     return rule.finding(
         module.span(call),
-        f"{what}: bfloat16 needs no scaler, which costs time and can skip steps; disable it",
-        fix=Fix(Applicability.UNSAFE, f"Pass `enabled={text}`", (edit,)) if edit is not None else None,
+        f"{what}: bfloat16 needs no scaler, which costs time and can skip steps; disable the scaler",
+        fix=Fix(
+            Applicability.UNSAFE, f"Pass `enabled={text}` (steps with inf in the gradients are then taken)", (edit,)
+        )
+        if edit is not None
+        else None,
         withheld=None if edit is not None else withheld,
     )
 

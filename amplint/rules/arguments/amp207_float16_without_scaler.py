@@ -154,11 +154,10 @@ def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
     if not steps or world is None:
         return None
     under = said(module, world, runs, _deciding(module, world, entered))
-    where = f"{module.line(entered.region.call)}{', ' if under else ''}{under}"
     return rule.finding(
         module.span(backward),
-        f"the loss from a float16 region ({where}) is not scaled: small gradients become 0, and "
-        "infinities reach the weights",
+        f"{under}{', ' if under else ''}the loss from the float16 region on {module.line(entered.region.call)} is not "
+        "scaled: small gradients become 0, and infinities reach the weights",
         fix=Fix(Applicability.DISPLAY, f"Scale the loss and step with `{scaler_for(module.target)}`, or use bfloat16"),
         severity=Severity.WARNING if is_rehearsal(module, backward) else None,
         confidence=Confidence.LIKELY if all(each.how == "unseen" for each in steps) else None,

@@ -97,7 +97,7 @@ def check(module: Module) -> Iterator[Finding]:
                 yield rule.finding(
                     module.span(half.call),
                     "this cast makes the parameters float16, and the scaler on "
-                    f'{module.line(event.call)} raises "Attempting to unscale FP16 gradients"; keep them in float32',
+                    f'{module.line(event.call)} raises "Attempting to unscale FP16 gradients"; keep float32',
                     fix=_DISPLAY,
                 )
                 break

@@ -100,7 +100,7 @@ _HALF_TYPES = {"torch.float16", "torch.half", "torch.bfloat16"}
 _HOOKS = {"training_step", "validation_step", "test_step", "predict_step", "compute_loss"}
 _KNOWN = ("torch.", "builtins.", "functools.", "abc.", "typing.", "contextlib.")
 
-_BOTH = "use one condition for both"
+_BOTH = "use one condition for autocast and the scaler"
 
 
 @rule.check
@@ -136,10 +136,10 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
     what, line = said(module, world, on, settings_of_run(module, on.facts())), module.line(made[0])
     off = f"disabled: small gradients become 0; {_BOTH}"
     if likely(region, negated(on), known.present(scaler)) is None:
-        off = f"None: {module.line(found.event.call)} raises AttributeError; create it with `enabled=`, and {_BOTH}"
+        off = f"None: {module.line(found.event.call)} raises AttributeError; create the scaler with `enabled=`"
     return rule.finding(
         module.span(entered.region.call),
-        f"{what}{', ' if what else ''}autocast runs in float16 while the scaler ({line}) is {off}",
+        f"{what}{', ' if what else ''}autocast runs in float16 while the scaler on {line} is {off}",
         fix=offered,
         withheld=withheld,
         severity=_severity(module, found),
@@ -167,7 +167,7 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
         module.span(entered.region.call),
         f"{what}{', ' if what else ''}autocast runs in float16 while the backward pass on "
         f"{module.line(found.event.call)} is not scaled: small gradients become 0; {_BOTH}",
-        withheld="amplint can't tell which of the two is intended",
+        withheld="amplint can't tell whether the loss should be scaled",
         severity=Severity.NOTE if unseen else _severity(module, found),
         confidence=Confidence.SUSPICION if unseen else _confidence(module, found, runs, arm),
     )
@@ -247,21 +247,23 @@ def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | Non
     """The scaler's flag for the region; the region's, for a scaler that is always off."""
     switch = scaler_arguments(module, made[0]).get("enabled")
     if len(made) > 1 or switch is None:
-        return None, "the scaler is created under a condition: enable the region under the same one"
+        return None, "the scaler is created under a condition; enable the region under the same condition"
     if region.enabled is None and not isinstance(switch, ir.Constant):
         source, call = switch, region.call
     elif region.enabled is not None and decided(module).of(switch) == FALSE:
         source, call = region.enabled, made[0]
     else:
-        return None, "amplint can't tell which condition is intended: use the same one for both"
+        return None, "amplint can't tell which condition is intended; pass the right one to autocast and the scaler"
     if call is region.call and _asks_for_dtype(module, source):
-        do = "pass that dtype to the region" if region.dtype is None else "enable it where the region is float16"
-        return None, f"the scaler depends on the dtype: {do}"
+        do = (
+            "pass that dtype to the region" if region.dtype is None else "enable the scaler where the region is float16"
+        )
+        return None, f"the scaler depends on the dtype; {do}"
     if call is region.call and (outer := _may_be_inside(module, region)) is not None:
-        return None, f"`enabled=False` would also disable {outer}: enter the region under a condition instead"
+        return None, f"`enabled=False` would also disable {outer}; enter the region under a condition instead"
     text = spelled(module, source, call)
     if text is None:
-        return None, "amplint can't evaluate the condition of one at the other"
+        return None, "amplint can't repeat the condition at this call"
     edit = set_enabled(module, call, text)
     if edit is None:
         return None, "amplint can't add `enabled` to these arguments"

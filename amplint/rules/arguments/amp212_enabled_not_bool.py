@@ -86,7 +86,7 @@ def check(module: Module) -> Iterator[Finding]:
         what = " or ".join(_WORDS[each] for each in sorted(wrong))
         yield rule.finding(
             module.span(value),
-            f"`enabled={module.text(value)}` {verb} {what}: entering the region raises TypeError; pass a bool",
+            f"`enabled={module.text(value)}` {verb} {what}, not a bool: entering the region raises TypeError",
             fix=fix,
             withheld=withheld,
         )

@@ -81,12 +81,15 @@ def check(module: Module) -> Iterator[Finding]:
         done.add(seen.node.id)
         tensor, epsilon = found
         squashed = _squashed(module, tensor)
-        does = "clamping to it doesn't prevent 0" if seen.spelling in _CLAMPS else "adding it has no effect"
-        what = "it" if squashed is None else "the sigmoid"
+        number, name = f"{epsilon:g}", shown(module, tensor)
+        does = (
+            f"clamping to {number} doesn't prevent 0" if seen.spelling in _CLAMPS else f"adding {number} has no effect"
+        )
+        todo = f"call `.float()` on {name}" if squashed is None else "compute the sigmoid in float32"
         fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
-            f"{epsilon:g} is 0 in float16, and {shown(module, tensor)} is float16: {does}; compute {what} in float32",
+            f"{number} is 0 in float16, and {name} is float16: {does}; {todo}",
             fix=fix,
             withheld=withheld,
             cause=f"sigmoid {squashed.id}" if squashed is not None else "",
@@ -100,12 +103,12 @@ def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str 
     if given is not None:  # what it gives is rounded, to 1 from 8.3 on
         return up(module, [given]), None
     if seen.spelling.endswith("_") or not isinstance(seen.node, (ir.Call, ir.Binary)):
-        return None, "it changes a half-precision tensor in place"
+        return None, "the operation changes the float16 tensor in place"
     if not is_one_number(module, tensor):
         return up(module, [tensor]), None
     divided = divided_by(seen.node)
     if divided is None:
-        return None, "the tensor has no dimensions, so a float16 operand would stay float16: cast both by hand"
+        return None, "the tensor has no dimensions, so a float16 operand would stay float16; cast every operand by hand"
     if isinstance(divided, ir.Constant) or is_one_number(module, divided):
         return up(module, [tensor]), None
     return up(module, [divided, tensor]), None

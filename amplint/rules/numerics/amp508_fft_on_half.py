@@ -86,8 +86,7 @@ def check(module: Module) -> Iterator[Finding]:
         done.add(seen.node.id)
         yield rule.finding(
             module.span(seen.node),
-            f"{shown(module, value)} is {dtype_of(kind)}: on cuda, {_raises(kind)}; call `.float()` on "
-            f"{shown(module, value)}",
+            f"{shown(module, value)} is {dtype_of(kind)}: on cuda, {_raises(kind)}; call `.float()` on the input",
             fix=up(module, [value], effect="the spectrum becomes complex64"),
         )
 

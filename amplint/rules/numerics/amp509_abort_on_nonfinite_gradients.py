@@ -117,7 +117,7 @@ def check(module: Module) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(call),
                 "anomaly detection raises at the first NaN in the backward pass, but the scaler would skip "
-                "that step; enable it only to find a bug",
+                "that step; enable anomaly detection only to find a bug",
                 fix=Fix(Applicability.DISPLAY, "Enable it with a debug flag"),
             )
 
@@ -134,7 +134,7 @@ def _judge_abort(module: Module, abort: Abort) -> Iterator[Finding]:
         if found is not None and not is_plain(found[0], source):
             yield rule.finding(
                 module.span(abort.at),
-                "this ends the program when gradients overflow; let "
+                "this check ends the program when gradients overflow; let "
                 f"`{module.text(receiver(found[1]))}.step` skip the step and lower the scale",
                 fix=Fix(Applicability.DISPLAY, _GIVE_UP),
             )

@@ -86,7 +86,8 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         done.add(seen.node.id)
         value, kind = seen.operands[0]
-        loss = f"the loss of {shown(module, value)}" if value is not None else "the loss"
+        given = shown(module, value) if value is not None else ""
+        loss = f"the loss of {given}" if given.startswith("`") else "the loss"
         region = module.line(module.value(kind.region))
         scaled = "float16" in kind.names and _is_scaled(module, seen)
         if scaled:

@@ -117,7 +117,7 @@ _ASIDE = {
 
 
 _LOGITS = "use the loss with logits"
-_FLOAT32 = "compute this loss in float32 under `autocast(enabled=False)`"
+_FLOAT32 = "float32 under `autocast(enabled=False)`"
 
 
 @rule.check

@@ -113,7 +113,9 @@ def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -
             if any(isinstance(item.context, (ir.Name, ir.Attribute)) for item in statement.items):
                 return None, "a `with` in the loop enters a region that is created elsewhere and may have its own cache"
     edit = add_last_argument(module, region, "cache_enabled=False")
-    return Fix(Applicability.SAFE, "Pass `cache_enabled=False`; the one region stays", (edit,)), None
+    return Fix(
+        Applicability.SAFE, "Pass `cache_enabled=False` (backward and the step stay in the region)", (edit,)
+    ), None
 
 
 def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, Opened]]:

@@ -314,7 +314,7 @@ def _never_updated(
         name = module.text(receiver(each.reached.event))
         return rule.finding(
             module.span(each.node),
-            f"this call raises in the next iteration: no `{name}.update()` follows; call it after the last step",
+            f"this call raises in the next iteration: no `{name}.update()` follows; call `update()` after the step",
             withheld="the loop is in another function; call `update()` in that loop",
             confidence=confidence,
         )
@@ -326,7 +326,7 @@ def _never_updated(
     offered, withheld = _update_behind(module, flow, scaler, steps, kind)
     return rule.finding(
         module.span(steps[-1].call),
-        f"this call raises in the next iteration: no `{name}.update()` follows; call it after the last step",
+        f"this call raises in the next iteration: no `{name}.update()` follows; call `update()` after the step",
         fix=offered,
         withheld=withheld,
         confidence=confidence,

@@ -202,7 +202,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     span = module.span(each.reached.event.call)
     if clear is not None and any(state.gradients_of(optimizer).origin for state in each.states):
         offered, withheld = fix_at_home(
-            module, each, _fix, "the clear and the step are in different functions; move one by hand"
+            module, each, _fix, "the clear and the step are in different functions; move `zero_grad()` by hand"
         )
         zeros = each.violation.gradients is GradientKind.ZEROS
         left = "the step uses zeros" if zeros else "the step finds no gradients and raises"

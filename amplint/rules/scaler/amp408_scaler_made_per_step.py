@@ -237,7 +237,7 @@ def _finding(module: Module, made: Made, when: str, offered: Fix | None, withhel
 def _epochs(module: Module, made: Made, when: str, offered: Fix | None, withheld: str | None) -> Finding:
     return rule.finding(
         module.span(made.call),
-        f"a new scaler {when}: the scale starts again, and steps are skipped until it fits; create the scaler once",
+        f"a new scaler {when}: the scale starts again, and steps are skipped at first; create the scaler once",
         fix=offered,
         withheld=withheld,
         severity=Severity.WARNING,

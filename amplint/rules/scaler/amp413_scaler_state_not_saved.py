@@ -191,7 +191,7 @@ def _beside_accelerate(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
             f"accelerate's checkpoint lacks the state of the scaler on {line}: a resumed run starts "
             "at scale 65536 again; pass the scaler to `register_for_checkpointing`, or let "
             "accelerate scale",
-            withheld="amplint can't tell which of the two is intended",
+            withheld="amplint can't tell whether accelerate should scale",
             confidence=Confidence.LIKELY,
         )
 
@@ -218,7 +218,7 @@ def _of_wrapper(module: Module, usage: ScalerUsage, saved: list[State]) -> Itera
             yield rule.finding(
                 module.span(call),
                 f"this state is saved, but `{cls.name}` has no `load_state_dict()`: a resumed run "
-                "starts at scale 65536 again; add one, and call it where the optimizer's state is "
+                "starts at scale 65536 again; add that method, and call it where the optimizer's state is "
                 "loaded",
                 withheld="the method and its call have to be written by hand",
                 confidence=Confidence.LIKELY,
@@ -249,9 +249,9 @@ def _loaded_by_another_key(module: Module, saved: list[State], loaded: list[Stat
     call, other = loaded[0].call, next(each.key for each in entries_read(module, loaded[0].call))
     yield rule.finding(
         module.span(call),
-        f'the scaler\'s state is saved as "{key}" ({module.line(slot.value)}) but loaded as '
+        f'the scaler\'s state is saved as "{key}" on {module.line(slot.value)} but loaded as '
         f'"{other}": a resumed run starts at the initial scale or raises KeyError; use one key',
-        withheld="amplint can't tell which of the two keys is right",
+        withheld="amplint can't tell which key is right",
         confidence=Confidence.LIKELY,
     )
 
@@ -377,20 +377,18 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     offered, withheld = _fix(module, usage, entries, resumed, loaded)
     without, to_do = "", "save and load the scaler's `state_dict()` too"
     if loaded:
-        without, to_do = f", which is loaded on {module.line(loaded[0].call)}", "save it too"
+        without, to_do = f", which is loaded on {module.line(loaded[0].call)}", "save the scaler's state too"
     under = _only_in_a_dtype(module, usage)
     half = "in float16, " if not under and _may_be_bfloat16(module, usage) else ""
     said = f"{under}{half}a resumed run starts at the initial scale and skips steps"
     if loaded:
         said = "a resumed run raises KeyError or starts at the initial scale"
     elif not resumed:
-        said = (
-            "amplint sees nothing that resumes from it; a run that did would start at the initial scale and skip steps"
-        )
+        said = "amplint sees no code that resumes; a run that did would start at the initial scale and skip steps"
     shown = next((each for each in (last.call, place, usage.made.call) if module.is_own(each)), None)
     if shown is None:
         return
-    there = "" if shown is not usage.made.call else f" ({module.line(last.call)})"
+    there = "" if shown is not usage.made.call else f" saved on {module.line(last.call)}"
     yield rule.finding(
         module.span(shown),
         f"the checkpoint{there} has the optimizer's state but not the scaler's{without}: {said}; {to_do}",
@@ -509,18 +507,20 @@ def _not_loaded(module: Module, usage: ScalerUsage, saved: list[State]) -> Itera
     first = ir.function_of(loads[0].call)
     last = [state for state in loads if ir.function_of(state.call) is first][-1]
     slot = slot_of(module, saved[0].call)
-    edits: list[Edit] | str = "amplint can't tell the key under which the scaler's state is saved: load it by hand"
+    edits: list[Edit] | str = (
+        "amplint can't tell the key under which the scaler's state is saved; load the state by hand"
+    )
     if slot is not None:
         edits = _load_edits(module, usage, loads, slot.key, None)
     offered, withheld = None, None
     if isinstance(edits, str):
         withheld = edits
     else:
-        offered = Fix(Applicability.UNSAFE, "Load the scaler's state", tuple(edits))
+        offered = Fix(Applicability.UNSAFE, "Load the scaler's `state_dict()`", tuple(edits))
     yield rule.finding(
         module.span(last.call),
         "the scaler's state is saved but never loaded: a resumed run starts at the initial "
-        "scale and skips steps; load it with the optimizer's",
+        "scale and skips steps; load the scaler's state after the optimizer's",
         fix=offered,
         withheld=withheld,
     )
@@ -593,20 +593,20 @@ def _fix(
     for state, place in entries:
         slot = slot_of(module, state.call)
         if place is not state.call:
-            there = f"the function that saves ({module.line(state.call)})"
+            there = f"the function that saves on {module.line(state.call)}"
             if isinstance(state.call.func, ir.Attribute) and isinstance(state.call.func.base, ir.Attribute):
                 return (
                     None,
-                    f"{there} gets the object that holds the scaler: save and load the scaler's `state_dict()` by hand",
+                    f"{there} gets the object that holds the scaler; save and load the scaler's `state_dict()` by hand",
                 )
-            return None, f"pass the scaler to {there} by hand, and save and load its `state_dict()`"
+            return None, f"{there} does not get the scaler; pass the scaler, and save and load its `state_dict()`"
         if slot is None:
             return None, why_no_slot(module, state.call)
         why = why_not_at(module, usage, state.call)
         if why is not None:
             return (
                 None,
-                f"the checkpoint is saved ({module.line(state.call)}) {why}: save the scaler's `state_dict()` by hand",
+                f"the checkpoint is saved on {module.line(state.call)} {why}; save the scaler's `state_dict()` by hand",
             )
         slots[slot.whole.id] = slot
         keys.add(slot.key)
@@ -615,23 +615,23 @@ def _fix(
     if len(read) > 1:
         return (
             None,
-            f"the scaler's state is loaded under several keys ({' and '.join(read)}): save it under one of them",
+            f"the scaler's state is loaded under several keys ({' and '.join(read)}); save the state under one key",
         )
     own = read[0] if read else own
     edits: list[Edit] = []
     for slot in slots.values():
         edit = _entry(module, slot, own, str(text_at(module, usage, slot.value)))
         if edit is None:
-            return None, f'the checkpoint already has an entry "{own}", or amplint can\'t add one to its layout'
+            return None, f"amplint can't add an entry \"{own}\" to this checkpoint; save the scaler's state by hand"
         edits += edit
     loads = _loads(module, usage) if not loaded else []
     loading = _load_edits(module, usage, loads, own, keys)
     if not loading and not loaded:
         why = _why_no_load(module, usage, resumed)
-        loading = f"{why}: save `{own}.state_dict()` too, and load it where the run is resumed"
+        loading = f"{why}; save `{own}.state_dict()` too, and load it where the run is resumed"
     if isinstance(loading, str):
         return None, loading
-    title = "Save the scaler's state" if loaded else "Save the scaler's state, and load it"
+    title = "Save the scaler's `state_dict()`" if loaded else "Save the scaler's `state_dict()`, and load it"
     return Fix(Applicability.UNSAFE, title, tuple(sorted((*edits, *loading)))), None
 
 
@@ -640,12 +640,12 @@ def _why_no_load(module: Module, usage: ScalerUsage, resumed: bool) -> str:
     calls = [] if not resumed else sorted(loads_in_sight(module), key=lambda call: not module.is_own(call))
     if calls:
         why = why_not_at(module, usage, calls[0])
-        loaded = f"an optimizer's state is loaded ({module.line(calls[0])})"
+        loaded = f"an optimizer's state is loaded on {module.line(calls[0])}"
         return f"{loaded} {why or 'from what may be another checkpoint'}"
     call = handed_over(module)
     if call is not None:
         return (
-            f"`{module.text(call.func)}` ({module.line(call)}) may load the checkpoint in code that amplint can't see"
+            f"`{module.text(call.func)}` on {module.line(call)} may load the checkpoint in code that amplint can't see"
         )
     other = loaded_elsewhere(module)
     if other is not None:
@@ -706,15 +706,15 @@ def _load_edits(
     edits: list[Edit] = []
     for call in last.values():
         statement, given = own_statement(call), call.args[0].value
-        where = f"the checkpoint is loaded ({module.line(call)})"
+        where = f"the checkpoint is loaded on {module.line(call)}"
         why, scaler = why_not_at(module, usage, call), text_at(module, usage, call)
         if why is not None or scaler is None:
             todo = "create the scaler first, and load its `state_dict()` after the optimizer's"
             return (
-                f"{where} {why}: "
-                f"{todo if in_reach(module, usage, call) else 'load its `state_dict()` where both are accessible'}"
+                f"{where} {why}; "
+                f"{todo if in_reach(module, usage, call) else 'load its `state_dict()` where the scaler is accessible'}"
             )
-        plain = f"{where} in a form that amplint can't extend: load the scaler's `state_dict()` by hand"
+        plain = f"{where} in a form that amplint can't extend; load the scaler's `state_dict()` by hand"
         if statement is None or indentation(module, statement) is None:
             return plain
         if not (isinstance(given, ir.Subscript) and isinstance(given.base, ir.Name)):
@@ -723,7 +723,7 @@ def _load_edits(
             return plain
         if keys is not None and given.index.value not in keys:
             return (
-                f"{where} with a key, {module.text(given.index)}, that this file doesn't save: load the "
+                f"{where} with a key, {module.text(given.index)}, that this file doesn't save; load the "
                 "scaler's state by hand"
             )
         state, quote = module.text(given.base), module.text(given.index)[0]

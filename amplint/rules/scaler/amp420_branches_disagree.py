@@ -124,10 +124,9 @@ def _of_one_arm(module: Module, found: Difference) -> Finding:
     where = " (after `unscale_()`)" if unscaled else ""
     return rule.finding(
         module.span(found.node),
-        f"of two otherwise equal branches, only this one {what}: "
-        f"{'without' if found.arm.scaled else 'with'} the scaler "
-        f"({module.line(found.other.block.statements[0])}), {missing}; do it in both{where}",
-        withheld="amplint can't tell which branch is right",
+        f"this branch {what}, but the branch {'without' if found.arm.scaled else 'with'} the scaler, on "
+        f"{module.line(found.other.block.statements[0])}, does not: {missing}; do so in both branches{where}",
+        withheld="amplint can't tell whether the branches differ on purpose",
         confidence=Confidence.LIKELY if _may_be_meant(found) else Confidence.CERTAIN,
     )
 
@@ -161,6 +160,6 @@ def _unbound(module: Module, arms: list[Arm]) -> Iterator[Finding]:
                 return
             yield rule.finding(
                 module.span(value),
-                f"`{name}` is not defined in this file: this branch raises NameError, and the others don't need it",
-                withheld="amplint can't tell what replaced it",
+                f"`{name}` is not defined in this file: this branch raises NameError; the other branches don't use it",
+                withheld=f"amplint can't tell what replaced `{name}`",
             )

@@ -88,7 +88,7 @@ def check(module: Module) -> Iterator[Finding]:
                         module.span(unscale.call),
                         f"`unscale_()` gets `{_text(module, unscale)}`, but `step()` on {module.line(step.call)} gets "
                         f"`{_text(module, step)}` with the same parameters: the scaler divides the gradients twice; "
-                        "pass the same optimizer",
+                        "pass the same optimizer to `unscale_()` and `step()`",
                         fix=offered,
                         withheld=withheld,
                     )
@@ -98,7 +98,7 @@ def check(module: Module) -> Iterator[Finding]:
                     yield rule.finding(
                         module.span(unscale.call),
                         f"`{module.text(receiver(unscale))}` unscales, but `{module.text(receiver(step))}` "
-                        f"steps on {module.line(step.call)} and divides again, by its own scale; use one scaler",
+                        f"steps on {module.line(step.call)} and divides again by another scale; use one scaler",
                         fix=offered,
                         withheld=withheld,
                     )

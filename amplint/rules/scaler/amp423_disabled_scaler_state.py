@@ -104,7 +104,7 @@ def check(module: Module) -> Iterator[Finding]:
                     module,
                     load.call,
                     f"the state saved on {module.line(save)} is empty if that scaler was disabled, and "
-                    "loading it into an enabled one raises",
+                    "loading that state into an enabled scaler raises",
                 )
                 break
             found = _of_another_run(module, usage, load)
@@ -124,11 +124,12 @@ def _finding(
 ) -> Finding:
     statement, given = own_statement(load), module.text(load.args[0].value)
     edit = guarded(module, statement, given) if statement is not None else None
+    several = "\n" in module.text(load)
     return rule.finding(
         module.span(load),
-        f"{why}; load it only if it is not {what}",
+        f"{why}; load the state only if it is not {what}",
         fix=Fix(Applicability.UNSAFE, f"Load the state only if it is not {what}", (edit,)) if edit else None,
-        withheld=None if edit else "the call shares its line, or spans several lines",
+        withheld=None if edit else f"the call {'spans several lines' if several else 'is on one line with other code'}",
         severity=severity,
         confidence=confidence,
     )
@@ -157,7 +158,7 @@ def _of_lost(module: Module, load: ir.Call, save: ir.Call, found: Lost) -> Findi
     return _finding(
         module,
         load,
-        f"{state} {when}, and resuming from it {goes_on} raises",
+        f"{when}, {state}, and resuming from that state {goes_on} raises",
         found.what,
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY if found.device else Confidence.CERTAIN,

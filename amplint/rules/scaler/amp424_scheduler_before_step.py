@@ -103,7 +103,10 @@ def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None
         what = "the scheduler" if statement is None else "the optimizer"
         return None, f"the step of {what} is part of a larger statement"
     if conditions(step, statement):
-        return None, "the optimizer steps under a condition; step the scheduler after it, under the same condition"
+        return (
+            None,
+            "the optimizer steps under a condition; step the scheduler after that step, under the same condition",
+        )
     for each in conditions(pair.call, pair.place):  # `if scheduler is not None:` moves with it
         if each.orelse is not None or each.elif_ or each.then.statements != [statement]:
             return None, "the scheduler's `if` contains other code; move the scheduler's step by hand"

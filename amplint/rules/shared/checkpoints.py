@@ -130,18 +130,18 @@ def why_no_slot(module: Module, call: ir.Call) -> str:
         if _is_pair(at):
             break
         if isinstance(at, ir.Sequence):
-            return f"the states are saved in a {at.kind}: add the scaler's `state_dict()` to it by hand, and load it"
+            return f"the states are saved in a {at.kind}; add the scaler's `state_dict()` by hand, and load it"
         if isinstance(at, ir.Mapping) and not any(key is None for key, _ in at.items):
-            return "the key of the optimizer's state is not a literal: save the scaler's `state_dict()` by hand"
+            return "the key of the optimizer's state is not a literal; save the scaler's `state_dict()` by hand"
         if isinstance(at, ir.Call) and at.func is not call and SAVES.search(ir.last_name(at.func)):
             function = local_function(module, at.func)
             if function is not None:
                 return (
-                    f"`{module.on_one_line(at.func)}` gets each state as an argument ({module.line(at)}): "
+                    f"`{module.on_one_line(at.func)}` on {module.line(at)} gets each state as an argument; "
                     "pass it the scaler's `state_dict()` too, and load it"
                 )
-            return "the optimizer's state has its own file: save the scaler's `state_dict()` too, and load it"
-    return "amplint can't follow the optimizer's state into the checkpoint: save the scaler's `state_dict()` by hand"
+            return "the optimizer's state has its own file; save the scaler's `state_dict()` too, and load it"
+    return "amplint can't follow the optimizer's state into the checkpoint; save the scaler's `state_dict()` by hand"
 
 
 def states(module: Module, method: str) -> list[State]:

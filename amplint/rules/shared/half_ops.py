@@ -54,7 +54,7 @@ def up(
     values: Sequence[ir.Value],
     *,
     safe: bool = False,
-    effect: str = "what is computed from the result becomes float32",
+    effect: str = "later results become float32 too",
 ) -> Fix:
     """The fix that casts some operands to float32; if it isn't safe, `effect` says why."""
     edits = [edit for value in values for edit in casting_up(module, value)]

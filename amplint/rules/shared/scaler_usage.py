@@ -361,26 +361,26 @@ def why_not_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None
     known = objects(module)
     statement, line = ir.statement_of(usage.made.call), module.line(usage.made.call)
     if not in_reach(module, usage, place):
-        return f"where the scaler (created on {line}) is not accessible"
+        return f"where the scaler created on {line} is not accessible"
     if _is_held_at(usage, place):
-        return f"where the scaler (created on {line}) is an attribute of the object that got it"
+        return f"where the scaler created on {line} belongs to the object that got it"
     if len(known.made[usage.scaler]) != 1:
         others = " and ".join(sorted({module.line(each.call) for each in known.made[usage.scaler]}))
-        return f"and the scaler is created in more than one place ({others})"
+        return f"and the scaler is created on {others}"
     if not isinstance(statement, ir.Assign) or statement.value is not usage.made.call:
         if isinstance(usage.made.call.parent, (ir.Conditional, ir.Bool)):
-            return f"where the scaler may not exist: it is created under a condition ({line})"
+            return f"where the scaler may not exist, because {line} creates it under a condition"
         return f"where the scaler created on {line} may not exist"
     bound = _times_bound(module, statement.targets[0], place)
     if bound is None:
-        return f"where the scaler (created on {line}) is not accessible"
+        return f"where the scaler created on {line} is not accessible"
     if bound != 1:
         return f"where `{module.text(statement.targets[0])}` may not be the scaler created on {line}"
     order = made_before(module, statement, place)
     if order is Order.LATER:
-        return f"before the scaler is created ({line})"
+        return f"before the scaler is created on {line}"
     if order is Order.UNSURE:
         if ifs_round(statement):
-            return f"where the scaler may not exist: it is created under a condition ({line})"
-        return f"where the scaler may not be created yet ({line})"
+            return f"where the scaler may not exist, because {line} creates it under a condition"
+        return f"where the scaler from {line} may not be created yet"
     return None
