@@ -13,8 +13,8 @@ from amplint.config.selection import SettingsError
 from amplint.registry import all_rules
 
 _DESCRIPTION = """\
-Explain an error message, a warning, a log or a symptom: what it means, which rules find
-its cause, and what to do.
+Explain an error message, a warning, a log or a symptom: what it means, which rules
+detect the cause, and what to do.
 
   amplint explain "No inf checks were recorded for this optimizer."
   amplint explain "loss is nan after some epochs"
@@ -22,7 +22,7 @@ its cause, and what to do.
   python train.py 2>&1 | amplint explain
 
 If a traceback names files that exist here, amplint lints them. It never runs them."""
-_EPILOG = "Exit codes: 0 a known message was found; 1 no known message; 2 an error."
+_EPILOG = "Exit codes: 0 the text contains a known message; 1 it contains none; 2 an error."
 _WIDEST = 100
 # What the names of logs and programs end with.
 _SUFFIXES = (".txt", ".log", ".out", ".err", ".py")

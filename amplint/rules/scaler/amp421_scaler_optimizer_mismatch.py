@@ -1,4 +1,4 @@
-"""`scaler.unscale_` gets one optimizer object and `scaler.step` another one, or one scaler unscales and another one steps.
+"""`scaler.unscale_` gets one optimizer object and `scaler.step` another one, or one scaler unscales and another steps.
 
 ## What it does
 Finds `scaler.unscale_(a)` followed by `scaler.step(b)`, where `b` is another optimizer over the same parameters: a
