@@ -131,7 +131,7 @@ def as_text(rules: Sequence[Rule]) -> str:
 def _page(rule: Rule) -> str:
     state = "On by default." if rule.default else f'Off by default; `extend-select = ["{rule.code}"]` turns it on.'
     origin = f" Of the plugin {rule.plugin}." if rule.plugin else ""
-    head = f"# {rule.name} ({rule.code})\n\nSeverity: {rule.severity.value}. {state}{origin}\n{_GLOSSARY}"
+    head = f"# {rule.name} ({rule.code})\n\nSeverity: {rule.severity.value}. {state}{origin}\n\n{_GLOSSARY}"
     return f"{head}\n\n{_explanation(rule)}"
 
 

@@ -152,14 +152,14 @@ def test_nothing_is_run(project: Write, amplint: Run, monkeypatch: pytest.Monkey
     project({})
 
     def refuse(*_: object) -> int:
-        raise CannotWatch("torch is not installed, which the doctor needs: pip install 'amplint[verify]'")
+        raise CannotWatch("torch is not installed, which amplint run needs: pip install 'amplint[verify]'")
 
     monkeypatch.setattr(run, "run", refuse)
     ran = amplint("run", "train.py")
     assert ran == (
         2,
         "",
-        "amplint: error: torch is not installed, which the doctor needs: pip install 'amplint[verify]'\n",
+        "amplint: error: torch is not installed, which amplint run needs: pip install 'amplint[verify]'\n",
     )
 
 

@@ -3,7 +3,7 @@
 ## What it does
 Finds an autocast region that can be for cuda, has no `dtype`, and
 
-- is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`), also if only the class is passed on there;
+- is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`), also if it only passes the class on;
 - or runs a model that the file casts to bfloat16;
 - or is in a file whose other regions are all bfloat16: the same model is trained in one dtype and run in another;
 - or is in a file with a variable that is, or can be, bfloat16, if no region of the file gets a dtype.
@@ -37,8 +37,8 @@ with torch.autocast("cuda", dtype=dtype):
 ```
 
 ## Fix safety
-Unsafe: what the region computes changes from float16 to bfloat16. The region gets the variable, if that is available
-there, otherwise `torch.bfloat16`. There is no fix if torch isn't imported as a module, or if the class is passed on.
+Unsafe: what the region computes changes from float16 to bfloat16. The region gets the variable, if the region can use
+it, otherwise `torch.bfloat16`. There is no fix if torch isn't imported as a module, or if the class is passed on.
 
 ## Proof
 The regions of the test programs run in float16 before the fix, and in bfloat16 after it.

@@ -17,9 +17,9 @@ amplint reports nothing:
 - in a disabled region, and about masks, labels and indices.
 
 ## Why is this bad?
-The cast usually is there because half precision gave NaN or poor gradients, and was added only for training. Evaluation
-computes the same numbers in float16: it overflows where training does not, so that only evaluation gives NaN; or its
-results differ from those of training, and the choice of the best model is based on them.
+Such a cast usually exists because half precision gave NaN or poor gradients, and was added only for training.
+Evaluation computes the same numbers in float16: it overflows where training does not, so that only evaluation gives
+NaN; or its results differ from those of training, and the choice of the best model is based on them.
 
 ## Example
 ```python
