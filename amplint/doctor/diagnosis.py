@@ -726,7 +726,7 @@ def _message(birth: Birth) -> str:
         if birth.value is not None and largest:
             value = f": the result should be {number(birth.value)}"
             if birth.dtype == "float16":
-                value += f", and the largest float16 is {largest:,.0f}"
+                value += f", beyond the largest float16 ({largest:,.0f})"
         what = of
         if birth.origin is Origin.CAST:
             what = f"the cast of `{birth.parameter}`" if birth.parameter else f"the cast of an input of {of}"

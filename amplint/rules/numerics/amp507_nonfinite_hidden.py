@@ -48,8 +48,8 @@ There is no fix: amplint can't tell whether to remove the replacement, or to cor
 
 ## Proof
 The test programs have one step whose gradients overflow. Before the fix the scaler makes that step; after the fix it
-skips the step, and lowers the scale. If the loss is replaced, the scale before the fix stays the one at which the loss
-overflowed.
+skips the step, and lowers the scale. Where the loss is replaced, the scale at the end before the fix is still the one
+at which the loss overflowed.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler)

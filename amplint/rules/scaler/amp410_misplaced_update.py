@@ -368,7 +368,8 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     if not steps:
         return (
             None,
-            f"the step on {module.line(step.call)} comes in the next iteration; move `update()` after that step by hand",
+            f"the step on {module.line(step.call)} comes in the next iteration; "
+            "move `update()` after that step by hand",
         )
     clip = _clip_before_unscale(module, flow, scaler)
     if clip is not None:
@@ -380,9 +381,7 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     last = steps[-1].call
     later = [event for event in calls_of(flow, scaler, "update") if event.call.id > last.id]
     if any(not conditions(event.call, last) and not conditions(event.call, call) for event in later):
-        return Fix(
-            Applicability.SAFE, "Remove this `update()`; another one follows the last step", (edit,)
-        ), None
+        return Fix(Applicability.SAFE, "Remove this `update()`; another one follows the last step", (edit,)), None
     if later or conditions(last, call) or not says_the_same(module, step.call.func.base, call, last):  # type: ignore[attr-defined]
         return None, "amplint can't move `update()` to every path that steps; move the call by hand"
     behind = line_behind(module, ir.statement_of(last), text_with_comment(module, statement))
