@@ -118,7 +118,9 @@ def check_parser() -> Parser:
     settings.add_argument(
         "-j", "--jobs", type=_positive, metavar="N", help="number of parallel processes [default: one per CPU]"
     )
-    settings.add_argument("--no-cache", action="store_true", help="lint all files anew, and keep nothing")
+    settings.add_argument(
+        "--no-cache", action="store_true", help="lint all files, and neither read nor write the cache"
+    )
     add_cache_dir(settings)
     output = parser.add_argument_group("output")
     output.add_argument("--output-format", choices=FORMATS, help="how to print findings [default: full]")
