@@ -43,7 +43,7 @@ _EXAMPLES = {
     "1": "`torch.cuda.amp.autocast`, apex",
     "2": "a scaler without its device, float16 without a scaler, bfloat16 with one",
     "3": "`backward()` inside a region, a loss computed in half precision, a region that is never entered",
-    "4": "gradients clipped before `unscale_`, a step past the scaler, `update()` missing or in the wrong place",
+    "4": "gradients clipped before `unscale_`, `optimizer.step()` for `scaler.step`, `update()` missing or misplaced",
     "5": "an epsilon that is 0 in float16, a mask of -1e9, NaN hidden from the scaler",
     "6": "torch's clip with an accelerate scaler, precisions that Lightning no longer has",
 }

@@ -20,15 +20,15 @@ _VARIANT, _SILENT = "loop", "right"
 
 # What stands under each heading; the headings are those of `DOC_HEADINGS`.
 _PROMPTS: Mapping[str, str] = {
-    "What it does": "Finds ... Silent where ...",
+    "What it does": "Finds ... amplint reports nothing if ...; more than three conditions are a list",
     "Why is this bad?": "what torch does then, and what becomes of the training. Link a fact of docs/amp-facts.md.",
     "Fix safety": "Safe or unsafe, and what may change; or why there is no fix (docs/fix-safety.md).",
-    "Proof": "what the fixtures show before the fix and after it; or the reason for shows=none.",
+    "Proof": "what the test programs show before the fix and after it; or the reason for shows=none.",
     "References": "links to PyTorch's documentation or to an issue.",
 }
 _CODE_PROMPTS: Mapping[str, str] = {
     "Example": "a few lines that are wrong",
-    "Use instead": "the same lines, mended",
+    "Use instead": "the same lines, corrected",
 }
 
 _MODULE = '''\

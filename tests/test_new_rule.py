@@ -75,7 +75,7 @@ def test_a_rule_is_its_own_files_and_what_is_made_of_them(tmp_path: Path) -> Non
         (f'"{PROMPT} what makes it wrong"', f'"{WRONG}"'),
         ("the reason for shows=none", "shows=none"),
         (f"# {PROMPT} a few lines that are wrong", WRONG),
-        (f"# {PROMPT} the same lines, mended", "scaler.update()"),
+        (f"# {PROMPT} the same lines, corrected", "scaler.update()"),
         (f"{PROMPT} ", ""),
     )
     pytest_ = ("pytest", "-p", "no:cacheprovider")

@@ -91,7 +91,7 @@ def check_parser() -> Parser:
     fixing = parser.add_argument_group("fixing")
     fixing.add_argument("--fix", action=argparse.BooleanOptionalAction, help="apply safe fixes")
     fixing.add_argument(
-        "--verify", action="store_true", help="with --fix: make only fixes that `amplint verify` confirms"
+        "--verify", action="store_true", help="with --fix: apply only fixes that `amplint verify` confirms"
     )
     fixing.add_argument("--diff", action="store_true", help="print what --fix would change, without changing files")
     fixing.add_argument(
@@ -102,21 +102,25 @@ def check_parser() -> Parser:
         "--add-noqa",
         nargs="?",
         metavar="=REASON",
-        help="add a `# noqa` comment to each line with findings; also with --diff",
+        help="add a `# noqa` comment to each line with findings; with --diff, only show the comments",
     )
-    old.add_argument("--baseline", metavar="FILE", help="don't report or fix the findings listed in FILE")
-    old.add_argument("--write-baseline", action="store_true", help="with --baseline: write the findings to FILE")
+    old.add_argument("--baseline", metavar="FILE", help="don't report or fix the findings recorded in FILE")
+    old.add_argument(
+        "--write-baseline", action="store_true", help="with --baseline: record the current findings in FILE"
+    )
     settings = add_settings(parser)
     settings.add_argument(
         "--docs",
         action=argparse.BooleanOptionalAction,
         help="also lint code in Markdown, reStructuredText and docstrings",
     )
-    settings.add_argument("--stdin-filename", metavar="PATH", help="read standard input, and take it for this file")
+    settings.add_argument("--stdin-filename", metavar="PATH", help="read standard input as the contents of this file")
     settings.add_argument(
-        "-j", "--jobs", type=_positive, metavar="N", help="number of processes for many files [default: one per CPU]"
+        "-j", "--jobs", type=_positive, metavar="N", help="number of parallel processes [default: one per CPU]"
     )
-    settings.add_argument("--no-cache", action="store_true", help="lint all files anew, and keep nothing")
+    settings.add_argument(
+        "--no-cache", action="store_true", help="lint all files, and neither read nor write the cache"
+    )
     add_cache_dir(settings)
     output = parser.add_argument_group("output")
     output.add_argument("--output-format", choices=FORMATS, help="how to print findings [default: full]")
@@ -129,9 +133,12 @@ def check_parser() -> Parser:
     )
     output.add_argument("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
     output.add_argument(
-        "-v", "--verbose", action="store_true", help="print on stderr what was not analysed or was assumed"
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="print on stderr what amplint could not analyse, and what it assumed",
     )
-    output.add_argument("-q", "--quiet", action="store_true", help="print only findings")
+    output.add_argument("-q", "--quiet", action="store_true", help="print findings only, without the summary")
     add("-V", "--version", action="version", version=f"amplint {__version__}")
     return parser
 
@@ -180,10 +187,13 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
     settings.add_argument(
         "--suspicions",
         action=argparse.BooleanOptionalAction,
-        help="also show suspicions: patterns to check when a model doesn't learn",
+        help="also report suspicions: code that is often right, and worth a look when a model doesn't learn",
     )
     settings.add_argument(
-        "--target-torch", metavar="VERSION", help="lowest torch release to support (2.4), or a range ('>=2.0,<2.4')"
+        "--target-torch",
+        metavar="VERSION",
+        help="lowest torch release to support, such as 2.4, or a range, such as '>=2.0,<2.4'"
+        " [default: from the project's requirements]",
     )
     if device:
         settings.add_argument(
@@ -191,7 +201,7 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
         )
     for name, what in (
         ("exclude", "skip files and directories that match"),
-        ("extend-exclude", "skip these in addition"),
+        ("extend-exclude", "skip files and directories that match, in addition to the excluded ones"),
     ):
         settings.add_argument(f"--{name}", action="append", metavar="PATTERNS", help=what)
     settings.add_argument(

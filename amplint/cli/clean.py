@@ -13,7 +13,7 @@ from amplint.config.settings import Overrides, Resolver
 
 def make_parser() -> Parser:
     """The options of the command."""
-    description = "Delete the cache of a project: the next run lints all files anew."
+    description = "Delete the cache of a project: the next run lints all files again."
     parser = Parser("amplint clean", description, examples=("amplint clean", "amplint clean path/to/project"))
     parser.add_argument("paths", nargs="*", metavar="path", help="files and directories of projects [default: .]")
     add_cache_dir(parser)

@@ -13,11 +13,11 @@ from amplint.config.selection import SettingsError
 from amplint.registry import all_rules, meant_by
 
 _DESCRIPTION = """\
-Explain an error message, a warning, a log or a symptom: what it means, which rules find
-its cause, and what to do.
+Explain an error message, a warning, a log or a symptom: what it means, which rules
+detect the cause, and what to do.
 
 If a traceback names files that exist here, amplint lints them. It never runs them."""
-_EPILOG = "Exit codes: 0 a known message was found; 1 no known message; 2 an error."
+_EPILOG = "Exit codes: 0 the text contains a known message; 1 it contains none; 2 an error."
 _EXAMPLES = (
     'amplint explain "No inf checks were recorded for this optimizer."',
     'amplint explain "loss is nan after some epochs"',

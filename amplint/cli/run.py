@@ -19,13 +19,14 @@ from amplint.doctor.start import CannotWatch, Program, Voice, run
 _USAGE = "amplint run [options] SCRIPT [argument ...]\n       amplint run [options] -m MODULE [argument ...]"
 _DESCRIPTION = """\
 Run a training program and report what goes wrong in it. amplint executes your program
-unchanged, as `python SCRIPT` would, and watches its scaler, its optimizers and its
-numbers. When numbers are no longer finite, amplint runs the failing step again, on a
-copy of its state, to find the first operation at fault. Needs torch 2.4 or later."""
+unchanged, as `python SCRIPT` would. It watches the GradScaler and the optimizers, and
+looks for NaN and infinity in losses, gradients and parameters. When it finds some,
+amplint repeats the failing step on a copy of its state, to find the first operation at
+fault. Needs torch 2.4 or later."""
 _EPILOG = """\
-All arguments after SCRIPT or MODULE belong to the program. The program also keeps its
-stdout and its exit code; only with --stop the exit code is 3 after a diagnosis. The
-report is printed on stderr when the program ends; --output-file also writes it to a file.
+All arguments after SCRIPT or MODULE belong to the program. The program keeps its stdout
+and its exit code. Only with --stop is the exit code 3, if a problem was found. The report
+is printed on stderr when the program ends; --output-file also writes it to a file.
 
 Under torchrun (torchrun --nproc-per-node 2 -m amplint run train.py) each rank has its
 own report and its own file, such as report.rank1.json. Processes that the program itself
@@ -88,13 +89,17 @@ def make_parser() -> Parser:
     parser = Parser("amplint run", _DESCRIPTION, usage=_USAGE, epilog=_EPILOG, examples=_EXAMPLES)
     add = parser.add_argument
     add("-m", metavar="MODULE", help="run a module, as `python -m` does")
-    add("--stop", action="store_true", help="end the program after the first diagnosis, with exit code 3")
-    add("--careful", action="store_true", help="also look for causes in loss code while the program runs (slower)")
-    add("--no-replay", action="store_true", help="never run a failing step again")
+    add("--stop", action="store_true", help="end the program after the first problem found, with exit code 3")
+    add(
+        "--careful",
+        action="store_true",
+        help="check the loss while it is computed in every step, not only in some (slower)",
+    )
+    add("--no-replay", action="store_true", help="never repeat a failing step")
     formats = ("text", "json", "sarif")
     add("--output-format", choices=formats, default="text", help="format of the --output-file [default: text]")
     add("-o", "--output-file", metavar="FILE", help="also write the report to FILE")
-    add("--report", metavar="FILE", help="also write the report to FILE, as JSON")
+    add("--report", metavar="FILE", help="also write the report to FILE as JSON, whatever --output-format is")
     return parser
 
 

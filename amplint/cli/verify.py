@@ -33,17 +33,18 @@ from amplint.verify.steps.verify import Checked, Limits, StepRow, Verifier
 
 _DESCRIPTION = """\
 Check the AMP training steps of a program on real tensors, before and after amplint's
-fixes. The program itself is not executed: amplint interprets its steps, on a small
-model, for all values of the conditions that matter. Steps in other files of the project
-are checked too, if a named file runs them or is used by them."""
+fixes. The program itself is not executed: amplint interprets its training steps line by
+line, with a small model in place of yours, once for each combination of the conditions
+that influence AMP. Training steps in other files of the project are checked too, if they
+are called from PATH, or call code in PATH."""
 _EPILOG = """\
 Each step is compared with the same step without AMP (autocast and GradScaler made with
 enabled=False). Verdicts:
 
   confirmed         wrong before the fixes, right after them
   clean             right as it is
-  misbehaves        wrong, and no fix changes that, or not all of it
-  refuted           the fixes leave it wrong, or make it wrong
+  misbehaves        wrong, and amplint has no fix for it, or fixes only a part of it
+  refuted           a fix doesn't correct its fault, or adds another: a bug in amplint
   not checkable     could not be checked; the reason is printed
   no training step  a function that has AMP and trains nothing, such as evaluation
 
@@ -53,13 +54,11 @@ Exit codes:
   1  a step (or a fixture) is refuted, or a step still misbehaves after the fixes
   2  something could not be checked, whatever the other verdicts are
 
-JSON is a list with one object per step: schema_version, path, step, line, verdict,
-reason, device, simulated, before, after, findings, only_run, functions, runs, seconds,
-notes, cells; or per fixture: schema_version, rule, variant, path, shows, device,
-simulated, verdict, reason, before, after, seconds, bad, fixed.
+JSON is a list with one object per step (with --run, per fixture). Its keys are in
+https://amplint.github.io/amplint/verify/#json.
 
-Fixtures, the tests of amplint's rules, are programs whose first line says what they
-show. They are executed only with --run."""
+Fixtures are small programs with which rules are tested; their first line says what they
+show. You need them only to write rules. They are executed only with --run."""
 
 
 _EXAMPLES = ("amplint verify train.py", "amplint verify --device cpu --explain train.py")
@@ -118,15 +117,35 @@ def make_parser() -> Parser:
     """The options of the command."""
     command = Parser("amplint verify", _DESCRIPTION, epilog=_EPILOG, examples=_EXAMPLES)
     add = command.add_argument
-    add("paths", nargs="+", metavar="PATH", help="file or folder of training code, or of fixtures")
+    add("paths", nargs="+", metavar="PATH", help="file or folder with training code, or with fixtures (see below)")
     of_runs = ("cpu", *DEVICES)  # for all steps, where the setting is for those that name none
-    add("--device", dest="run_on", choices=of_runs, help="device, simulated if missing [default: the code's own]")
-    add("-v", "--verbose", action="store_true", help="print on stderr what was looked at, and why it is a step or not")
-    add("--explain", action="store_true", help="print what was run, line by line, with the stand-ins that were used")
+    add(
+        "--device",
+        dest="run_on",
+        choices=of_runs,
+        help="device to check on, simulated on the CPU if missing [default: the one that the code names]",
+    )
+    add(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="list on stderr the functions that use AMP, and why each is or is not a training step",
+    )
+    add(
+        "--explain",
+        action="store_true",
+        help="print each line that was interpreted, and what was used in place of your model and data",
+    )
     add("--run", action="store_true", help="execute the code of fixtures instead of interpreting it")
-    each = "for a step, before the fixes and after them"
+    each = "for each run of a step: the one before the fixes, and the one after them"
     add("--timeout", type=_seconds, default=TIMEOUT, metavar="SECONDS", help=f"time limit {each} [default: 60]")
-    add("--memory", type=_size, default=MEMORY, metavar="MIB", help=f"memory {each}, without torch's [default: 2048]")
+    add(
+        "--memory",
+        type=_size,
+        default=MEMORY,
+        metavar="MIB",
+        help=f"memory limit {each}, without what torch takes [default: 2048]",
+    )
     add("--output-format", choices=("text", "json"), default="text", help="[default: text]")
     add_settings(command, device=False)
     return command

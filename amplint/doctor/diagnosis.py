@@ -678,13 +678,13 @@ def _grid_text(grid: _Grid) -> list[str]:
     if all(grid.get((training, False)) is False for training in (True, False)):
         in_float32 = [training for training in (True, False) if grid.get((training, True))]
         if len(in_float32) == 2:
-            return ["run again in float32, this batch is finite"]
+            return ["when repeated in float32, this batch is finite"]
         if not in_float32:
-            return ["run again in float32, this batch is not finite either"]
+            return ["when repeated in float32, this batch is not finite either"]
     modes = {True: "training mode", False: "evaluation mode"}
     kinds = {True: "in float32", False: "with autocast"}
     failing = [f"{modes[training]} {kinds[off]}" for (training, off), is_finite in grid.items() if not is_finite]
-    return [f"run again, this batch fails only in {' and in '.join(failing)}"]
+    return [f"when repeated, this batch fails only in {' and in '.join(failing)}"]
 
 
 def _hangs_on_mode(grid: _Grid) -> bool:
@@ -724,9 +724,9 @@ def _message(birth: Birth) -> str:
     if birth.origin in (Origin.OVERFLOW, Origin.CAST):
         value = ""
         if birth.value is not None and largest:
-            value = f": its true value is {number(birth.value)}"
+            value = f": the result should be {number(birth.value)}"
             if birth.dtype == "float16":
-                value += f", {birth.value / largest:.4g} times the largest float16 ({largest:,.0f})"
+                value += f", beyond the largest float16 ({largest:,.0f})"
         what = of
         if birth.origin is Origin.CAST:
             what = f"the cast of `{birth.parameter}`" if birth.parameter else f"the cast of an input of {of}"

@@ -99,7 +99,7 @@ def _head(report: Report) -> str:
     if report.findings:
         return f"{_count(len(report.findings), 'problem')}, {steps}"
     if report.is_off:
-        return f"the doctor disabled itself, {steps}"
+        return f"amplint disabled itself, {steps}"
     return f"{'healthy' if report.steps else 'nothing found'}, {steps}"
 
 
@@ -140,14 +140,14 @@ def _labelled(label: str, text: str, width: int, colour: bool) -> Iterator[str]:
 
 
 def _did(report: Report) -> Iterator[str]:
-    """What was run again, which the user has a right to know."""
+    """What was repeated, which the user has a right to know."""
     did = [
         f"the {what} pass {'once' if times == 1 else f'{times:,} times'}"
         for what, times in (("forward", report.forwards), ("backward", report.backwards))
         if times
     ]
     if did:
-        yield f"the doctor ran {' and '.join(did)} again, in {report.seconds:.1f} s"
+        yield f"amplint repeated {' and '.join(did)}, in {report.seconds:.1f} s"
 
 
 def _label(finding: Finding) -> str:

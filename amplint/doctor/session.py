@@ -54,5 +54,5 @@ class Session:
         where = traceback.extract_tb(error.__traceback__)[-1:] if error.__traceback__ else []
         place = f" ({where[0].filename.rpartition('amplint')[2].lstrip('/')}:{where[0].lineno})" if where else ""
         text = f"{type(error).__name__}: {str(error)[:200]}{place}"
-        self._bug = f"the doctor failed and stopped watching: {text}; please report this"
+        self._bug = f"amplint failed and stopped watching: {text}; please report this"
         self._say(f"amplint: {self._bug}")

@@ -59,11 +59,11 @@ class Program(NamedTuple):
 def need_torch() -> None:
     """Raise CannotWatch where torch is missing or too old. It is not imported."""
     if "torch" not in sys.modules and importlib.util.find_spec("torch") is None:
-        raise CannotWatch(f"torch is not installed, which the doctor needs: {_HOW}")
+        raise CannotWatch(f"torch is not installed, which amplint run needs: {_HOW}")
     with suppress(importlib.metadata.PackageNotFoundError, InvalidVersion):  # built in place
         version = importlib.metadata.version("torch")
         if Version(version) < _OLDEST:
-            raise CannotWatch(f"the doctor needs torch {_OLDEST} or later, this is {version}: {_HOW}")
+            raise CannotWatch(f"amplint run needs torch {_OLDEST} or later, this is {version}: {_HOW}")
 
 
 class Voice:
@@ -129,7 +129,7 @@ class Watch:
             CannotWatch: the doctor watches already.
         """
         if Watch._open is not None:
-            raise CannotWatch("the doctor is watching already: one `observe`, or one `amplint run`, at a time")
+            raise CannotWatch("amplint is watching already: one `observe`, or one `amplint run`, at a time")
         Watch._open = self
         if "torch" in sys.modules:
             self._install()
@@ -192,7 +192,7 @@ def _off(bug: Exception) -> str:
     while at is not None and at.tb_next is not None:
         at = at.tb_next
     where = f" ({os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno})" if at else ""
-    return f"the doctor is off because of a bug of its own: {text}{where}"
+    return f"amplint stopped watching because of a bug of its own: {text}{where}"
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from amplint.base.about import SCHEMA_VERSION
-from amplint.explain.messages import leading_to, plain
+from amplint.base.about import DOCUMENTATION, SCHEMA_VERSION
+from amplint.explain.messages import Message, leading_to, plain
 from amplint.registry.rule import Rule, Stage
 
 # What the rules of a family are about, by the first digit of their codes.
@@ -24,6 +25,31 @@ FAMILIES = {
 }
 # What `amplint verify` found of the rules' fixtures: by rule, a list of objects (`python -m tests.generate` writes it).
 PROOFS = Path(__file__).parents[1] / "rules" / "proofs.json"
+# As what a user sees an observable of a rule in a step of their own.
+_SEEN_AS = {
+    "exception": "an exception",
+    "warning": "a warning",
+    "gradient": "wrong gradients",
+    "update": "wrong updates",
+    "skips": "steps that are wrongly skipped or made",
+    "scale": "a scale that doesn't adapt",
+    "learning": "a loss that doesn't change as it should",
+    "autocast-state": "a backward or step that runs inside an autocast region",
+    "dtype": "a loss of the wrong dtype",
+}
+# What words in the cells of the proofs mean, and which result is right.
+_LEGEND = {
+    " x ": "`x` is a factor: `1.00 x` is the same as in the same program in float32.",
+    "off by": "`off by` is the difference from the same program in float32: a few percent are float16's rounding, and "
+    "right.",
+    "overflow taken": "A step with an overflow should be skipped, and the scale backed off (halved) once for each.",
+    "scale at the end: off": "`scale at the end: off` means that the scaler is disabled.",
+}
+# The words by which a fixture is marked that is not run; they are for authors of rules.
+_MARK = re.compile(r"\s\(`?shows=none`?\)")
+_LONGEST, _SHORTEST = 160, 40  # of what a program said, in a cell
+_WORDINGS = 4  # of one message that are shown
+_GLOSSARY = f"What *region*, *likely*, *micro step* and other words mean: {DOCUMENTATION}glossary/"
 
 
 @cache
@@ -37,8 +63,29 @@ def proof_cells(proof: dict[str, Any]) -> tuple[str, str, str]:
     """The cells of a Markdown table: the fixture, what was shown before the fix, and after."""
     name = proof["variant"].replace("_", " ")
     where = f" ({proof['device']}{'*' if proof['simulated'] else ''})" if proof["device"] else ""
-    before, after = (proof[each].replace("|", "\\|") for each in ("before", "after"))
+    before, after = (shortened(proof[each]).replace("|", "\\|") for each in ("before", "after"))
     return f"{name}{where}", before, after
+
+
+def shortened(said: str) -> str:
+    """What a program said, in one line; a long text ends after a sentence, or after a word."""
+    said = " ".join(said.split())
+    if len(said) <= _LONGEST:
+        return said
+    start = said[:_LONGEST]
+    end = start.rfind(". ") + 1
+    return f"{start[:end] if end > _SHORTEST else start.rpartition(' ')[0]} ..."
+
+
+def legend(shown: Sequence[dict[str, Any]]) -> str:
+    """What the words in the cells of these proofs mean, and which result is right; empty if they explain themselves."""
+    cells = " ".join(each[half] for each in shown for half in ("before", "after"))
+    return " ".join(meaning for words, meaning in _LEGEND.items() if words in cells)
+
+
+def text_of(rule: Rule) -> str:
+    """The rule's documentation as people read it."""
+    return _MARK.sub("", rule.doc.strip())
 
 
 def family(rule: Rule) -> str:
@@ -88,7 +135,7 @@ def _page(rule: Rule) -> str:
         said.append(f"Formerly {', '.join(rule.formerly)}.")
     if rule.plugin:
         said.append(f"Of the plugin {rule.plugin}.")
-    return f"# {rule.name} ({rule.code})\n\n{' '.join(said)}\n\n{_explanation(rule)}"
+    return f"# {rule.name} ({rule.code})\n\n{' '.join(said)}\n\n{_GLOSSARY}\n\n{_explanation(rule)}"
 
 
 def fix_words(rule: Rule) -> str:
@@ -109,37 +156,43 @@ def _state(rule: Rule) -> str:
 
 def _explanation(rule: Rule) -> str:
     """The documentation, with the fixtures' results after the words that say what was measured."""
-    before, heading, after = rule.doc.strip().partition("\n## References\n")
+    before, heading, after = text_of(rule).partition("\n## References\n")
     heading = f"{_messages(rule)}{heading}"
-    return f"{before}{_in_a_run(rule)}{_proof_table(rule)}{heading}{after}\n"
+    run = f"\n{said}\n" if (said := in_a_run(rule)) else ""
+    return f"{before}{run}{_proof_table(rule)}{heading}{after}\n"
 
 
 def _messages(rule: Rule) -> str:
     """The messages that it can cause, as `amplint explain` knows them."""
-    said = [_shown([text.text for text in each.says]) for each in leading_to(rule.code) if each.says]
+    said = messages(rule)
     if not said:
         return ""
-    return "\n".join(["", "## Messages", "`amplint explain` leads here from", *(f"- {each}" for each in said), ""])
+    return "\n".join(["", "## Messages", "`amplint explain` names this rule for these messages:", *said, ""])
 
 
-def _shown(wordings: Sequence[str]) -> str:
-    first = plain(wordings[0]).replace("`", "")
-    return f"`{first}`{f' and {len(wordings) - 1} more like it' if wordings[1:] else ''}"
+def messages(rule: Rule) -> list[str]:
+    """The items of a list of the messages for which `amplint explain` names the rule."""
+    return [f"- {_wordings(each)}" for each in leading_to(rule.code) if each.says]
 
 
-def _in_a_run(rule: Rule) -> str:
-    """Whether `amplint verify` can show it in a step of the user's own."""
+def _wordings(message: Message) -> str:
+    texts = list(dict.fromkeys(f"`{plain(each.text).replace('`', '')}`" for each in message.says))
+    if texts[_WORDINGS:]:
+        texts = [*texts[: _WORDINGS - 1], "other wordings of the same"]
+    return " or ".join([", ".join(texts[:-1]), texts[-1]]) if texts[1:] else texts[0]
+
+
+def in_a_run(rule: Rule, verify: str = "`amplint verify`") -> str:
+    """Whether `amplint verify`, or a link to it, can show it in a step of the user's own; empty if it isn't said."""
     shows = rule.shows
     if shows is None:  # a plugin's need not say
         return ""
-    seen = ", ".join(shows.observables)
-    said = {
-        "yes": f"`amplint verify` can show it in a run of your training step, by: {seen}.",
-        "simulated": f"`amplint verify` can show it in a run of your training step, also on a simulated device, by: "
-        f"{seen}.",
-        "no": f"`amplint verify` can't show it in a run of your training step: {shows.why}.",
-    }
-    return f"\n{said[shows.how]}\n"
+    if shows.how == "no":
+        return f"{verify} can't show this problem in your own training step, because {shows.why}."
+    seen = [f"as {_SEEN_AS[each]}" for each in shows.observables]
+    also = ", also on a simulated device" if shows.how == "simulated" else ""
+    listed = " or ".join([", ".join(seen[:-1]), seen[-1]]) if seen[1:] else seen[0]
+    return f"{verify} can show this problem in your own training step{also}: {listed}."
 
 
 def _proof_table(rule: Rule) -> str:
@@ -148,7 +201,10 @@ def _proof_table(rule: Rule) -> str:
         return ""
     lines = [f"| {' | '.join(proof_cells(each))} |" for each in shown]
     foot = "\n\\* simulated on the CPU\n" if any(each["simulated"] for each in shown) else ""
-    return "\n".join(["", "| fixture | before the fix | after |", "|---|---|---|", *lines, ""]) + foot
+    meaning = f"\n{said}\n" if (said := legend(shown)) else ""
+    head = ["", "Each row is one of amplint's test programs (fixtures), run with the real `torch.amp`.", ""]
+    table = ["| test program | before the fix | after the fix |", "|---|---|---|", *lines, ""]
+    return "\n".join([*head, *table]) + foot + meaning
 
 
 def as_json(rules: Sequence[Rule], *, as_list: bool) -> str:

@@ -64,7 +64,7 @@ def test_what_is_raised_comes_through(finds: list[BaseException | None], error: 
 
 def test_one_at_a_time(finds: list[BaseException | None]) -> None:
     with observe(quiet=True) as seen:
-        with pytest.raises(RuntimeError, match="the doctor is watching already"), observe():
+        with pytest.raises(RuntimeError, match="amplint is watching already"), observe():
             pass
         with pytest.raises(CannotWatch), contextlib.ExitStack() as stack:
             stack.enter_context(observe())
@@ -85,7 +85,7 @@ def test_a_bug_of_ours_costs_nothing(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert seen.findings == ()
     err = capsys.readouterr().err
     assert err.startswith(
-        "amplint: the doctor is off because of a bug of its own: ZeroDivisionError: division by zero (test_"
+        "amplint: amplint stopped watching because of a bug of its own: ZeroDivisionError: division by zero (test_"
     )
     monkeypatch.setattr("amplint.doctor.output.as_text", lambda *_, **__: 1 / 0)
     with observe():
@@ -121,7 +121,7 @@ def test_torch_that_is_missing_or_too_old(monkeypatch: pytest.MonkeyPatch) -> No
         pass
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     monkeypatch.setattr(start.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(CannotWatch, match="torch is not installed, which the doctor needs: pip install"), observe():
+    with pytest.raises(CannotWatch, match="torch is not installed, which amplint run needs: pip install"), observe():
         pass
 
 

@@ -56,7 +56,7 @@ def test_problems() -> None:
         "\n"
         "unexplained  the loss is NaN, and was finite when the step was run again [not shown, step 7]\n"
         "\n"
-        "  the doctor ran the forward pass 6 times and the backward pass once again, in 0.2 s\n"
+        "  amplint repeated the forward pass 6 times and the backward pass once, in 0.2 s\n"
         "  note: the compiled part was not looked at"
     )
 
@@ -68,7 +68,7 @@ def test_nothing_wrong() -> None:
     )
     assert as_text(Report(steps=1)) == "amplint run: healthy, 1 step, none skipped"
     assert as_text(Report(), name="amplint") == "amplint: nothing found, no step of an optimizer was seen"
-    assert as_text(Report(is_off=True, steps=2)).startswith("amplint run: the doctor disabled itself, 2 steps")
+    assert as_text(Report(is_off=True, steps=2)).startswith("amplint run: amplint disabled itself, 2 steps")
 
 
 @pytest.mark.parametrize("width", [0, 40, 60, 200])

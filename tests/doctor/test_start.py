@@ -218,8 +218,8 @@ def test_nothing_is_run(project: Write) -> None:
     none = start(*bare, "train.py", env=paths)
     away = start(*bare, "nowhere.py", env=paths)
     assert {(each.returncode, each.stdout) for each in (old, none, away)} == {(2, b"")}
-    too_old = f"amplint: error: the doctor needs torch 2.4 or later, this is 2.3.1: {needs}\n"
-    missing = f"amplint: error: torch is not installed, which the doctor needs: {needs}\n"
+    too_old = f"amplint: error: amplint run needs torch 2.4 or later, this is 2.3.1: {needs}\n"
+    missing = f"amplint: error: torch is not installed, which amplint run needs: {needs}\n"
     assert (old.stderr.decode(), none.stderr.decode()) == (too_old, missing)
     assert away.stderr == b"amplint: error: nowhere.py: No such file or directory\n"
 
@@ -334,10 +334,10 @@ class TestASession:
     def test_a_bug_in_it(self, project: Write, does: str) -> None:
         done = self.run(project, does)
         assert (done.returncode, done.stdout) == (0, b"before\nstep\nafter\n")
-        note = b"the doctor is off because of a bug of its own: RuntimeError: no luck"
+        note = b"amplint stopped watching because of a bug of its own: RuntimeError: no luck"
         assert b"  note: " + note in done.stderr
         assert b"(stand_in.py:" in done.stderr
-        assert b"\namplint run: the doctor disabled itself, " in done.stderr
+        assert b"\namplint run: amplint disabled itself, " in done.stderr
         assert (b"\namplint: " + note in done.stderr) == (does == "install fails")
         assert b"Traceback" not in done.stderr
 

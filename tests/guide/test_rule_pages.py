@@ -9,17 +9,27 @@ from pathlib import Path
 
 import pytest
 
+from amplint.base.about import DOCUMENTATION
 from amplint.explain.messages import known
 from amplint.guide import RULES
-from amplint.guide.rule_pages import as_text
+from amplint.guide.rule_pages import as_text, proofs, shortened, text_of
 from amplint.registry import all_rules, redirects
-from amplint.registry.rule import OURS
+from amplint.registry.rule import OURS, Rule
 from tests.conftest import Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
 Run = Callable[..., Ran]
 
 OWN = [rule for code, rule in all_rules().items() if code.startswith(OURS)]
+# What makes a reader of a page ask who, or before what: a sentence without a subject, a bare adverb, a word of ours.
+_STOPS = re.compile(
+    r"\bSilent\b|(?:^|[.:] )(?:No fix|Displayed)\b|\bhalf types?\b|\bfixtures?\b"
+    r"|(?<!right )\b(?:raises?|train|run|large|small|wrong|float32|enabled) (?:before|after)[,.;]",
+    re.MULTILINE,
+)
+# The start of each condition in a sentence, of which a reader keeps three in mind.
+_CONDITION = re.compile(r"(?:\bif|\bunless|(?:and|nothing) about|(?:nothing|and) (?:under|with|after|in))\b")
+_MOST = 3
 
 
 def test_it_has_what_the_command_prints() -> None:
@@ -82,3 +92,40 @@ def test_unknown_ones_are_told_the_nearest(project: Write, amplint: Run, given: 
     ran = amplint("rule", given)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"amplint: error: {said}")
+
+
+def _sentences(rule: Rule) -> list[str]:
+    """Those in the paragraphs of a page, without the code in them; the items of lists are not in paragraphs."""
+    text = re.sub(r"```.*?```", "", text_of(rule), flags=re.DOTALL)
+    text = re.sub(r"`[^`]+`|\([^()]*\)|\"[^\"]*\"", "_", text)
+    paragraphs = [each for each in text.split("\n\n") if not each.lstrip().startswith(("-", "|"))]
+    return [each for paragraph in paragraphs for each in re.split(r"(?<=[.:]) ", " ".join(paragraph.split()))]
+
+
+@pytest.mark.parametrize("rule", OWN, ids=lambda rule: rule.code)
+def test_a_page_says_who_and_before_what(rule: Rule) -> None:
+    assert [each for each in _sentences(rule) if _STOPS.search(each)] == []
+
+
+@pytest.mark.parametrize("rule", OWN, ids=lambda rule: rule.code)
+def test_many_conditions_are_a_list(rule: Rule) -> None:
+    said = [each for each in _sentences(rule) if "nothing" in each or "no fix" in each]
+    assert [each for each in said if len(_CONDITION.findall(each)) > _MOST] == []
+
+
+def test_a_page_names_its_glossary_and_what_right_results_are() -> None:
+    page = as_text([all_rules()["AMP214"]])
+    assert f"{DOCUMENTATION}glossary/" in page
+    assert "`off by` is the difference from the same program in float32" in page
+    assert "`scale at the end: off` means that the scaler is disabled" in page
+    assert "`off by`" not in as_text([all_rules()["AMP105"]])  # nothing is executed
+
+
+def test_what_a_program_said_is_not_cut_in_a_word() -> None:
+    known = [proof[half] for of in proofs().values() for proof in of for half in ("before", "after")]
+    cut = [(shortened(each), " ".join(each.split())) for each in known if shortened(each).endswith(" ...")]
+    assert len(cut) >= 10
+    for short, whole in cut:
+        assert whole.startswith(f"{short[:-4]} ")
+        assert len(short) < len(whole)
+    assert shortened("a\nb") == "a b"

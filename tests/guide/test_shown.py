@@ -201,7 +201,7 @@ def test_what_the_program_says_uses_plain_words(name: str) -> None:
         f"{path.relative_to(ROOT)}:{row}: {match.group()}: {text.strip()[:80]}"
         for path in paths
         for row, text in _said(path)
-        if " " in text.strip()
+        if " " in text.strip() and "(?:" not in text  # an expression, which nobody reads
         for match in (_STOPS_IN_FINDINGS if name in _FINDINGS_OF else _STOPS_IN_MESSAGES).finditer(_without_code(text))
     ]
     assert found == []

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from amplint.registry.rule import Rule
 from tests import ROOT
 from tests.shown import DOCS
 from tests.site import pages
@@ -16,7 +17,7 @@ HEADINGS = ["Example", "Why is this bad?", "What it finds", "Fix safety", "Proof
 
 
 @pytest.mark.parametrize("rule", pages.rules(), ids=lambda rule: rule.code)
-def test_a_rule_has_a_page_with_all_of_it(rule: pages.Rule) -> None:
+def test_a_rule_has_a_page_with_all_of_it(rule: Rule) -> None:
     page = MADE[f"rules/{rule.code}.md"]
     shown = re.findall(r"^## (.+)$", page, re.MULTILINE)
     assert shown == [*HEADINGS, *(["Messages"] if "Messages" in shown else []), "References"]

@@ -10,9 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from amplint.explain.messages import leading_to, plain
 from amplint.guide import GUIDE
-from amplint.guide.rule_pages import FAMILIES, proofs
+from amplint.guide.rule_pages import FAMILIES, in_a_run, legend, messages, proofs, shortened, text_of
 from amplint.registry import all_rules
 from amplint.registry.rule import OURS, Rule
 from amplint.report.repository_paths import HOME
@@ -141,7 +140,7 @@ def rules_index() -> str:
 
 def rule_page(rule: Rule) -> str:
     """A rule's page: what it is, an example as a diff, why, and what its fixtures showed in two lines."""
-    parts = _parts(rule.doc)
+    parts = _parts(text_of(rule))
     default = "on" if rule.default else f'off; `extend-select = ["{rule.code}"]` turns it on'
     sure = facts(rule.code)
     rows = [
@@ -152,7 +151,8 @@ def rule_page(rule: Rule) -> str:
         ("Fix", f"[{sure.fixes_in_words()}](../fixes.md#safe-and-unsafe)"),
         ("Default", default),
         ("Since", since().get(rule.code, "the next release")),
-        ("Verify", _in_a_run(rule)),
+        ("Verify", in_a_run(rule, "[`amplint verify`](../verify.md)")),
+        ("Words", "[glossary](../glossary.md): *region*, *likely*, *micro step* and others"),
     ]
     sections = [
         ("Example", _example(parts)),
@@ -199,13 +199,6 @@ def diff(before: Sequence[str], after: Sequence[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _in_a_run(rule: Rule) -> str:
-    shows = rule.shows
-    if shows is None or shows.how == "no":
-        return f"`amplint verify` can't show it{f': {shows.why}' if shows else ''}"
-    return f"[`amplint verify`](../verify.md) shows it, by {', '.join(shows.observables)}"
-
-
 def _proof(rule: Rule, words: str) -> str:
     shown = proofs().get(rule.code, [])
     if not shown:
@@ -214,16 +207,18 @@ def _proof(rule: Rule, words: str) -> str:
     where = f", {best['device']}{' simulated on the CPU' if best['simulated'] else ''}" if best["device"] else ""
     folder = f"fixtures/{rule.code}_{rule.name.replace('-', '_')}"
     name = best["variant"]
-    count = f"{len(shown)} programs" if shown[1:] else "one program"
+    count = f"{len(shown)} test programs" if shown[1:] else "one test program"
+    meaning = [said, ""] if (said := legend([best])) else []
     detail = "\n".join(f"    {line}".rstrip() for line in words.splitlines())
     return "\n".join(
         [
-            f"- Before ([`{name}`]({HOME}/tree/main/{folder}/{name}){where}): {_inline(best['before'])}",
-            f"- After: {_inline(best['after'])}",
+            f"- Before the fix ([`{name}`]({HOME}/tree/main/{folder}/{name}){where}): {_inline(best['before'])}",
+            f"- After the fix: {_inline(best['after'])}",
             "",
-            f"This rule has {count} that run under the real `torch.amp`; [evidence](../evidence.md#fixtures) says how.",
+            *meaning,
+            f"This rule has {count} (fixtures), run with torch: see [evidence](../evidence.md#fixtures).",
             "",
-            '??? note "What the fixtures compare"',
+            '??? note "What the test programs show"',
             "",
             detail,
         ]
@@ -232,14 +227,14 @@ def _proof(rule: Rule, words: str) -> str:
 
 def _inline(text: str) -> str:
     """Words that a program printed, as code."""
-    return f"`{text.replace('`', '')}`"
+    return f"`{shortened(text).replace('`', '')}`"
 
 
 def _messages(rule: Rule) -> str:
-    said = [plain(each.says[0].text).replace("`", "") for each in leading_to(rule.code) if each.says]
+    said = messages(rule)
     if not said:
         return ""
-    return "\n".join(["[`amplint explain`](../explain.md) leads here from:", "", *(f"- `{each}`" for each in said)])
+    return "\n".join(["[`amplint explain`](../explain.md) names this rule for these messages:", "", *said])
 
 
 def _moved(text: str, up: str) -> str:

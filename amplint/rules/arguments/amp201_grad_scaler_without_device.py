@@ -1,25 +1,32 @@
 """A `torch.amp.GradScaler` is created without its device, which is cuda by default.
 
 ## What it does
-Finds `torch.amp.GradScaler(...)` without `device`. Silent if the default is right:
+Finds `torch.amp.GradScaler(...)` without `device`.
 
-- everything in the file is on cuda, or its regions can be enabled only on cuda (`enabled=device.type == "cuda"`);
+amplint reports nothing if the default, cuda, is right:
+
+- everything in the file is on cuda, or its autocast regions can be enabled only on cuda (`enabled=device.type ==
+  "cuda"`);
 - all losses that the scaler scales come from such regions, or from regions that are bfloat16 on other devices;
-- the file has neither losses nor regions, and all regions in the files that it is connected with by imports are on
+- the file has neither losses nor regions, and all regions in the files that are connected with it by imports are on
   cuda;
-- CUDA is always available: an assert, an `if` that leaves without it, `torch.cuda.set_device` or `.cuda()` comes first.
+- CUDA is always available when the scaler is created, because of an assert, an `if` that returns or raises without
+  CUDA, `torch.cuda.set_device` or `.cuda()` before it.
 
-Also silent if the arguments are unpacked (`**kwargs`), the scaler has a literal `enabled=False`, or `enabled` or a test
-around the scaler checks the device.
+amplint also reports nothing:
+
+- if the arguments are unpacked (`**kwargs`);
+- if the call has `enabled=False`;
+- if `enabled`, or an `if` around the scaler, checks the device.
 
 ## Why is this bad?
 The default device is cuda, whatever the code trains on. Without CUDA the scaler only warns and disables itself:
-`scale()` returns the loss unchanged, small float16 gradients become zero, infinities reach the weights. For a loss of
-order 1e-4, 3.7 % of the gradients are lost and the update is off by 10 %.
+`scale()` returns the loss unchanged, small float16 gradients become zero, and infinities reach the weights. For a loss
+of order 1e-4, 3.7 % of the gradients are lost and the update is off by 10 %.
 
-It is an error if the code shows that float16 can run on a device other than cuda (an explicit dtype with a device
-chosen at run time, or the default of xpu and mps), otherwise a warning: with the CPU's default, bfloat16, a disabled
-scaler does no harm.
+The finding is an error if the code shows that float16 can run on a device other than cuda: by an explicit dtype with a
+device chosen at run time, or by the default dtype of xpu and mps. Otherwise it is a warning: with the CPU's default
+dtype, bfloat16, a disabled scaler does no harm.
 
 ## Example
 ```python
@@ -37,16 +44,20 @@ scaler = torch.amp.GradScaler(device.type)
 Safe if the fix writes the literal device of the file's regions, or cuda because all regions are bfloat16 on the CPU,
 where a disabled scaler is right. The fix writes a device type, never an index.
 
-Unsafe if the device is chosen at run time. The fix then writes what a region takes (`device_type`, `args.device`,
-`self.device.type`) or `.type` of the file's device, if it is always assigned before the scaler. On other devices the
-scaler was disabled and is now enabled: a checkpoint saved before (an empty state) no longer loads, and
-`scaler.step(optimizer, closure=...)` raises. Also unsafe if the literal is a device other than cuda and the file does
-one of these, and for xpu and (before torch 2.8) mps, where `unscale_` may raise because it needs float64. If the file
-shows no device, the configuration's `device` is written: safe for cuda, unsafe for others.
+Unsafe:
+
+- if the device is chosen at run time. The fix then writes what an autocast call gets (`device_type`, `args.device`,
+  `self.device.type`), or `.type` of the file's device if that is always assigned before the scaler. On devices other
+  than cuda the scaler was disabled, and is enabled after the fix: a checkpoint that was saved before the fix (with an
+  empty state) no longer loads, and `scaler.step(optimizer, closure=...)` raises;
+- if the literal is a device other than cuda, and the file loads a scaler's state or passes a closure;
+- for xpu and (before torch 2.8) mps, where `unscale_` may raise because it needs float64.
+
+If the file shows no device, the fix writes the configuration's `device`: safe for cuda, unsafe for others.
 
 ## Proof
-Without CUDA the fixture's scaler disables itself with a warning and its gradients underflow; with the device passed,
-gradients agree with the float32 reference within float16's noise.
+Without CUDA the test program's scaler disables itself with a warning, and its gradients underflow. With the device
+passed, gradients agree with the float32 reference within float16's noise.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

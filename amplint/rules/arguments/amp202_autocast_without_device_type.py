@@ -1,14 +1,19 @@
 """`torch.autocast` is used without its `device_type`.
 
 ## What it does
-Finds `torch.autocast(...)` and `torch.amp.autocast(...)` without `device_type`: called with nothing or only keywords,
-with the old class's first argument (`autocast(True)`, `autocast(torch.float16)`), as a decorator without parentheses,
-and as `with torch.autocast:`. Also finds calls of a name that is the old class only if the import of the new one fails.
-Silent if the arguments are unpacked.
+Finds `torch.autocast(...)` and `torch.amp.autocast(...)` without `device_type`:
+
+- called with no arguments or only keywords;
+- called with the first argument of `torch.cuda.amp.autocast` (`autocast(True)`, `autocast(torch.float16)`);
+- as a decorator without parentheses, and as `with torch.autocast:`.
+
+Also finds calls of a name that is `torch.cuda.amp.autocast` only if the import of the new class fails. amplint reports
+nothing if the arguments are unpacked.
 
 ## Why is this bad?
-It raises `TypeError: autocast.__init__() missing 1 required positional argument: 'device_type'`, or `ValueError` if
-something else is passed in its place. This happens when only the import of `torch.cuda.amp.autocast` was changed.
+The call raises `TypeError: autocast.__init__() missing 1 required positional argument: 'device_type'`, or `ValueError`
+if something else is passed in place of the device. This happens when only the import of `torch.cuda.amp.autocast` was
+changed.
 
 ## Example
 ```python
@@ -27,13 +32,14 @@ with autocast("cuda", enabled=use_amp):
 ```
 
 ## Fix safety
-Safe if the device is the literal of the file's other regions, or "cuda" because everything in the file is on cuda.
-Unsafe if the device is chosen at run time, or if the file shows none ("cuda" is what the old class meant). If the
-configuration has `device`, that is written instead, and is safe for cuda. Old positional arguments become keywords.
+Safe if the device is the literal of the file's other autocast regions, or "cuda" because everything in the file is on
+cuda. Unsafe if the device is chosen at run time, or if the file shows none ("cuda" is what the old class meant). If the
+configuration has `device`, the fix writes that instead, and is safe for cuda. Positional arguments of the old class
+become keywords.
 
 ## Proof
-The fixtures raise before and run after; the region's device, dtype and `enabled` are those that the old class would
-have had.
+The test programs raise before the fix, and run after it. The region's device, dtype and `enabled` are then those that
+the old class would have had.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)

@@ -1,21 +1,24 @@
-"""A region or a scaler is for a device other than the one that the code trains on.
+"""An autocast region or a GradScaler is for a device other than the one that the code trains on.
 
 ## What it does
-Finds a region with a literal device, if all tensors and modules that the file shows are on another one: `.to("xpu")`,
-`.cuda()`, `device="mps"`, `torch.device(...)`, in the region's function or class, in its callers, or at the top of the
-file.
+Finds an autocast region with a literal device, if all tensors and modules that the file shows are on another one:
+`.to("xpu")`, `.cuda()`, `device="mps"`, `torch.device(...)`, in the region's function or class, in its callers, or at
+the top of the file.
 
 Finds a scaler that names cuda, if the regions and everything else are for another accelerator, or if the regions can
-run in float16 on another device. These are the regions that its losses come from, if amplint can see them, otherwise
-all regions of the file. The old `torch.cuda.amp.GradScaler` names cuda too. (A scaler without a device is AMP201.)
+run in float16 on another device. amplint compares the regions that the scaler's losses come from, if it can see them,
+otherwise all regions of the file. `torch.cuda.amp.GradScaler` names cuda, too. (A scaler without a device is AMP201.)
 
 Finds a region for an accelerator in a file that names the CPU, moves nothing to another device, and creates every model
 that it trains: `map_location="cpu"`, and not one `.to(...)`.
 
-Silent if the device is chosen at run time; if a test decides on the region, on the scaler or, in another function, on
-what is moved to the device; if the file shows several accelerators or none; about disabled regions; and about a region
-for the CPU whose tensors are created on the CPU. Importing a vendor's package is not evidence: it may be used for the
-CPU.
+amplint reports nothing:
+
+- if the device is chosen at run time;
+- if the region or the scaler is under an `if`, or another function moves things to the device under an `if`;
+- if the file shows several accelerators, or none. Importing a vendor's package is not evidence: the package may be used
+  for the CPU;
+- about disabled regions, and about a region for the CPU whose tensors are created on the CPU.
 
 ## Why is this bad?
 autocast for one device does nothing to tensors on another, without a warning: the code runs in float32. Without CUDA, a
@@ -39,13 +42,14 @@ with torch.autocast("xpu", dtype=torch.float16):
 ```
 
 ## Fix safety
-Unsafe: code that had no effect now runs in half precision, or scales. `unscale_` needs float64, which some XPUs don't
-have, and before torch 2.8 it raises on mps. No fix for the old classes, whose device is part of their name.
+Unsafe: code that had no effect runs in half precision, or scales, after the fix. `unscale_` needs float64, which some
+XPUs don't have, and before torch 2.8 `unscale_` raises on mps. There is no fix for the classes of `torch.cuda.amp`,
+whose device is part of their name.
 
 ## Proof
-In the fixtures with regions and scalers for cuda, their own warning appears before, and none after. That a region for
-the CPU does nothing to tensors on cuda is not executed (shows=none): the fixtures have no CUDA, and simulated both
-devices are the same.
+In the test programs with regions and scalers for cuda, torch warns before the fix, and doesn't after it. That a region
+for the CPU does nothing to tensors on cuda is not executed (shows=none): the test programs run without CUDA, and in a
+simulation both devices are the same.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)

@@ -1,16 +1,21 @@
 """autocast's `device_type` is not a device type.
 
 ## What it does
-Finds a `device_type` of `torch.autocast` (and of `custom_fwd`, `custom_bwd`) that is a `torch.device`, a string with an
-index ("cuda:0", an f-string, `str(tensor.device)`), a number or None, or a name that torch does not know ("gpu",
-"CUDA"). It follows variables and attributes as far as the file shows them. `x.device` is likely a `torch.device` if `x`
-is used as a tensor in the same function, or is an input of a model's `forward`.
+Finds a `device_type` of `torch.autocast` (and of `custom_fwd`, `custom_bwd`) that is:
+
+- a `torch.device`;
+- a string with an index ("cuda:0", an f-string, `str(tensor.device)`);
+- a number or None;
+- a name that torch does not know ("gpu", "CUDA").
+
+amplint follows variables and attributes as far as the file shows them. `x.device` is only `likely` a `torch.device`;
+amplint reports it if `x` is used as a tensor in the same function, or is an input of a model's `forward`.
 
 ## Why is this bad?
-`device_type` has to be a string such as "cuda". A `torch.device` raises ValueError, "gpu" RuntimeError. "cuda:0" raises
-up to torch 2.3: an error if the project allows that. Later releases accept it, don't check that CUDA is available, and
-disable a region in float32 with a warning at each entry: a warning. If the project requires torch 2.4 and the dtype is
-a half type, nothing comes of it, and it is a suspicion.
+`device_type` has to be a string such as "cuda". A `torch.device` raises ValueError, "gpu" raises RuntimeError. "cuda:0"
+raises up to torch 2.3, which is an error if the project allows torch 2.3. Later releases accept "cuda:0", don't check
+that CUDA is available, and disable a float32 region with a warning at each entry: the finding is a warning then. If the
+project requires torch 2.4 and the dtype is float16 or bfloat16, the index has no effect, and the finding is a suspicion.
 
 ## Example
 ```python
@@ -27,13 +32,14 @@ with torch.autocast(device_type=device.type):
 ```
 
 ## Fix safety
-Safe: `.type` of a device, the name without its index; of a variable that is only read for `device_type`, in its
-assignment, once for all regions. Unsafe if it is only likely a device, and if the region's dtype is not a half type, or
-may not be one: with an index such a region disables itself, without it stays enabled.
+Safe: the fix writes `.type` of a device, or the name without its index. For a variable that is only read for
+`device_type`, the fix changes the assignment, once for all regions. Unsafe if the value is only likely a device, and if
+the region's dtype is not float16 or bfloat16, or may be another: such a region disables itself with an index, and stays
+enabled without the index.
 
 ## Proof
-The fixtures raise before, or (with an index) run as an unchecked region; after the fix they run, with the same dtype in
-the region.
+Before the fix the test programs raise or, with an index, run in a region without the check. After the fix they run,
+with the same dtype in the region.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)

@@ -1,16 +1,22 @@
 """autocast gets a dtype that its device doesn't support.
 
 ## What it does
-Finds a region whose dtype is a string; float32, float64 or a type other than float16 and bfloat16 on a device for which
-autocast supports only these two (cpu, xpu, mps, hpu; the `device.type` of a tensor can be any of them); and float16 on
-the CPU if the project allows torch before 2.2. It follows variables, tables and conditional values as far as the file
-shows them.
+Finds an autocast region whose dtype is:
 
-On cuda other dtypes are supported: a float32 region runs matrix products in float32. Silent about disabled regions. A
-flag that depends on the same value as the dtype is evaluated with it (`enabled=precision is not None` with `{"bf16":
-torch.bfloat16, None: torch.float32}[precision]`). It is a suspicion if float32 is chosen only for devices other than
-cuda, or as a fallback when half precision failed, and if a call, or a default, gives float32 to a function whose region
-also runs on cuda: elsewhere the region is then disabled, as intended, and only warns.
+- a string;
+- float32, float64 or another type that is neither float16 nor bfloat16, on a device for which autocast supports only
+  these two (cpu, xpu, mps, hpu; the `device.type` of a tensor can be any of them);
+- float16 on the CPU, if the project allows torch before 2.2.
+
+amplint follows variables, tables and conditional values as far as the file shows them. It reports nothing about
+disabled regions, and nothing about other dtypes on cuda, which supports them: a float32 region runs matrix products in
+float32. A flag that depends on the same value as the dtype is evaluated with it (`enabled=precision is not None` with
+`{"bf16": torch.bfloat16, None: torch.float32}[precision]`).
+
+The finding is a suspicion in these cases, where the region is disabled as intended and only warns:
+
+- float32 is chosen only for devices other than cuda, or as a fallback when half precision failed;
+- a call, or a default, gives float32 to a function whose region also runs on cuda.
 
 ## Why is this bad?
 A string raises TypeError when the region is entered. With another dtype the region warns and disables itself: code
@@ -30,10 +36,10 @@ with torch.autocast("cpu", enabled=False):
 ```
 
 ## Fix safety
-Displayed only: amplint can't tell whether half precision was wanted.
+There is no fix: amplint can't tell whether half precision was wanted.
 
 ## Proof
-The fixtures warn, or raise, before; after, they run without a warning.
+The test programs warn or raise before the fix, and run without a warning after it.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)

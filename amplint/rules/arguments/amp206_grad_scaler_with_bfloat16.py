@@ -1,19 +1,23 @@
-"""A GradScaler is enabled although all regions run in bfloat16.
+"""A GradScaler is enabled although all autocast regions run in bfloat16.
 
 ## What it does
-Finds a scaler created in the file that is, or can be, enabled while every region around its losses runs in bfloat16:
-always, or if an option selects bfloat16. Also finds a scaler that is enabled only if a dtype from elsewhere is
-bfloat16, and disabled if it is float16; and one in a file without regions whose optimizers own only parameters that
-were cast to bfloat16.
+Finds a scaler created in the file that is, or can be, enabled while every autocast region around its losses runs in
+bfloat16: always, or if an option selects bfloat16. Also finds a scaler that is enabled only if a dtype from elsewhere
+is bfloat16, and disabled if the dtype is float16; and a scaler in a file without regions, if its optimizers own only
+parameters that were cast to bfloat16.
 
-Silent if the code doesn't show the dtype of a region, if only the device decides it, if `enabled` depends on the dtype
-or on a flag that names float16, if the bfloat16 branch doesn't use the scaler, and if amplint can't see the regions.
+amplint reports nothing:
+
+- if it can't see the regions, or the code doesn't show the dtype of a region;
+- if only the device decides the dtype;
+- if `enabled` depends on the dtype, or on a flag that names float16;
+- if the branch for bfloat16 doesn't use the scaler.
 
 ## Why is this bad?
-bfloat16 has the exponent range of float32: gradients that float32 can hold don't become zero in it, and scaling changes
-nothing (20 steps with and without a scaler give the same parameters, bit by bit). What remains is its cost, a check of
-all gradients and a wait for the device in each step, and that it silently skips each step in which a gradient is
-infinite or NaN.
+bfloat16 has the exponent range of float32: gradients that float32 can hold don't become zero in bfloat16, and scaling
+changes nothing (20 steps with and without a scaler give the same parameters, bit by bit). What remains is the scaler's
+cost, a check of all gradients and a wait for the device in each step; and the scaler silently skips each step in which
+a gradient is infinite or NaN.
 
 ## Example
 ```python
@@ -32,12 +36,13 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-Unsafe: steps with infinite gradients, which the scaler skipped, are now taken, and a checkpoint then holds an empty
-scaler state. If the dtype is in a variable that is available at the scaler, `enabled` becomes `dtype == torch.float16`,
-so that the scaler is enabled again with float16; an existing condition stays.
+Unsafe: steps with infinite gradients, which the scaler skipped, are made after the fix, and a checkpoint then holds an
+empty scaler state. If the dtype is in a variable that is available at the scaler, `enabled` becomes `dtype ==
+torch.float16`, so that the scaler is enabled again with float16. An existing condition stays.
 
 ## Proof
-In the fixtures the scaler multiplies by 65,536 to the end before, and is disabled after; the parameters are the same.
+In the test programs the scaler multiplies by 65,536 to the end before the fix, and is disabled after it. The parameters
+are the same.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)

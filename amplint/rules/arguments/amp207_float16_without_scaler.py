@@ -1,20 +1,23 @@
-"""float16 regions are trained without a GradScaler.
+"""float16 autocast regions are trained without a GradScaler.
 
 ## What it does
-Finds a plain `loss.backward()` followed by a plain step (`optimizer.step()`, a stepping method of the optimizer,
-`first_step` and `second_step` of sharpness-aware ones), if the loss comes from a float16 region: by its dtype, or by
-the default of cuda, xpu and mps. amplint has to see the whole step, and no scaler in the function of the backward, in
-its callers, or in the functions that it calls. It is a warning if nothing is really trained: if all data is random and
-nothing is saved, as in a benchmark.
+Finds a plain `loss.backward()` followed by a plain step, if the loss comes from a float16 autocast region: by its
+dtype, or by the default dtype of cuda, xpu and mps. A plain step is `optimizer.step()`, another method of the optimizer
+that steps, or `first_step` and `second_step` of sharpness-aware optimizers. amplint has to see the whole step, and no
+scaler in the function with the backward, in its callers, and in the functions that it calls. The finding is a warning
+if nothing is really trained, as in a benchmark: all data is random and nothing is saved.
 
-Silent about bfloat16, dtypes from elsewhere and regions that run only frozen models; if one of these functions
-multiplies the loss itself (loss scales, `scale_loss`, divided gradients); and if one uses Accelerate, Lightning,
-DeepSpeed, apex or another library that scales by itself.
+amplint reports nothing:
+
+- about bfloat16, and about dtypes from elsewhere;
+- about regions that run only frozen models;
+- if one of these functions multiplies the loss itself (loss scales, `scale_loss`, divided gradients);
+- if one of these functions uses Accelerate, Lightning, DeepSpeed, apex or another library that scales by itself.
 
 ## Why is this bad?
-float16 has no numbers below 6e-8, and gradients are often smaller. They become zero: 3.7 % of them for a loss of order
-1e-4, where updates are off by 10 %; 80 % for a loss of order 1e-5. Nothing raises or warns; the model learns worse, or
-not at all. If a value overflows, nothing skips the step, and the weights become NaN.
+float16 has no numbers below 6e-8, and gradients are often smaller. They become zero: 3.7 % of the gradients for a loss
+of order 1e-4, where updates are off by 10 %, and 80 % for a loss of order 1e-5. Nothing raises or warns; the model
+learns worse, or not at all. If a value overflows, nothing skips the step, and the weights become NaN.
 
 ## Example
 ```python
@@ -36,11 +39,12 @@ scaler.update()
 ```
 
 ## Fix safety
-Displayed only: a scaler has to be created before the loop, and saved with the model. `dtype=torch.bfloat16` needs none.
+There is no fix: a scaler has to be created before the loop, and saved with the model. With `dtype=torch.bfloat16` no
+scaler is needed.
 
 ## Proof
-The fixtures lose gradients before: they differ from the float32 reference by more than float16's rounding. With a
-scaler they agree with it.
+Before the fix the test programs lose gradients: the gradients differ from the float32 reference by more than float16's
+rounding. With a scaler they agree with the reference.
 
 ## References
 - [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)

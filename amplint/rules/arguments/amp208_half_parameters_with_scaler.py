@@ -2,17 +2,21 @@
 
 ## What it does
 Finds a model that is cast to float16 as a whole (`model.half()`, `.to(torch.float16)`, `from_pretrained(...,
-torch_dtype=torch.float16)`) and whose optimizer the file steps, or unscales, with a scaler that can be enabled.
+torch_dtype=torch.float16)`), if the file steps its optimizer, or unscales its gradients, with a scaler that can be
+enabled.
 
-Silent if the model, or a part of it, is cast back; if single parameters are cast; if the cast comes after the training,
-or what is trained is built from the model (peft and other adapters); about ShardedGradScaler, which supports float16
-gradients; about a fused optimizer that is never unscaled explicitly; and if cast and scaler depend on different
-conditions that may exclude each other.
+amplint reports nothing:
+
+- if the model, or a part of it, is cast back, or only single parameters are cast;
+- if the cast comes after the training, or what is trained is built from the model (peft and other adapters);
+- about ShardedGradScaler, which supports float16 gradients;
+- about a fused optimizer, if `unscale_` is never called for it;
+- if cast and scaler depend on different conditions that may exclude each other.
 
 ## Why is this bad?
-float16 parameters get float16 gradients, and the scaler refuses to divide those: `ValueError: Attempting to unscale
-FP16 gradients.` in the first `unscale_` or `step`. Mixed precision keeps the parameters in float32, and casts in the
-region.
+float16 parameters get float16 gradients, which the scaler refuses to divide: `ValueError: Attempting to unscale FP16
+gradients.` in the first `unscale_` or `step`. Mixed precision keeps the parameters in float32, and casts in the
+autocast region.
 
 ## Example
 ```python
@@ -29,10 +33,11 @@ scaler.step(optimizer)
 ```
 
 ## Fix safety
-Displayed only: without the cast the model takes twice the memory, and code outside of the region may need the cast.
+There is no fix: without the cast the model takes twice the memory, and code outside of the autocast region may need the
+cast.
 
 ## Proof
-The fixtures raise the ValueError before, and train after.
+The test programs raise the ValueError before the fix, and train after it.
 
 ## References
 - [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)

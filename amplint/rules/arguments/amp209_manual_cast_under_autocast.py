@@ -2,17 +2,21 @@
 
 ## What it does
 Finds `.half()`, `.bfloat16()` and `.to(torch.float16)` in the body of an autocast region, and on a whole model if the
-file has regions.
+file has autocast regions.
 
-Silent about casts to float32; about values that no matrix product uses (the region casts nothing for a norm or a sum);
-about values that are stored or passed to functions of other packages; about casts of a model after its training; about
-casts under a condition inside the region; about values that are written to (`out[:] = x.half()`); and if the region is
-disabled.
+amplint reports nothing about:
+
+- casts to float32;
+- values that no matrix product uses (autocast casts nothing for a norm or a sum);
+- values that are stored, or passed to functions of other packages;
+- values that are written to (`out[:] = x.half()`);
+- casts of a model after its training;
+- casts under an `if` inside the region, and casts in a disabled region.
 
 ## Why is this bad?
-At best it changes nothing: the region casts the inputs of matrix products. At worst it undoes what the region keeps in
-float32: a half parameter has half gradients and half updates, inputs of 1e5 become infinite in float16 although a
-bfloat16 region would have kept them, and losses and targets in half precision lose digits.
+At best the cast changes nothing: autocast casts the inputs of matrix products anyway. At worst it undoes what autocast
+keeps in float32. A half-precision parameter has half-precision gradients and updates. Inputs of 1e5 become infinite in
+float16, although a bfloat16 region would have kept them. Losses and targets in half precision lose digits.
 
 ## Example
 ```python
@@ -27,10 +31,11 @@ with torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Displayed only: amplint doesn't know what else reads the value.
+There is no fix: amplint doesn't know what else reads the value.
 
 ## Proof
-The fixtures are not executed (shows=none): under autocast the numbers of a float32 and of a half input are the same.
+The test programs are not executed (shows=none): under autocast the results for a float32 input and for a half-precision
+input are the same.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast): don't call `half()` on model or inputs

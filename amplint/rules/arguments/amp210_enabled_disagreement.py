@@ -1,18 +1,18 @@
 """autocast runs in float16 while the scaler is disabled.
 
 ## What it does
-Finds a loss from a region that is enabled and in float16 on some path on which the scaler is disabled or missing. It
-follows `enabled` of both, and the conditions under which a scaler is created, to the flags and tests that decide, and
-compares those, whatever their names. So it also finds a scaler that is enabled for the other half type (`enabled=dtype
-== "bfloat16"`), and a branch without the scaler for an optimizer with a stepping method of its own, such as
-`first_step`. It is a warning if nothing is really trained: if all data is random and nothing is saved.
+Finds a loss from an autocast region that is enabled and in float16 on some path on which the scaler is disabled or
+missing. amplint follows `enabled` of both, and the conditions under which the scaler is created, to the flags and tests
+that decide, and compares those, whatever their names. So it also finds a scaler that is enabled for the wrong dtype
+(`enabled=dtype == "bfloat16"`), and a branch without the scaler for an optimizer with a stepping method of its own,
+such as `first_step`. The finding is a warning if nothing is really trained: all data is random and nothing is saved.
 
-Silent about the reverse, an enabled scaler with float32, which is harmless; and if the two depend on different flags
-that may be connected. Two options of one set of options count as independent.
+amplint reports nothing about the reverse, an enabled scaler with float32, which is harmless; and nothing if region and
+scaler depend on different flags that may be connected. Two options of one set of options count as independent.
 
 ## Why is this bad?
-float16 has no numbers below 6e-8. Without scaling, small gradients become zero: 3.7 % of them for a loss of order 1e-4,
-where updates are off by 10 %; 80 % for a loss of order 1e-5. Nothing raises or warns.
+float16 has no numbers below 6e-8. Without scaling, small gradients become zero: 3.7 % of the gradients for a loss of
+order 1e-4, where updates are off by 10 %, and 80 % for a loss of order 1e-5. Nothing raises or warns.
 
 ## Example
 ```python
@@ -31,15 +31,20 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-Unsafe: without the flag, training now runs in float32, slower and with more memory. The region gets the scaler's
-`enabled`, or a scaler that is always disabled gets the region's. No fix if the flag is not available at the other call,
-if it depends on the dtype, or if the difference is in conditions around the two. No fix for a region that may run
-inside another one, opened by its callers, a decorator, or a framework that calls the method (as Lightning does with
-`precision="16-mixed"`): a disabled region would disable the outer one, and training would run in float32.
+Unsafe: without the flag, training runs in float32 after the fix, slower and with more memory. The region gets the
+scaler's `enabled`, or a scaler that is always disabled gets the region's.
+
+There is no fix:
+
+- if the flag is not available at the other call, or depends on the dtype;
+- if region and scaler differ in the conditions around them;
+- for a region that may run inside another one, opened by its callers, a decorator, or a framework that calls the method
+  (as Lightning does with `precision="16-mixed"`): a disabled region would disable the outer one, and training would run
+  in float32.
 
 ## Proof
-The fixtures lose gradients before: they differ from the float32 reference by more than float16's rounding. After, they
-agree with it.
+Before the fix the test programs lose gradients: the gradients differ from the float32 reference by more than float16's
+rounding. After the fix they agree with the reference.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)

@@ -7,7 +7,7 @@ comparison, a variable or parameter that is only ever a bool).
 ## Why is this bad?
 The second parameter of `torch.autocast` is `dtype`; `enabled` is the third. Entering the region raises `TypeError:
 set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not bool`. This happens when the device was put
-in front of the old class's arguments.
+in front of the arguments of `torch.cuda.amp.autocast`, whose first parameter is `enabled`.
 
 ## Example
 ```python
@@ -23,12 +23,13 @@ with torch.autocast("cuda", enabled=use_amp):
 
 ## Fix safety
 Safe: the call raised whenever its region was entered. Further positional arguments are named too (`dtype`,
-`cache_enabled`, in the old class's order). In torch 1.10 the second parameter was `enabled`: the rule is silent if the
-project allows that release, or if the call is for older releases, in a handler of TypeError or in a branch of a version
-test.
+`cache_enabled`, in the order of `torch.cuda.amp.autocast`).
+
+In torch 1.10 the second parameter was `enabled`. So amplint reports nothing if the project allows that release, or if
+the call is for older releases: in a handler of TypeError, or in a branch of a version test.
 
 ## Proof
-The fixtures raise on entering the region before, and run after.
+The test programs raise before the fix, when the region is entered, and run after it.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)

@@ -1,13 +1,13 @@
 """autocast's `enabled` is not a bool.
 
 ## What it does
-Finds an `enabled` of `torch.autocast`, or of the old classes, that is clearly not a bool: a literal, a number, a
-string, a value from `os.environ`, a `numpy.bool`, a GradScaler, an option that the file's own command line parses as an
-int or a string. Silent if the value comes from elsewhere.
+Finds an `enabled` of `torch.autocast`, or of the classes in `torch.cuda.amp` and `torch.cpu.amp`, that is clearly not a
+bool: a number, a string, None, a value from `os.environ`, a `numpy.bool`, a GradScaler, or an option that the file's
+own command line parses as an int or a string. amplint reports nothing if the value comes from elsewhere.
 
 ## Why is this bad?
-Entering the region raises `TypeError: set_autocast_enabled(): argument 'enabled' (position 2) must be bool, not int`.
-The scaler accepts the same flag silently: `GradScaler(enabled=1)` is enabled, and so is `GradScaler(enabled="False")`.
+Entering the region raises `TypeError: set_autocast_enabled(): argument 'enabled' (position 2) must be bool, not int`. A
+scaler accepts the same flag silently: `GradScaler(enabled=1)` is enabled, and so is `GradScaler(enabled="False")`.
 
 ## Example
 ```python
@@ -24,11 +24,11 @@ with torch.autocast("cuda", enabled=bool(args.amp)):
 ```
 
 ## Fix safety
-Safe for the literals 0, 1 and None, which become False and True. Unsafe for `bool(...)` around anything else. No fix
-for strings: `bool("False")` is True.
+Safe for the literals 0, 1 and None, which become False and True. Unsafe for anything else, which the fix puts into
+`bool(...)`. There is no fix for strings: `bool("False")` is True.
 
 ## Proof
-The fixtures raise on entering the region before, and train after.
+The test programs raise before the fix, when the region is entered, and train after it.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)

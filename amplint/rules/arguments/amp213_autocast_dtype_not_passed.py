@@ -1,21 +1,24 @@
 """The code selects bfloat16, and enters autocast without a dtype.
 
 ## What it does
-Finds a region that can be for cuda, has no `dtype`, and
+Finds an autocast region that can be for cuda, has no `dtype`, and
 
-- is under a test for bfloat16 (`if args.bf16:`, `if precision == "bf16":`), also if only the class is passed on;
+- is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`), also if it only passes the class on;
 - or runs a model that the file casts to bfloat16;
 - or is in a file whose other regions are all bfloat16: the same model is trained in one dtype and run in another;
 - or is in a file with a variable that is, or can be, bfloat16, if no region of the file gets a dtype.
 
-Silent if the region is disabled; if a flag for float16 enables it, or a scaler is always enabled (except in the first
-two cases); if the device is the CPU, whose default is bfloat16; if the test is for either half type; and if the region
-is a fallback for bfloat16: in a handler of a failed attempt, or if a test found no support.
+amplint reports nothing:
+
+- if the region is disabled, or its device is the CPU, whose default dtype is bfloat16;
+- if a flag for float16 enables the region, or a scaler is always enabled (except in the first two cases);
+- if the `if` holds for float16 as well as for bfloat16;
+- if the region is what runs when bfloat16 failed or is not supported.
 
 ## Why is this bad?
-On cuda (and xpu and mps) a region without a dtype is float16: code that selected float32's range runs with a largest
-number of 65504 and no gradients below 6e-8, and usually without a scaler, since bfloat16 needs none. On the CPU it is
-bfloat16, whatever was intended.
+On cuda (and xpu and mps) a region without a dtype is float16. Code that selected bfloat16 for its range then runs with
+a largest number of 65504 and no gradients below 6e-8, and usually without a scaler, since bfloat16 needs none. On the
+CPU a region without a dtype is bfloat16, whatever was intended.
 
 ## Example
 ```python
@@ -34,11 +37,11 @@ with torch.autocast("cuda", dtype=dtype):
 ```
 
 ## Fix safety
-Unsafe: what the region computes changes from float16 to bfloat16. It gets the variable, if that is available at the
-region, otherwise `torch.bfloat16`. No fix if torch isn't imported as a module, or if the class is passed on.
+Unsafe: what the region computes changes from float16 to bfloat16. The region gets the variable, if the region can use
+it, otherwise `torch.bfloat16`. There is no fix if torch isn't imported as a module, or if the class is passed on.
 
 ## Proof
-The fixtures' regions run in float16 before, and in bfloat16 after.
+The regions of the test programs run in float16 before the fix, and in bfloat16 after it.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)

@@ -1,36 +1,46 @@
 """A GradScaler gets an invalid argument.
 
 ## What it does
-Finds, if the value is visible, a `growth_factor` of at most 1, a `backoff_factor` of at least 1, a scale of 0, a string
-or None instead of a number, a `growth_interval` that is not an int, a bool in place of the initial scale
-(`GradScaler("cuda", use_amp)`), a number or a bool in place of `torch.amp.GradScaler`'s device, and an int for
-`scaler.update()`. A likely warning: a setting that gets a value named after another one,
-`growth_interval=args.init_scale`. Silent if the scaler has a literal `enabled=False`.
+Finds, if amplint can see the value in the code:
+
+- a `growth_factor` of at most 1, and a `backoff_factor` of at least 1;
+- a scale of 0, and a string or None instead of a number;
+- a `growth_interval` that is not an int;
+- a bool in place of the initial scale (`GradScaler("cuda", use_amp)`);
+- a number or a bool in place of `torch.amp.GradScaler`'s device (`GradScaler(1024.0)`);
+- an int for `scaler.update(new_scale)`.
+
+Also finds, as a `likely` warning, an argument that is filled from the setting of another one:
+`growth_interval=args.init_scale`.
+
+amplint reports nothing if the call has `enabled=False`.
 
 ## Why is this bad?
-Most of these raise, some only in the first `scale()` or `update()`. Two are silent. The first parameter of
-`torch.amp.GradScaler` is the device: `GradScaler(1024.0)` still starts at 65536, `GradScaler(False)` is enabled. And a
-bool is a number: with `GradScaler("cuda", True)` the scale is 1, so that small float16 gradients become zero; with
-False it is 0, and the first step makes every parameter NaN.
+Most of these raise, some only in the first `scale()` or `update()`. Two mistakes raise nothing:
+
+- A number or a bool as the first argument of `torch.amp.GradScaler`, which is the device. `GradScaler(1024.0)` still
+  starts at 65536, and `GradScaler(False)` is enabled.
+- A bool as the initial scale, because a bool is a number. With `GradScaler("cuda", True)` the scale is 1, so small
+  float16 gradients become zero. With False it is 0, and the first step makes every parameter NaN.
 
 ## Example
 ```python
-scaler = torch.amp.GradScaler(use_amp == "fp16")
+scaler = torch.amp.GradScaler(precision == "fp16")
 ```
 
 ## Use instead
 ```python
-scaler = torch.amp.GradScaler("cuda", enabled=use_amp == "fp16")
+scaler = torch.amp.GradScaler("cuda", enabled=precision == "fp16")
 ```
 
 ## Fix safety
-Safe if the intention is clear: the two factors are swapped, a number loses its quotes or becomes the required int or
-float, a bool is passed as `enabled`, the device of the file's regions is inserted first. Unsafe if that device is
-chosen at run time. Otherwise there is no fix.
+Safe if the intention is clear. The fix exchanges the two factors, removes the quotes around a number, converts a number
+to int or float, passes a bool as `enabled=`, or inserts as first argument the device that the file's autocast regions
+use. Unsafe if that device is chosen at run time. Otherwise there is no fix.
 
 ## Proof
-The fixtures raise, start at another scale than they ask for, or lose their gradients before; after the fix they train
-as their float32 reference does.
+Before the fix the test programs raise, start at another scale than the one they ask for, or get zero gradients. After
+the fix they train like the same program in float32.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler)

@@ -1,14 +1,21 @@
-"""Class indices are cast to a half type before a loss that needs integers.
+"""Class indices are cast to float16 or bfloat16 before a loss that needs integers.
 
 ## What it does
-Finds a target of `cross_entropy`, `nll_loss`, or of their modules, that is cast by `.half()`, `.bfloat16()` or
-`.to(torch.float16)`, if the code shows that it holds class indices: `nll_loss` takes nothing else, `ignore_index` is
-passed, or the target was an integer, is flattened, or is compared with an `argmax`. Silent about targets that may be
-probabilities, which `cross_entropy` takes as floating point.
+Finds a target that is cast by `.half()`, `.bfloat16()` or `.to(torch.float16)` and passed to `cross_entropy`,
+`nll_loss`, `CrossEntropyLoss` or `NLLLoss`, if the code shows that the target holds class indices:
+
+- the loss is `nll_loss`, which takes nothing else;
+- `ignore_index` is passed;
+- the target had an integer dtype before the cast;
+- the target is flattened to one dimension for the loss;
+- the target is compared with an `argmax`.
+
+amplint reports nothing about targets that may be probabilities, which `cross_entropy` takes as floating point.
 
 ## Why is this bad?
-The loss raises `RuntimeError: expected target dtype to be Long or Byte, but got Half`. And above 2048 float16 can't
-represent every class index.
+The loss raises `RuntimeError: expected target dtype to be Long or Byte, but got Half`. Inside an autocast region the
+message ends with `Float`, because autocast casts the target to float32 first. And above 2048 float16 can't represent
+every class index.
 
 ## Example
 ```python
@@ -23,11 +30,11 @@ loss = F.nll_loss(model(inputs), targets)
 ```
 
 ## Fix safety
-Safe: only a loss that raised has read the result of the cast, which is removed. Unsafe if something else reads it as
-well.
+Safe: the fix removes the cast, whose result nothing reads but the loss that raises. Unsafe if something else reads it
+as well.
 
 ## Proof
-The fixtures raise before, and train after.
+The test programs raise before the fix, and train after it.
 
 ## References
 - [cross_entropy](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cross_entropy.html)

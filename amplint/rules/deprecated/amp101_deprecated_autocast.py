@@ -2,10 +2,10 @@
 
 ## What it does
 Finds every use of the per-device autocast classes: calls, decorators, references, `functools.partial`, base classes and
-annotations, with every form of import and every alias. Silent about code that uses the new name if it exists, and the
-old name only for older releases.
+annotations, with every form of import and every alias.
 
-Silent if the project allows a release of torch without `torch.autocast` (before 1.10), which has only the old name.
+amplint reports nothing if the code uses the new name where it exists, and the old name only for older releases; and
+nothing if the project allows a release of torch without `torch.autocast` (before 1.10), which has only the old name.
 
 ## Why is this bad?
 Since torch 2.4 each construction prints a `FutureWarning`, and the class will be removed. The new class takes the
@@ -30,19 +30,25 @@ with autocast("cuda", enabled=True, dtype=torch.bfloat16):
 ## Fix safety
 Safe: positional arguments become keywords, the device comes first, comments and layout stay.
 
-One thing differs: without `dtype`, the old class is always float16 (`torch.cpu.amp`: bfloat16) with the weight cache
-on, while the new one takes dtype and cache from an outer region and from `torch.set_autocast_dtype`. If the file shows
-another dtype to inherit, the fix writes `dtype=torch.float16`, or is unsafe if the file has no name for torch.
+The two classes differ in one thing. Without `dtype`, the old class is always float16 (`torch.cpu.amp`: bfloat16) with
+the weight cache on, while the new class takes dtype and cache from an outer region and from `torch.set_autocast_dtype`.
+If the file shows another dtype to inherit, the fix writes `dtype=torch.float16`; if the file has no name for torch, the
+fix is then unsafe.
 
-An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if a use
-can't be rewritten: if the name is passed to a function, exported by `__all__` or an `__init__.py`, named in a
-`mock.patch` string, or imported from this file by another file of the project. Names that one statement imports are
-rewritten together; those of rules that aren't selected keep the old import.
+An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if one of
+the uses can't be rewritten:
+
+- the name is passed to a function;
+- the name is exported by `__all__` or an `__init__.py`;
+- the name is in a `mock.patch` string;
+- another file of the project imports the name from this file.
+
+Names that one statement imports are rewritten together. A name whose rule isn't selected keeps the old import.
 
 ## Proof
-The fixed fixtures run under torch without the `FutureWarning`, and the regions' device, dtype, `enabled` and
-`cache_enabled` are those of the old objects. A matrix of import forms, call forms and layouts is executed in the same
-way.
+The fixed test programs run under torch without the `FutureWarning`, and the regions' device, dtype, `enabled` and
+`cache_enabled` are those of the old objects. Tests also run all combinations of import forms, call forms and layouts in
+the same way.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

@@ -2,14 +2,14 @@
 
 ## What it does
 Finds every use of the per-device scaler classes: calls, references, `functools.partial`, base classes, annotations and
-`isinstance` tests, with every form of import and every alias. Silent about code that uses the new name if it exists,
-and the old name only for older releases.
+`isinstance` tests, with every form of import and every alias.
 
-Silent if the project allows a release of torch without `torch.amp.GradScaler` (before 2.3), which has only the old
+amplint reports nothing if the code uses the new name where it exists, and the old name only for older releases; and
+nothing if the project allows a release of torch without `torch.amp.GradScaler` (before 2.3), which has only the old
 name.
 
 ## Why is this bad?
-Since torch 2.4 each construction prints a `FutureWarning`, and the class will be removed. A new scaler is not an
+Since torch 2.4 each call of the class prints a `FutureWarning`, and the class will be removed. A new scaler is not an
 instance of the old class, so mixing both breaks `isinstance` tests. The new class takes the device first: if only the
 import of `GradScaler(1024.0)` is changed, 1024.0 becomes the device without any error, and the initial scale is
 silently 65536.
@@ -31,16 +31,22 @@ scaler = GradScaler("cuda", 1024.0)
 ## Fix safety
 Safe: the device is inserted first, every other argument keeps its meaning.
 
-An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if a use
-can't be rewritten: if the name is passed to a function, exported by `__all__` or an `__init__.py`, named in a
-`mock.patch` string, or imported from this file by another file of the project. Names that one statement imports are
-rewritten together; those of rules that aren't selected keep the old import. Subclasses are rewritten only if their
-constructor passes on keywords. Constructions stay as long as the file tests for the old class in a way that can't be
-rewritten.
+An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if one of
+the uses can't be rewritten:
+
+- the name is passed to a function;
+- the name is exported by `__all__` or an `__init__.py`;
+- the name is in a `mock.patch` string;
+- another file of the project imports the name from this file.
+
+Names that one statement imports are rewritten together. A name whose rule isn't selected keeps the old import.
+
+A subclass is rewritten only if its constructor passes on keywords. Calls of the old class are not rewritten as long as
+the file tests for the old class in a way that can't be rewritten.
 
 ## Proof
-The fixed fixtures run under torch without the `FutureWarning`; the scalers' initial scale, growth and backoff factors,
-growth interval, device and `enabled` are those of the old objects.
+The fixed test programs run under torch without the `FutureWarning`. The scalers' initial scale, growth and backoff
+factors, growth interval, device and `enabled` are those of the old objects.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

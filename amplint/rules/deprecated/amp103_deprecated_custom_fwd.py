@@ -1,10 +1,10 @@
 """`torch.cuda.amp.custom_fwd` and `custom_bwd` are deprecated.
 
 ## What it does
-Finds every use of the CUDA-only decorators for `torch.autograd.Function`.
+Finds every use of the decorators for `torch.autograd.Function` that work for CUDA only.
 
-Silent if the project allows a release of torch without `torch.amp.custom_fwd` (before 2.4), which has only the old
-name.
+amplint reports nothing if the project allows a release of torch without `torch.amp.custom_fwd` (before 2.4), which has
+only the old name.
 
 ## Why is this bad?
 Since torch 2.4 each decoration prints a `FutureWarning`. The old decorators look only at CUDA's autocast state: on
@@ -35,14 +35,19 @@ class Scale(torch.autograd.Function):
 ## Fix safety
 Safe: `device_type="cuda"` says what the old decorators did.
 
-An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if a use
-can't be rewritten: if the name is passed to a function, exported by `__all__` or an `__init__.py`, named in a
-`mock.patch` string, or imported from this file by another file of the project. Names that one statement imports are
-rewritten together; those of rules that aren't selected keep the old import.
+An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if one of
+the uses can't be rewritten:
+
+- the name is passed to a function;
+- the name is exported by `__all__` or an `__init__.py`;
+- the name is in a `mock.patch` string;
+- another file of the project imports the name from this file.
+
+Names that one statement imports are rewritten together. A name whose rule isn't selected keeps the old import.
 
 ## Proof
-The fixed fixtures run under torch without the `FutureWarning`, and forward and backward of the decorated function see
-the same autocast state as before.
+The fixed test programs run under torch without the `FutureWarning`, and forward and backward of the decorated function
+see the same autocast state as before the fix.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

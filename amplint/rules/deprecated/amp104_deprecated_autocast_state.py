@@ -1,15 +1,16 @@
 """The autocast state functions that name a device are deprecated.
 
 ## What it does
-Finds `torch.get_autocast_gpu_dtype`, `torch.set_autocast_gpu_dtype` and `torch.{is,set}_autocast_X_enabled`,
-`torch.{get,set}_autocast_X_dtype` for X in cpu, xla, ipu. Silent about `torch.is_autocast_enabled()` without an
-argument, which is not deprecated and means cuda.
+Finds `torch.get_autocast_gpu_dtype`, `torch.set_autocast_gpu_dtype`, and for X in cpu, xla, ipu
+`torch.{is,set}_autocast_X_enabled` and `torch.{get,set}_autocast_X_dtype`.
 
-Silent if the project allows a release of torch without the new functions (before 2.4), which has only the old names.
+amplint reports nothing about `torch.is_autocast_enabled()` without an argument, which is not deprecated and means cuda;
+and nothing if the project allows a release of torch without the new functions (before 2.4), which has only the old
+names.
 
 ## Why is this bad?
 Each call gives a `DeprecationWarning`, which Python hides outside `__main__`, and the functions will be removed. The
-new ones take the device, so the same code works on every device.
+new functions take the device, so the same code works on every device.
 
 ## Example
 ```python
@@ -27,17 +28,17 @@ if torch.is_autocast_enabled("cpu"):
 
 ## Fix safety
 Safe: the device becomes the first argument. TorchScript has no form of these functions with a device, and compiles a
-function with everything that it calls. So in a file that scripts anything, functions are not fixed unless they are
-under `torch.jit.ignore` or `torch.jit.unused`. No fix if the function itself is passed on.
+function with everything that it calls. So in a file that uses TorchScript, a function is not fixed unless it is under
+`torch.jit.ignore` or `torch.jit.unused`. There is no fix if the function is passed on instead of called.
 
-An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if a use
-can't be rewritten: if the name is passed to a function, exported by `__all__` or an `__init__.py`, or named in a
-`mock.patch` string. Names that one statement imports are rewritten together; those of rules that aren't selected keep
-the old import.
+An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if one of
+the uses can't be rewritten: the name is passed to a function, exported by `__all__` or an `__init__.py`, or in a
+`mock.patch` string. Names that one statement imports are rewritten together. A name whose rule isn't selected keeps the
+old import.
 
 ## Proof
-The fixed fixtures run under torch without the `DeprecationWarning` and return the same state, inside and outside a
-region. Code that TorchScript has compiled does not warn (`shows=none`).
+The fixed test programs run under torch without the `DeprecationWarning`, and return the same state, inside and outside
+an autocast region. Code that TorchScript has compiled does not warn, so it is not executed (`shows=none`).
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

@@ -1,13 +1,15 @@
-"""`apex.amp` is unmaintained; torch.amp does the same.
+"""`apex.amp` is unmaintained; `torch.amp` does the same.
 
 ## What it does
 Finds the uses of `apex.amp`: `initialize`, `scale_loss`, `master_params`, its decorators and its state. A file gets one
 finding, at the first use, which names the lines of the others. The advice uses only names that exist in every release
-of torch that the project allows. Silent if none of these releases has mixed precision of its own (before 1.6).
+of torch that the project allows.
+
+amplint reports nothing if none of these releases has mixed precision of its own (before 1.6).
 
 ## Why is this bad?
-apex's mixed precision has been unmaintained since torch 1.6 got its own. It patches torch's functions, has to be built
-from source, and breaks with new releases of torch.
+apex's mixed precision has been unmaintained since torch 1.6 got mixed precision of its own. apex patches torch's
+functions, has to be built from source, and breaks with new releases of torch.
 
 ## Example
 ```python
@@ -28,10 +30,12 @@ scaler.update()
 ```
 
 ## Fix safety
-No fix: the region has to be put around the forward pass, which `amp.initialize` patched invisibly.
+There is no fix: the autocast region has to be put around the forward pass, which `amp.initialize` has patched
+invisibly.
 
 ## Proof
-None: apex is not installed where the fixtures run (`shows=none`). The step under "Use instead" is one of the fixtures.
+None: apex is not installed where the test programs run (`shows=none`). The step under "Use instead" is one of the test
+programs.
 
 ## References
 - [torch.amp examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)

@@ -2,14 +2,19 @@
 
 ## What it does
 Finds `torch.xpu.amp`, `torch.mlu.amp` and `torch.musa.amp` (`autocast`, `GradScaler`, `custom_fwd`, `custom_bwd`), the
-same names in `intel_extension_for_pytorch.xpu`, and `torch.npu.amp.autocast`. Silent under a test for a release or with
-`hasattr`, in a try that catches a missing name, and if the project allows a torch before 2.4. Silent about
-`torch.npu.amp.GradScaler`, which finds overflows in its own way on devices that saturate.
+same names in `intel_extension_for_pytorch.xpu`, and `torch.npu.amp.autocast`.
+
+amplint reports nothing:
+
+- under an `if` that checks the release or uses `hasattr`, and in a `try` that catches a missing name;
+- if the project allows a torch before 2.4;
+- about `torch.npu.amp.GradScaler`, which finds overflows in its own way on devices where numbers saturate instead of
+  becoming infinite.
 
 ## Why is this bad?
-`torch.amp` supports every device since torch 2.4, and the vendors' classes only pass their arguments on to it. The
-classes for xpu came with Intel's extension, which is retired: torch itself has no `torch.xpu.amp` and raises
-AttributeError. The others are reported as a note.
+`torch.amp` supports every device since torch 2.4, and the vendors' classes only pass their arguments on to `torch.amp`.
+The classes for xpu came with Intel's extension, which is retired: torch itself has no `torch.xpu.amp` and raises
+AttributeError. For the other vendors the finding is a note.
 
 ## Example
 ```python
@@ -27,12 +32,12 @@ with torch.amp.autocast("xpu", enabled=use_amp, dtype=torch.bfloat16):
 
 ## Fix safety
 Unsafe: amplint doesn't know which release of the vendor's package is installed. Positional arguments become keywords,
-and bfloat16, the default of `torch.xpu.amp.autocast`, is written out. No fix for imported names, for unpacked
+and bfloat16, the default of `torch.xpu.amp.autocast`, is written out. There is no fix for imported names, for unpacked
 arguments, and for positional arguments of `torch.npu.amp.autocast`, whose order depends on the release.
 
 ## Proof
-The fixtures for xpu raise before, with a torch without Intel's extension, and train after. Those for other vendors are
-not executed (`shows=none`): their packages are not installed where the fixtures run.
+The test programs for xpu raise before the fix, with a torch without Intel's extension, and train after it. Those for
+other vendors are not executed (`shows=none`): their packages are not installed where the test programs run.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

@@ -1,13 +1,16 @@
 """A name or an argument of AMP does not exist in torch.
 
 ## What it does
-Finds names that no release of torch has (`torch.cuda.autocast`, `torch.cuda.GradScaler`, ...), keyword arguments that
-the function does not take (`GradScaler(device_type=...)`, `autocast(device=...)`), `torch.amp.custom_fwd` and
-`custom_bwd` without `device_type`, and `autocast` or `GradScaler` in a file that neither imports nor defines them.
-Silent about the last if the file has a star import or `exec`.
+Finds:
+
+- names that no release of torch has (`torch.cuda.autocast`, `torch.cuda.GradScaler`, ...);
+- keyword arguments that the function does not take (`GradScaler(device_type=...)`, `autocast(device=...)`);
+- `torch.amp.custom_fwd` and `custom_bwd` without `device_type`;
+- `autocast` or `GradScaler` in a file that neither imports nor defines the name, unless the file has a star import or
+  `exec`.
 
 ## Why is this bad?
-It raises ImportError, AttributeError, TypeError or NameError, often only when AMP is enabled, hours into a job.
+The code raises ImportError, AttributeError, TypeError or NameError, often only when AMP is enabled, hours into a job.
 
 ## Example
 ```python
@@ -24,12 +27,12 @@ with torch.autocast(device_type="cuda"):
 ```
 
 ## Fix safety
-Safe if the meaning is clear: the right keyword, the module in which torch has the name, a missing import if the call
-has the new class's arguments, `device_type="cuda"` if everything in the file is on cuda (unsafe if the file shows no
-device). Otherwise there is no fix.
+Safe if the meaning is clear. The fix then writes the right keyword, the module in which torch has the name,
+`device_type="cuda"` if everything in the file is on cuda, or a missing import if the call has the new class's
+arguments. Unsafe if the device is needed and the file shows none. Otherwise there is no fix.
 
 ## Proof
-The fixtures raise before and run after.
+The test programs raise before the fix, and run after it.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

@@ -1,27 +1,40 @@
-"""Gradients that accelerate has scaled are clipped without accelerate.
+"""torch's clip runs on gradients that accelerate has scaled, or accelerate's own clip runs more than once per step.
 
 ## What it does
-Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` (and timm's clips, and `p.grad.clamp_(...)`) after
-`accelerator.backward(loss)`, in one function or in the functions of the same file that it calls. Also finds
-`accelerator.clip_grad_norm_` on each micro step (in `with accelerator.accumulate(...)`, or with a step that waits for a
-counter), and twice in one step: it unscales the gradients of every optimizer each time.
+Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` (also timm's clipping functions, and `p.grad.clamp_(...)`)
+after `accelerator.backward(loss)`, in one function or in the functions of the same file that it calls.
 
-It is an error if the file shows `mixed_precision="fp16"`, and a warning if accelerate is configured elsewhere
-(`accelerate launch`, a setting), where the code is right until that is float16. If another file creates the
-`accelerator`, it is likely, if this file also calls methods that only an Accelerator has (`prepare`, `accumulate`) or
-imports a library that is built on accelerate.
+Also finds `accelerator.clip_grad_norm_` where it runs more than once per optimizer step:
 
-Silent if the file shows another precision ("no", "bf16", "fp8"); with DeepSpeed (it clips itself) or `cpu=True`
-(without a scaler); after `accelerator.unscale_gradients()`; in the other branch of an if that has an Accelerator's
-clip; in a function that reads the scale; and under a test that may be for the precision or for the kind of training.
+- on every micro step: inside `with accelerator.accumulate(...)` without `if accelerator.sync_gradients`, or where
+  `optimizer.step()` runs only every n-th iteration;
+- twice before one step.
+
+The finding is an error if the file sets `mixed_precision="fp16"`. It is a warning if the precision is configured
+elsewhere (`accelerate launch`, a configuration file): the code then works until someone chooses float16. If
+`accelerator` is created in another file, the finding is only `likely`, and needs a sign that it is an Accelerator: this
+file calls methods that only an Accelerator has (`prepare`, `accumulate`), or imports a library that is built on
+accelerate.
+
+amplint reports nothing:
+
+- if the file sets another precision ("no", "bf16", "fp8");
+- with DeepSpeed (it clips itself), or with `cpu=True` (without a scaler);
+- after `accelerator.unscale_gradients()`;
+- in an `if` whose other branch calls accelerate's clip;
+- in a function that reads the loss scale;
+- under an `if` that may select the precision or the kind of training (DeepSpeed, FSDP).
+
 Checked with accelerate 1.15.
 
 ## Why is this bad?
 In float16 `accelerator.backward` multiplies the loss by the scale of its own GradScaler, and `optimizer.step()` divides
-the gradients by it. A clip in between sees gradients that are 65,536 times too large (the initial scale), and reduces
-nearly every step to a length of `max_norm / 65536`. `accelerator.clip_grad_norm_` unscales first. It does so each time:
-a second one before the step, or one on a micro step, raises "unscale_() has already been called on this optimizer since
-the last update()".
+the gradients by it. A clip between the two sees gradients that are 65,536 times too large (at the initial scale), so it
+clips nearly always, and leaves gradients with a norm of `max_norm / 65536`.
+
+`accelerator.clip_grad_norm_` unscales first, the gradients of every optimizer. It unscales on every call, so a second
+call before the optimizer step (also on a later micro step) raises "unscale_() has already been called on this optimizer
+since the last update()".
 
 ## Example
 ```python
@@ -46,21 +59,34 @@ optimizer.step()
 
 ## Fix safety
 Safe for `clip_grad_norm_` under `if accelerator.sync_gradients`, or if the file creates the Accelerator and never
-accumulates. Otherwise unsafe, and with that `if`. Also unsafe for `clip_grad_value_`, which accelerate refuses with
-FSDP and DeepSpeed; if the norm is used (DeepSpeed returns none); and for a bound above 1,000 (tuned to scaled
-gradients, it would no longer clip). The `if` around an Accelerator's own clip is unsafe: in other precisions micro
-steps were clipped one by one.
+accumulates. In all other cases the fix is unsafe, and adds `if accelerator.sync_gradients:`.
 
-No fix if an argument is passed that the Accelerator's clip lacks (`foreach`, `error_if_nonfinite`); if the step does
-not always follow the clip, or several steps do (the first one's `update()` ends what was unscaled for the others); if
-the norm is used and an `if` would leave it unset; if a counter decides on micro steps; and for the second clip of a
-step: clip all parameters at once, or use torch's clip for the second one. If the project allows older releases of
-accelerate, no fix uses the norm (returned since 0.14) or that `if` (since 0.11).
+Also unsafe:
+
+- for `clip_grad_value_`, which accelerate doesn't support with FSDP and DeepSpeed;
+- if the returned norm is used (with DeepSpeed it is None);
+- if another file creates the Accelerator;
+- for a `max_norm` above 1,000, which was probably tuned on scaled gradients and would no longer clip;
+- where `if accelerator.sync_gradients:` is added around an `accelerator.clip_grad_norm_`: in bf16 and float32 each
+  micro step was clipped, and after the fix only the last one is.
+
+There is no fix:
+
+- if the call passes an argument that accelerate's clip doesn't have (`foreach`, `error_if_nonfinite`);
+- if the optimizer step is not reached on every path after the clip;
+- if several optimizers step after the clip (the first one's `update()` ends the unscaled state of the others);
+- if the returned norm is used, and would be undefined on micro steps;
+- if the code counts micro steps itself;
+- for a second clip before one step. Clip all parameters in one call, or use torch's clip for the second one:
+  accelerate's first clip has unscaled the gradients by then.
+
+accelerate's clip returns the norm since 0.14, and `sync_gradients` exists since 0.11. If the project allows older
+releases, no fix is offered that needs them.
 
 ## Proof
-accelerate need not be installed where fixtures run: `_libraries` in the rule's folder replaces it, with torch's own
-scaler and optimizers. The clip sees 65,536 times the true norm before, and the true norm after; micro steps and second
-clips raise. A manual run with accelerate 1.15 itself, with its scaler set to the CPU's, gave the same.
+The test programs use a small replacement for accelerate, built on torch's own scaler and optimizers. The clip sees
+65,536 times the true norm before the fix, and the true norm after it; micro steps and second clips raise before the
+fix. A manual run with accelerate 1.15 itself, with its scaler on the CPU, gave the same result.
 
 ## References
 - [The Accelerator](https://huggingface.co/docs/accelerate/package_reference/accelerator)

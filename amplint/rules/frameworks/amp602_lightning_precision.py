@@ -1,29 +1,41 @@
 """Lightning gets a precision that it no longer has, or code that works against its precision.
 
 ## What it does
-Finds, for Lightning's own classes,
+Finds, for Lightning's own classes:
 
 - `precision=16`, "16" and "bf16" of `Trainer` and `Fabric`, the names from before 2.0 of "16-mixed" and "bf16-mixed" (a
-  warning), and a literal that is not a precision (an error),
-- `amp_backend` and `amp_level` of `Trainer`, which 2.0 removed (an error),
+  warning), and a literal that is not a precision (an error);
+- `amp_backend` and `amp_level` of `Trainer`, which 2.0 removed (an error);
 - in a file with a Trainer in "16-mixed": a LightningModule that scales its loss with its own GradScaler and leaves
   backward or step to Lightning, and one that clips between `self.manual_backward(loss)` and the optimizer's step, with
-  torch's functions or `self.clip_gradients` (errors),
-- torch's clips after `fabric.backward(loss)` of a Fabric in "16-mixed" (an error),
-- a float16 region in the `training_step` of a file whose Trainers are all in "bf16-mixed" (an error).
+  torch's functions or `self.clip_gradients` (errors);
+- torch's clips after `fabric.backward(loss)` of a Fabric in "16-mixed" (an error);
+- a float16 autocast region in the `training_step` of a file whose Trainers are all in "bf16-mixed" (an error).
 
-Silent if the project allows only Lightning before 2.0, or declares none and the call has other arguments that 2.0
-removed (`gpus`): then it is written for an older release; and about names and arguments under a version test. Silent
-about a region in the Trainer's own precision (redundant, not wrong), about a scaler in a module that takes its
-optimizers with `use_pl_optimizer=False` and does everything itself, about a clip in a function that reads the scale,
-and if the Trainer is in another file. Checked with lightning 2.6.6, and 1.9.5 for the older names.
+amplint reports nothing about names and arguments:
+
+- if the project allows only Lightning before 2.0;
+- if the project declares no release of Lightning, and the call has other arguments that 2.0 removed (`gpus`): the call
+  is then for an older release;
+- under a version test.
+
+amplint reports nothing about steps:
+
+- if the Trainer is in another file;
+- if the region has the Trainer's own precision (redundant, not wrong);
+- if a module with a scaler takes its optimizers with `use_pl_optimizer=False` and does everything itself;
+- if the function with the clip reads the scale.
+
+Checked with lightning 2.6.6, and 1.9.5 for the older names.
 
 ## Why is this bad?
 The old names still work, with a warning each time: 16 means "16-mixed", and not the "16-true" that it suggests.
-`amp_backend` raises TypeError, an unknown precision ValueError. In "16-mixed" the Trainer scales the loss in
-`manual_backward` and unscales in the optimizer's `step()`. A clip in between, also `self.clip_gradients`, sees
-gradients that are 65,536 times too large. A second scaler scales once more, which overflows, or finds that nothing was
-scaled with it. "bf16-mixed" has no scaler: gradients of a float16 region underflow.
+`amp_backend` raises TypeError, an unknown precision ValueError.
+
+In "16-mixed" the Trainer scales the loss in `manual_backward` and unscales in the optimizer's `step()`. A clip in
+between, also `self.clip_gradients`, sees gradients that are 65,536 times too large. A second scaler scales once more,
+which overflows, or raises because nothing was scaled with it. "bf16-mixed" has no scaler: gradients of a float16 region
+underflow.
 
 ## Example
 ```python
@@ -36,17 +48,21 @@ trainer = L.Trainer(accelerator="gpu", precision="16-mixed")
 ```
 
 ## Fix safety
-Safe: the new name means the same from Lightning 2.0 on. It is not offered if the project allows older releases, which
-don't know it, and for a variable, which other code may compare. `amp_backend="native"`, the only backend left, is
-removed unless a comment is attached to it. Everything else has to be changed by hand: clip in
-`on_before_optimizer_step`, which Lightning calls after unscaling, or with `fabric.clip_gradients`.
+Safe: the new name means the same from Lightning 2.0 on. The fix is not offered if the project allows older releases,
+which don't know the new name, and for a variable, which other code may compare. `amp_backend="native"`, the only
+backend left, is removed unless a comment is attached to it.
+
+Everything else has to be changed by hand: clip in `on_before_optimizer_step`, which Lightning calls after unscaling, or
+with `fabric.clip_gradients`.
 
 ## Proof
-Lightning need not be installed where fixtures run. `_libraries` reproduces what it does in a step, with torch's own
-scaler, and is executed. Names of precisions and arguments are not (shows=none): the replacement would be what refuses
-them. Run by hand with lightning 2.6.6: 16, "16" and "bf16" warn that they are supported for historical reasons only,
-"fp16" raises ValueError, `amp_backend` and `amp_level` TypeError; torch's clip and `self.clip_gradients` after
-`manual_backward` saw a norm of 118,482 instead of 1.81, a clip in `on_before_optimizer_step` saw 1.81; with a second
+The test programs use a small replacement for Lightning, which does in a step what Lightning does, with torch's own
+scaler. Those about names of precisions and arguments are not executed (shows=none): they would only show what the
+replacement refuses.
+
+Run by hand with lightning 2.6.6: 16, "16" and "bf16" warn that they are supported for historical reasons only, "fp16"
+raises ValueError, `amp_backend` and `amp_level` raise TypeError. torch's clip and `self.clip_gradients` after
+`manual_backward` saw a norm of 118,482 instead of 1.81; a clip in `on_before_optimizer_step` saw 1.81. With a second
 scaler no parameter moved.
 
 ## References

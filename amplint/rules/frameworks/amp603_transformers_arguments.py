@@ -1,24 +1,32 @@
-"""TrainingArguments exclude each other, are no longer in transformers, or train a model in float16.
+"""A TrainingArguments argument contradicts another one, is no longer in transformers, or casts the model to float16.
 
 ## What it does
-Finds, in calls of transformers' `TrainingArguments` and `Seq2SeqTrainingArguments`,
+Finds, in calls of transformers' `TrainingArguments` and `Seq2SeqTrainingArguments`:
 
-- `fp16` and `bf16` both True, or both the same flag, and `fp16_full_eval` and `bf16_full_eval` in the same way (an
-  error),
+- `fp16` and `bf16` both True, or both set from one variable; the same for `fp16_full_eval` and `bf16_full_eval` (an
+  error);
 - `fp16_backend`, `half_precision_backend` and `fp16_opt_level`, which 5.0 removed (an error; a warning if the project
-  also allows older releases), and below 5.0 only `fp16_backend`, which warns since 4.13,
+  also allows older releases);
+- `fp16_backend`, deprecated since 4.13, if the project allows only releases before 5.0 (a warning);
 - `trainer.evaluate()` or `trainer.predict()` before `trainer.train()` of a Trainer that has `fp16_full_eval` or
   `bf16_full_eval` (an error).
 
-Silent if a flag is not a literal, if the project allows no release that removed an argument, and if it declares none
-and the call has other arguments that 5.0 removed (`evaluation_strategy`, `no_cuda`): then it is written for an older
-release; and about these under a version test. Checked with transformers 5.23, 5.0, 4.57 and 4.13.
+amplint reports nothing about flags whose value is not written in the call, except where both get the same variable. It
+reports nothing about a removed argument:
+
+- if the project requires only releases that still have the argument;
+- if the project declares no release, and the call has other arguments that 5.0 removed (`evaluation_strategy`,
+  `no_cuda`): the call is then for an older release;
+- if the call is under a version test.
+
+Checked with transformers 5.23, 5.0, 4.57 and 4.13.
 
 ## Why is this bad?
-The first raise ValueError, the removed ones TypeError, before any training. Full evaluation in float16 casts the
-model's own parameters, and nothing casts them back: `train()` then trains float16 parameters without a scaler, or, with
-`fp16=True`, raises "Attempting to unscale FP16 gradients." A model that was evaluated after training is float16 too,
-and is saved so.
+Two contradicting flags raise ValueError, and a removed argument raises TypeError, before any training starts.
+
+Full evaluation in float16 casts the model's own parameters, and nothing casts them back: `train()` then trains float16
+parameters without a scaler, or, with `fp16=True`, raises "Attempting to unscale FP16 gradients." Evaluation after
+training casts the model, too: if you save it then, it is saved in float16.
 
 ## Example
 ```python
@@ -31,14 +39,20 @@ args = TrainingArguments(output_dir="out", fp16=True)
 ```
 
 ## Fix safety
-No fix. The code doesn't say which of two precisions was intended; a backend or level of apex has no counterpart; and
-the program decides when to evaluate.
+There is no fix: the code doesn't say which of two precisions was intended, apex's backend and level have no
+counterpart, and the program decides when to evaluate.
+
+- Of two contradicting flags, keep the one that you want.
+- Delete a removed argument.
+- Use `fp16_full_eval` only after the trained model is saved, or in a second Trainer with a model of its own.
 
 ## Proof
-The fixtures are not executed (shows=none): transformers need not be installed, and a replacement would refuse only what
-it was written to refuse. Run by hand with transformers 5.23: `fp16=True, bf16=True` and the two for full evaluation
-raise ValueError, the removed ones TypeError; after `evaluate()` with `fp16_full_eval=True` all parameters were float16,
-and `train()` trained them so.
+The test programs are not executed (shows=none): a replacement for transformers would refuse only what it was written to
+refuse.
+
+Run by hand with transformers 5.23: `fp16=True, bf16=True` and the two flags for full evaluation raise ValueError, the
+removed arguments raise TypeError. After `evaluate()` with `fp16_full_eval=True` all parameters were float16, and
+`train()` trained them in float16.
 
 ## References
 - [TrainingArguments](https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments)

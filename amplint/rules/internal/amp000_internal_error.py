@@ -2,9 +2,9 @@
 
 ## What it does
 Reports that one of amplint's rules, or amplint's reading of the file, raised an exception. The message names the rule,
-the exception and the place in amplint. All other rules and files are still checked; the exit code is 2. flake8, editors
-and `amplint.check` also report a file that is too large under this code, and the message says so; for the command that
-is an error.
+the exception and the place in amplint. All other rules and files are still checked; the exit code is 2. A file that is
+too large is an error of the command; flake8, editors and `amplint.check` report it under this code, and the message
+says so.
 
 ## Why is this bad?
 The rule that failed did not check the file: the misuse that it looks for may be in it. This is never your code's fault.
@@ -22,7 +22,8 @@ goes away. Until it is fixed, disable the rule (`--ignore AMP401`), or skip the 
 of its own).
 
 ## Fix safety
-No fix. This code also reports a fix of another rule that was not written, because Python could not parse the result.
+There is no fix. This code also reports a fix of another rule that was not written, because Python could not parse the
+result.
 
 ## Proof
 None: this is about amplint, not about your program. The tests let a rule raise, and check that the others still report.

@@ -31,8 +31,8 @@ first or second line (`# -*- coding: latin-1 -*-`). For generated files and temp
 configuration, or `# amplint: ignore-file` on a line of its own.
 
 ## Fix safety
-No fix: amplint can't know what the line should be. No other fix is made in the file; in a notebook, the other cells are
-linted and fixed.
+There is no fix: amplint can't know what the line should be. No other fix is made in the file; in a notebook, the other
+cells are linted and fixed.
 
 ## Proof
 None needed: Python's own parser is asked first.

@@ -2,12 +2,14 @@
 
 ## What it does
 Finds `# noqa: AMP401` and `# amplint: ignore[AMP401]` comments in which some or all codes silence nothing on their
-statement, and codes in them that are not rules of amplint. Also finds `# amplint: off[AMP4]` if nothing is silenced and
-no fix is prevented up to its end, `# amplint: on` if nothing is off, and either of them after code, where it has no
-effect.
+statement, and codes in them that are not rules of amplint. Also finds:
 
-A code is judged only if its rule ran on the file. A prefix such as `AMP4` means all rules that begin with it, an
-`off` without codes for all rules that are on by default. A bare `# noqa`, other tools' codes and `# amplint:
+- `# amplint: off[AMP4]`, if nothing is silenced and no fix is prevented up to its end;
+- `# amplint: on`, if nothing is off;
+- `# amplint: off` or `# amplint: on` after code on the same line, where it has no effect.
+
+A code is judged only if its rule ran on the file. A prefix such as `AMP4` means all rules that begin with it, and an
+`off` without codes means all rules that are on by default. A bare `# noqa`, other tools' codes and `# amplint:
 ignore-file` are never reported.
 
 ## Why is this bad?
@@ -31,8 +33,8 @@ To keep a comment that looks unused, name this rule in it: `# noqa: AMP401, AMP0
 
 ## Fix safety
 Safe: only a comment changes. The codes that silence nothing are removed. If no code is left, the whole comment is
-removed with its reason, and its line if it has one of its own; with an `off`, also the `on` that ends nothing else.
-Other comments on the line (`# type: ignore`) and other tools' codes stay.
+removed with its reason, and its line if it has one of its own. With an `off`, an `on` that ends nothing else is
+removed, too. Other comments on the line (`# type: ignore`) and other tools' codes stay.
 
 Under flake8, which handles `noqa` itself, the comments are judged in the same way.
 

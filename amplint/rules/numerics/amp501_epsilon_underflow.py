@@ -1,16 +1,21 @@
 """An epsilon that should keep a float16 tensor from 0 is itself 0 in float16.
 
 ## What it does
-Finds a constant below 3e-8 that is added to a tensor which a region has left in float16, or to which such a tensor is
-clamped: `x / (x.amax() + 1e-8)`, `p.clamp(min=1e-12)`. The constant may be a literal, a name, an attribute or a
-parameter's default.
+Finds a constant below 3e-8 that is added to a tensor which an autocast region has left in float16, or to which such a
+tensor is clamped: `x / (x.amax() + 1e-8)`, `p.clamp(min=1e-12)`. The constant may be a literal, a name, an attribute or
+a parameter's default.
 
-Silent if the tensor is float32 at that place by the op list of the region's device (on cuda after `norm`, `sum`,
-`softmax`, `exp`), after `.float()`, in bfloat16, which has float32's range, and about larger constants.
+amplint reports nothing:
+
+- if the tensor is float32 at that place, by the op list of the region's device (on cuda after `norm`, `sum`, `softmax`,
+  `exp`);
+- after `.float()`;
+- in bfloat16, which has float32's range;
+- about larger constants.
 
 ## Why is this bad?
-The smallest positive number of float16 is 6e-8; 1e-8 rounds to 0. The sum is the tensor itself, the clamp lets 0 pass,
-and the following division or logarithm gives inf or NaN, which it would not in float32.
+The smallest positive number of float16 is 6e-8; 1e-8 rounds to 0. The sum is the tensor itself, the clamp keeps a 0,
+and the division or logarithm that follows gives inf or NaN, which it would not in float32.
 
 ## Example
 ```python
@@ -27,14 +32,17 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix computes the sum or the clamp in float32, and also the division if the divisor has no dimensions: float16
-divided by such a number is float16, in which the epsilon is 0 again. Unsafe: later results become float32 too, and a
-gradient through `1 / epsilon` may still exceed float16's range; if there is one, a larger epsilon is better. No fix for
-in-place operations, and for a number without dimensions if amplint can't see what it divides. A sigmoid is computed in
-float32 itself, from its logits: its result in float16 is 1 from 8.3 on, and what is lost so no cast brings back.
+The fix computes the sum or the clamp in float32. If the divisor has no dimensions, it computes the division in float32,
+too: float16 divided by a number without dimensions is float16, in which the epsilon is 0 again. Unsafe: later results
+become float32 too, and a gradient through `1 / epsilon` may still exceed float16's range; if there is such a gradient,
+a larger epsilon is better.
+
+There is no fix for in-place operations, and for a number without dimensions if amplint can't see what it divides. For a
+sigmoid, the fix computes the sigmoid itself in float32, from its logits: the sigmoid in float16 is 1 from a logit of
+8.3 on, and no later cast brings back what was lost.
 
 ## Proof
-The fixtures train with values of 0: a loss of NaN or inf before, the reference's losses after.
+The test programs train with values of 0: the loss is NaN or inf before the fix, and the reference's loss after it.
 
 ## References
 - [Half-precision floating-point format](https://en.wikipedia.org/wiki/Half-precision_floating-point_format)

@@ -1,16 +1,21 @@
 """A constant that float16 can't hold goes into a float16 tensor.
 
 ## What it does
-Finds numbers beyond 65504 (for bfloat16: beyond 3.39e38) that are filled into a tensor which a region has left in half
-precision: `masked_fill`, `fill_`, `full_like`, `torch.where`, an assignment under a mask. The number may be a literal,
-a constant of the module, an attribute, a default, or `torch.finfo(torch.float32).min`.
+Finds numbers beyond 65504 (for bfloat16: beyond 3.39e38) that are filled into a tensor which an autocast region has
+left in half precision: `masked_fill`, `fill_`, `full_like`, `torch.where`, an assignment under a mask. The number may
+be a literal, a constant of the module, an attribute, a default, or `torch.finfo(torch.float32).min`.
 
-Silent about -inf, which half precision can hold; if the scores are float32 (after `softmax` on cuda, after `.float()`);
-if the constant is added to float32, so that the sum is float32; and if the code checks the dtype.
+amplint reports nothing:
+
+- about -inf, which half precision can hold;
+- if the tensor is float32 (after `softmax` on cuda, after `.float()`);
+- if the constant is added to a float32 tensor, so that the sum is float32;
+- if the code checks the dtype.
 
 ## Why is this bad?
 `scores.masked_fill(mask, -1e9)` raises "value cannot be converted to type c10::Half without overflow". An assignment
-and `torch.where` silently turn it into -inf: a row in which everything is masked becomes NaN, and so does the loss.
+and `torch.where` silently turn the number into -inf: a row in which everything is masked becomes NaN, and so does the
+loss.
 
 ## Example
 ```python
@@ -30,11 +35,11 @@ with torch.autocast("cuda", dtype=torch.float16):
 
 ## Fix safety
 Safe if the tensor is filled once and goes straight into a softmax. Otherwise unsafe: a second mask that is added to the
-lowest number gives -inf, and a row of these NaN. No fix if the tensor has no name.
+lowest number gives -inf, and a row of -inf becomes NaN. There is no fix if the tensor has no name.
 
 ## Proof
-The fixtures train: RuntimeError before with `masked_fill`, a loss of NaN with `where` and the assignment; after the fix
-the updates are the reference's.
+The test programs train. Before the fix `masked_fill` raises RuntimeError, and `where` and the assignment give a loss of
+NaN. After the fix the updates are the reference's.
 
 ## References
 - [torch.finfo](https://docs.pytorch.org/docs/stable/type_info.html)

@@ -1,16 +1,20 @@
 """A cast to float32 is followed by a matrix product, which autocast computes in half precision.
 
 ## What it does
-Finds a half tensor that is cast with `.float()`, `.to(torch.float32)` or `.type(torch.float32)` inside a region and
-then goes into an op that autocast computes in half precision: a matrix product, `einsum`, a convolution, a linear
-layer. Only views may come in between.
+Finds a half-precision tensor that is cast with `.float()`, `.to(torch.float32)` or `.type(torch.float32)` inside an
+autocast region and then goes into an op that autocast computes in half precision: a matrix product, `einsum`, a
+convolution, a linear layer. Only views of the tensor may come between the cast and the op.
 
-Silent if something else uses the cast tensor too, if the tensor was not half (a mask, an image), in a part of the
-region with `enabled=False`, and if the cast is for softmax, a norm or a sum.
+amplint reports nothing:
+
+- if something else uses the cast tensor too;
+- if the tensor was not half precision (a mask, an image);
+- in a part of the region with `enabled=False`;
+- if the cast is for softmax, a norm or a sum.
 
 ## Why is this bad?
 Autocast casts the arguments of these ops back to half precision, whatever the code did before. The cast costs memory
-and time and changes nothing: sums of large numbers overflow in float16 as they did without it.
+and time and changes nothing: sums of large numbers overflow in float16, as they would without the cast.
 
 ## Example
 ```python
@@ -26,12 +30,15 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix puts the statement into a region with `enabled=False`. Unsafe: the product becomes slower and its result
-float32, which later ops use. No fix if an operand is not known to be float32 (outside autocast a product of two dtypes
-raises), if the region is not for one device, and if the statement is a compound one.
+The fix puts the statement into a region with `enabled=False`. Unsafe: the product becomes slower, and its result is
+float32, which later ops use.
+
+There is no fix if an operand is not known to be float32 (outside autocast a product of two dtypes raises), if amplint
+can't tell the region's device, and if the statement is a compound one.
 
 ## Proof
-The fixtures train with sums that overflow in float16: a loss of NaN or inf before, the reference's losses after.
+The test programs train with sums that overflow in float16: the loss is NaN or inf before the fix, and the reference's
+loss after it.
 
 ## References
 - [Autocast op reference](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float16)

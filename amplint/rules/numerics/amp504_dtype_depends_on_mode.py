@@ -2,18 +2,24 @@
 
 ## What it does
 Finds a cast to float32 that depends on the module's mode (`self.training`, `torch.is_grad_enabled()`), if autocast can
-be enabled: `x.float() if self.training else x`, `if self.training: x = x.float()`, `x.to(torch.float32 if self.training
-else x.dtype)`, and a flag that follows the mode and decides about such a cast, in a function of the file or by its name
-(`selective_scan(x, force_fp32=self.training)`).
+be enabled:
 
-Silent if both modes cast, or only evaluation; if the cast is for a loss that only training computes; if no region,
-`custom_fwd` or flag of that name shows that half precision is used; in a disabled region; and about masks, labels and
-indices.
+- `x.float() if self.training else x`, and `if self.training: x = x.float()`;
+- `x.to(torch.float32 if self.training else x.dtype)`;
+- a flag that follows the mode and decides about such a cast (`selective_scan(x, force_fp32=self.training)`), in a
+  function of the file or, from the flag's name, in any function.
+
+amplint reports nothing:
+
+- if both modes cast, or only evaluation;
+- if the cast is for a loss that only training computes;
+- if no autocast region, `custom_fwd` or flag of that name shows that half precision is used;
+- in a disabled region, and about masks, labels and indices.
 
 ## Why is this bad?
-The authors met NaN, or poor gradients, in half precision, and fixed it only for training. Evaluation runs the same
-numbers in float16: it overflows where training does not, so that only evaluation gives NaN, or its results differ from
-what was trained, and so does the choice of the best model.
+Such a cast usually exists because half precision gave NaN or poor gradients, and was added only for training.
+Evaluation computes the same numbers in float16: it overflows where training does not, so that only evaluation gives
+NaN; or its results differ from those of training, and the choice of the best model is based on them.
 
 ## Example
 ```python
@@ -30,11 +36,11 @@ class Scan(nn.Module):
 ```
 
 ## Fix safety
-No fix: amplint can't tell whether slower evaluation or less precise training is acceptable.
+There is no fix: amplint can't tell whether slower evaluation or less precise training is acceptable.
 
 ## Proof
-The fixtures train, and evaluate under autocast: before, the program raises because evaluation gives NaN or infinity;
-after, it runs to its end.
+The test programs train, and evaluate under autocast. Before the fix a program raises because evaluation gives NaN or
+infinity; after the fix it runs to its end.
 
 ## References
 - [Ops that need a particular precision](https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference)

@@ -1,17 +1,22 @@
-"""The program ends if the scaled loss is not finite.
+"""The program ends if the loss is NaN or infinite, although the scaler would skip that step.
 
 ## What it does
-Finds a `raise`, `assert` or `sys.exit` for a loss that is NaN or infinite, if a scaler that may be enabled scales that
-loss for a float16 region.
+Finds a `raise`, `assert` or `sys.exit` that depends on the loss being NaN or infinite, if a GradScaler that may be
+enabled scales that loss, and the loss was computed in a float16 autocast region.
 
-Silent if the loss is first reduced over all ranks, if a flag or a counter is part of the decision, if the exception is
-caught or is of the project's own class, if all regions are bfloat16 or the scaler is disabled, and about gradients that
-are not finite (AMP509).
+amplint reports nothing:
+
+- if the loss is first reduced over all ranks;
+- if a flag or a counter is part of the decision;
+- if the exception is caught, or is of the project's own class;
+- if all regions are bfloat16, or the scaler is disabled;
+- about gradients that are not finite, which AMP509 reports.
 
 ## Why is this bad?
-Ending the program is legitimate: the scaler handles gradients that overflow, and no scale repairs a forward. But
-usually one op of one batch exceeded float16's range, and training itself is fine: days of it end with the first such
-batch. With several ranks, only the one with that batch ends, and the others wait for it until they time out.
+Ending the program can be right: a scaler lowers the scale when gradients overflow, but no scale helps if the forward
+pass itself overflows. Usually, though, one op of one batch exceeded float16's range, and training itself is fine: one
+such batch ends a training run of days. With several ranks, only the rank with that batch ends, and the others wait for
+it until they time out.
 
 ## Example
 ```python
@@ -22,19 +27,28 @@ scaler.scale(loss).backward()
 
 ## Use instead
 ```python
-# A loss that is not finite on any rank makes its gradients NaN on all: the scaler leaves the step out on each.
-bad_in_a_row = bad_in_a_row + 1 if not math.isfinite(loss.item()) else 0
+# before the loop
+bad_in_a_row = 0
+
+# in the loop: NaN on one rank is NaN in this sum on every rank, so all ranks count the same, and end together
+total = loss.detach().clone()
+if torch.distributed.is_initialized():
+    torch.distributed.all_reduce(total)
+bad_in_a_row = 0 if math.isfinite(total.item()) else bad_in_a_row + 1
 if bad_in_a_row > 20:
     raise RuntimeError("the loss stays non-finite")
 scaler.scale(loss).backward()
 ```
 
+With DistributedDataParallel, a loss that is not finite on one rank makes the gradients of all ranks NaN, so each rank's
+scaler skips the step.
+
 ## Fix safety
-No fix: amplint can't tell what to do with such a batch.
+There is no fix: amplint can't tell what to do with such a batch.
 
 ## Proof
-The fixtures have one batch whose forward overflows in float16, and not in float32: the program raises before, and
-trains to its end after, with that step skipped.
+The test programs have one batch whose forward overflows in float16, and not in float32. Before the fix the program
+raises. After the fix it trains to its end, and the scaler skips that step.
 
 ## References
 - [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)

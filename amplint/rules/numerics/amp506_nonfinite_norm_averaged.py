@@ -1,16 +1,19 @@
 """The gradient norms of steps that the scaler skips go into a running mean.
 
 ## What it does
-Finds the norm that a clip or `get_total_norm` returned, in the step of a scaler that may be enabled, if it goes into a
-meter (`meter.update(norm)`), a sum, a list whose mean is computed, or a moving average.
+Finds the norm that a clip or `get_total_norm` returned, in a training step with a scaler that may be enabled, if the
+norm goes into a meter (`meter.update(norm)`), a sum, a list whose mean is computed, or a moving average.
 
-Silent if NaN and infinity are checked or replaced on the way, if no region that amplint sees can be float16, and if the
-scaler is disabled or amplint sees none.
+amplint reports nothing:
+
+- if NaN and infinity are checked or replaced on the way;
+- if no autocast region that amplint can see can be float16;
+- if the scaler is disabled, or amplint can see no scaler.
 
 ## Why is this bad?
-A step whose gradients overflow, as the first ones do by design, is skipped; its norm is infinite or NaN. One such step
-makes the mean of the epoch infinite, and a moving average forever: the log is useless, and decisions based on it (a
-bound that follows the norms, early stopping) are wrong.
+A step whose gradients overflow, as the first ones do on purpose, is skipped; its norm is infinite or NaN. One such step
+makes the mean of the epoch infinite, and a moving average infinite or NaN from then on. The log is useless, and
+decisions based on it (a bound that follows the norms, early stopping) are wrong.
 
 ## Example
 ```python
@@ -33,11 +36,11 @@ if torch.isfinite(norm):
 ```
 
 ## Fix safety
-No fix: it would also change by how many the sum is divided.
+There is no fix: it would also change the number by which the sum is divided.
 
 ## Proof
-The fixtures print the mean as a whole number, which Python refuses for infinity and NaN: they raise before, and print
-it after.
+The test programs print the mean as a whole number, which Python refuses for infinity and NaN: they raise before the
+fix, and print it after it.
 
 ## References
 - [Gradient clipping](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)

@@ -1,21 +1,31 @@
-"""NaN and infinity are replaced before the loss scaler looks for them.
+"""NaN and infinity are replaced before the scaler looks for them.
 
 ## What it does
 Finds code that removes NaN and infinity from the loss before `scaler.scale(loss)`, or from the parameters' gradients
-between the scaled backward and `scaler.unscale_` or `scaler.step`: `torch.nan_to_num`, `torch.where` and `masked_fill`
-with a test for them, `p.grad[torch.isnan(p.grad)] = 0`, a gradient that is dropped if it isn't finite, and a
-parameter's hook that does so.
+between the scaled backward and `scaler.unscale_` or `scaler.step`:
 
-Silent after `scaler.unscale_(optimizer)`, which has already checked; about inputs, logits and targets; if all regions
-are bfloat16, the scaler is disabled, or amplint sees none; if a flag decides; and about CTC losses, which are infinite
-if the labels are too long.
+- `torch.nan_to_num`;
+- `torch.where` and `masked_fill` with a mask of the non-finite elements, and `p.grad[torch.isnan(p.grad)] = 0`;
+- a gradient that is dropped if it isn't finite;
+- a parameter's hook that does one of these.
+
+amplint reports nothing:
+
+- after `scaler.unscale_(optimizer)`, which has already checked;
+- about inputs, logits and targets;
+- if all autocast regions are bfloat16;
+- if the scaler is disabled, or amplint can see no scaler;
+- if a flag turns the replacement on;
+- about CTC losses, which are infinite if the labels are too long.
 
 ## Why is this bad?
-NaN and infinity tell the scaler about an overflow. Without them it takes the step with what is left of the gradients
-(zeros, or the largest number there is), and keeps the scale at which the next step overflows again.
+The scaler recognizes an overflow by NaN or infinity in the gradients. If they were replaced, the scaler does not skip
+the step: the optimizer uses gradients that are zeros or the largest finite number, and the scale stays, so the next
+step overflows again.
 
 If the loss itself overflowed and is replaced, the gradients are zeros: momentum and weight decay still move the
-parameters. If something before it overflowed, the gradients are still NaN, and the log looks fine.
+parameters. If an operation before the loss overflowed, replacing the loss does not help: the gradients are NaN all the
+same, and the scaler skips the step, while the logged loss looks fine.
 
 ## Example
 ```python
@@ -34,11 +44,12 @@ scaler.update()
 ```
 
 ## Fix safety
-No fix: amplint can't tell whether to remove the replacement, or to fix what makes the numbers overflow.
+There is no fix: amplint can't tell whether to remove the replacement, or to correct what makes the numbers overflow.
 
 ## Proof
-The fixtures overflow in one step: before, its gradients are taken; after, the step is skipped. If the loss is replaced,
-the scale at the end is the one at which it overflowed.
+The test programs have one step whose gradients overflow. Before the fix the scaler makes that step; after the fix it
+skips the step, and lowers the scale. Where the loss is replaced, the scale at the end before the fix is still the one
+at which the loss overflowed.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler)

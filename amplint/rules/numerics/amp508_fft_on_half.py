@@ -1,16 +1,21 @@
-"""A Fourier transform of a half-precision tensor.
+"""A half-precision tensor goes into a Fourier transform.
 
 ## What it does
-Finds calls of `torch.fft` and `torch.stft` whose input a region has left in half precision, on a device whose op list
-does not cast it (cuda, xpu, mps), or after the region.
+Finds calls of `torch.fft` and `torch.stft` whose input an autocast region has left in half precision, after the region
+or on a device whose op list does not cast the input (cuda, xpu, mps).
 
-Silent on the CPU, where autocast computes transforms in float32; after `.float()`; if `stft` has a float32 window (the
-product with it is float32); if the error is caught; and if amplint can't see where the input comes from.
+amplint reports nothing:
+
+- on the CPU, where autocast computes transforms in float32;
+- after `.float()`;
+- if `stft` has a float32 window (the product with it is float32);
+- if the error is caught;
+- if amplint can't see where the input comes from.
 
 ## Why is this bad?
-cuda transforms float16 only in sizes that are powers of two, and bfloat16 never: other sizes raise RuntimeError, often
-long after training began, at the first input of another size. If it runs, the sums over all positions use numbers with
-11 bits, and overflow above 65504.
+cuda transforms float16 only in sizes that are powers of two, and bfloat16 never. Other sizes raise RuntimeError, often
+long after training began, at the first input of another size. Where the transform runs, its sums over all positions use
+numbers with 11 bits, and overflow above 65504.
 
 ## Example
 ```python
@@ -25,11 +30,11 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix casts the input. Unsafe: the spectrum becomes complex64, which later ops use.
+The fix casts the input with `.float()`. Unsafe: the spectrum becomes complex64, which later ops use.
 
 ## Proof
-The fixtures train: RuntimeError before (on the CPU, which simulates cuda, half precision can't be transformed at all),
-the reference's updates after.
+The test programs train. Before the fix they raise RuntimeError (on the CPU, which simulates cuda, half precision can't
+be transformed at all); after the fix they make the reference's updates.
 
 ## References
 - [torch.fft.fft](https://docs.pytorch.org/docs/stable/generated/torch.fft.fft.html)

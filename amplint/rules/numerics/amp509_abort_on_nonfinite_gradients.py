@@ -1,19 +1,26 @@
-"""The program ends if gradients are not finite, in a step that the loss scaler would skip.
+"""The program ends if gradients are not finite, although the scaler would skip that step.
 
 ## What it does
-Finds code in the step of a scaler that may be enabled, with a float16 region, that raises or exits for gradients that
-are not finite: a `raise`, `assert` or `sys.exit` that checks them or their norm for NaN and infinity,
-`clip_grad_norm_(..., error_if_nonfinite=True)`, and anomaly detection that is always on
-(`torch.autograd.set_detect_anomaly(True)`, `with torch.autograd.detect_anomaly():`).
+Finds code in a training step with a float16 autocast region and a scaler that may be enabled, which raises or exits if
+gradients are not finite:
 
-Silent if all regions are bfloat16; if the scaler is disabled or amplint sees none; if a flag or a counter is part of
-the decision (`if debug:`, "ten in a row"); if the exception is caught or is of the project's own class; and about a
-loss that is not finite (AMP505).
+- a `raise`, `assert` or `sys.exit` that checks the gradients or their norm for NaN and infinity;
+- `clip_grad_norm_(..., error_if_nonfinite=True)`;
+- anomaly detection that is always on (`torch.autograd.set_detect_anomaly(True)`, `with
+  torch.autograd.detect_anomaly():`).
+
+amplint reports nothing:
+
+- if all regions are bfloat16;
+- if the scaler is disabled, or amplint can see no scaler;
+- if a flag or a counter is part of the decision (`if debug:`, "ten in a row");
+- if the exception is caught, or is of the project's own class;
+- about a loss that is not finite, which AMP505 reports.
 
 ## Why is this bad?
-With a loss scale, gradients overflow by design: the scale starts at 65,536, and grows until they do. The scaler skips
-such a step and halves its scale. A program that ends instead ends in its first steps, or days later, though nothing is
-wrong with it.
+A GradScaler makes gradients overflow on purpose now and then: the scale starts at 65,536, and grows until the gradients
+overflow. The scaler skips such a step and halves its scale. A program that raises instead stops in its first steps, or
+after days, though nothing is wrong with it.
 
 ## Example
 ```python
@@ -28,6 +35,10 @@ scaler.update()
 
 ## Use instead
 ```python
+# before the loop
+bad_in_a_row = 0
+
+# in the loop
 scaler.scale(loss).backward()
 scaler.unscale_(optimizer)
 norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -38,12 +49,14 @@ scaler.step(optimizer)
 scaler.update()
 ```
 
+With DistributedDataParallel all ranks have the same gradients, so they count the same and end together.
+
 ## Fix safety
-No fix: amplint can't tell whether the check should go, or should count first.
+There is no fix: amplint can't tell whether the check should be removed, or should allow some such steps first.
 
 ## Proof
-The fixtures train in float16 with gradients that overflow in the first steps: the program raises before, and trains to
-its end after.
+The test programs train in float16 with gradients that overflow in the first steps. Before the fix the program raises;
+after the fix it trains to its end.
 
 ## References
 - [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)

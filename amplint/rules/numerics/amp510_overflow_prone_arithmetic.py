@@ -1,16 +1,24 @@
 """Squares, exponentials and quotients that exceed float16's range are computed in float16.
 
 ## What it does
-Finds three kinds of arithmetic on a tensor that a region has left in float16, if the op list of the region's device
-leaves the result in float16 too: a square (`z * z` on cuda; `z**2` and `z.square()` on the CPU, whose list lacks them),
-`exp` on the CPU, and a quotient by `z + eps` whose epsilon is not 0 in float16 but below 1.53e-5.
+Finds three kinds of arithmetic on a tensor that an autocast region has left in float16, if the op list of the region's
+device leaves the result in float16 too:
 
-Silent if the device computes in float32 (`z**2` and `exp` on cuda), after `.float()`, in bfloat16, and if the dtype is
-unknown. The rule is off by default: the code doesn't show whether a number ever gets so large.
+- a square (`z * z` on cuda; `z**2` and `z.square()` on the CPU, whose list lacks them);
+- `exp` on the CPU;
+- a quotient by `z + eps`, whose epsilon is not 0 in float16 but below 1.53e-5.
+
+amplint reports nothing:
+
+- if the device computes the op in float32 (`z**2` and `exp` on cuda);
+- after `.float()`;
+- in bfloat16, and if the dtype is unknown.
+
+The rule is off by default: the code doesn't show whether a number ever gets so large.
 
 ## Why is this bad?
 float16 ends at 65504. The square of 256 is inf, and so are `exp(11.1)` and `1 / 1e-5`. Variances, distances and norms
-written by hand pass through such numbers, though their results would be small.
+written by hand compute such numbers on the way, though their results would be small.
 
 ## Example
 ```python
@@ -30,7 +38,8 @@ with torch.autocast("cuda", dtype=torch.float16):
 The fix casts the tensor with `.float()`. Unsafe: later results become float32.
 
 ## Proof
-The fixtures train with values of some hundred: a loss of inf or NaN before, the reference's losses after.
+The test programs train with values of some hundred: the loss is inf or NaN before the fix, and the reference's loss
+after it.
 
 ## References
 - [Autocast op reference](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float32)

@@ -3,14 +3,16 @@
 ## What it does
 Finds a backward pass, scaled or not, that a path reaches while an autocast region is open: in a `with`, under a
 decorator, by `ExitStack.enter_context`, or by hand with `__enter__`. A region with `enabled=False` doesn't count; a
-backward inside one is outside of autocast.
+backward inside such a region is outside of autocast.
 
 ## Why is this bad?
-Backward runs each operation in the dtype of its forward; the region adds nothing. If a backward has matrix products of
-its own (custom `autograd.Function`s, parts of the forward that were kept in float32), an open region casts them to half
-and gradients lose precision. PyTorch's documentation advises against it. It is an error if the code in the region is
-seen to have such a Function or part; one elsewhere in the file changes nothing. It is a suspicion if the backward is
-only timed: clocks are read around it, and amplint sees no use of its gradients.
+Backward runs each operation in the dtype of its forward, so the autocast region adds nothing. If a backward has matrix
+products of its own (custom `autograd.Function`s, parts of the forward that were kept in float32), an open region casts
+them to half precision, and gradients lose precision. PyTorch's documentation advises against it.
+
+The finding is an error if the code in the region has such a Function or part; one elsewhere in the file changes
+nothing. It is a suspicion if the backward is only timed: clocks are read around it, and amplint sees no use of its
+gradients.
 
 ## Example
 ```python
@@ -27,17 +29,24 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-Safe if only backward, calls of the scaler and the optimizer, schedulers, reports and plain reads leave the region.
-Custom `autograd.Function`s without `custom_fwd` and hooks that compute also run in backward, and may meet two dtypes
-that only the open region had hidden. If the file has one that multiplies matrices, there is no fix; if it has one that
-may, the fix is unsafe; amplint can't see one of another file or an extension. Unsafe if an optimizer's step moves too
-and is not known to be elementwise. No fix if the region is a decorator, entered by hand, or spans a loop. Other
-contexts of the same `with` stay open around what moves, otherwise there is no fix. A region is opened again only around
-code that is seen to run a forward; if other code follows that can't move, there is no fix.
+Safe if only backward, calls of the scaler and the optimizer, schedulers, reports and plain reads are moved out of the
+region. Where other contexts of the same `with` have to stay open around what moves, they do.
+
+Unsafe if an optimizer's step moves too and is not known to be elementwise, or if the file has a custom
+`autograd.Function` without `custom_fwd`, or a hook, that may multiply matrices: it runs in backward, too, and may meet
+two dtypes that only the open region had hidden. amplint can't see a Function or hook of another file or an extension.
+
+There is no fix:
+
+- if such a Function or hook does multiply matrices;
+- if the region is a decorator, is entered by hand, or spans a loop;
+- if other contexts of the same `with` can't stay open around what moves;
+- if code that can't move follows, and is not seen to run a forward. (A region is opened again only around code that
+  runs a forward.)
 
 ## Proof
-The fixtures watch autocast's state at each backward: enabled before, disabled after. If a part of the model is kept in
-float32, its gradients come nearer to the float32 reference.
+The test programs watch autocast's state at each backward: enabled before the fix, disabled after it. If a part of the
+model is kept in float32, its gradients come nearer to the float32 reference.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting): "Backward passes under autocast are not

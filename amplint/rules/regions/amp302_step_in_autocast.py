@@ -6,7 +6,7 @@ Finds `scaler.step(optimizer)` and `optimizer.step()` that a path reaches while 
 ## Why is this bad?
 An optimizer that multiplies matrices (Adafactor, Shampoo, Muon) does so in half precision inside a region. And the
 region keeps half-precision copies of the weights: a forward after the step, in the same region, still uses the old
-weights. It is a suspicion if the file only times its steps, on made-up data.
+weights. The finding is a suspicion if the file only times its steps, on made-up data.
 
 ## Example
 ```python
@@ -28,12 +28,13 @@ scaler.update()
 
 ## Fix safety
 Safe for torch.optim's elementwise optimizers, created in the same file and stepped without a closure, if only calls
-that no region changes move with them (see AMP301). Unsafe for any other: the forward in a closure, or SAM's, would lose
-autocast. No fix if the region is a decorator, entered by hand, or spans a loop.
+that autocast doesn't change move with the step (see AMP301). Unsafe for any other optimizer: a forward in a closure, or
+in SAM's step, would lose autocast. There is no fix if the region is a decorator, is entered by hand, or spans a loop.
 
 ## Proof
-The fixtures watch autocast's state at each step: enabled before, disabled after. With Adafactor the update differs from
-the one outside; with a second forward in the region, the loss is computed with the old weights.
+The test programs watch autocast's state at each step: enabled before the fix, disabled after it. With Adafactor the
+update inside the region differs from the update outside. With a second forward in the region, the loss is computed with
+the old weights.
 
 ## References
 - [torch.amp examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)

@@ -1,19 +1,24 @@
-"""The criterion runs after the region, on the region's half-precision outputs.
+"""The criterion runs after the autocast region, on the region's half-precision outputs.
 
 ## What it does
-Finds a loss of torch (`nn.CrossEntropyLoss`, `F.mse_loss`, ...) that is computed outside of every region from a value
-that a region left in half precision: the output of a layer of this file, or of a matrix product. The output of a model
-that amplint can't see is likely half, as that of its last layer is; cross entropy with class indices is evidence for
-it. So is a product of such an output with a value that amplint can't see: with a float32 matrix it would raise.
+Finds a loss of torch (`nn.CrossEntropyLoss`, `F.mse_loss`, ...) that is computed outside of every autocast region from
+a value that a region left in half precision: the output of a layer of this file, or of a matrix product. The output of
+a model that amplint can't see is likely half precision, as that of its last layer is; cross entropy with class indices
+is evidence for it. A product of such an output with a value that amplint can't see is likely half precision, too: with
+a float32 matrix the product would raise.
 
-Silent if the value is cast with `.float()`; if another operand is float32, so that the loss is too (`mse_loss(half,
-float32)`); if amplint can't see the criterion; about models that accelerate, Fabric or DeepSpeed wrap (their outputs
-are float32); under `no_grad`; and in functions that evaluate.
+amplint reports nothing:
+
+- if the value is cast with `.float()`, or another operand is float32, so that the loss is too (`mse_loss(half,
+  float32)`);
+- if amplint can't see the criterion;
+- about models that accelerate, Fabric or DeepSpeed wrap (their outputs are float32);
+- under `no_grad`, and in functions that evaluate.
 
 ## Why is this bad?
-Inside a region autocast computes losses in float32. After it the loss has the dtype of its input: sums over classes
-and batches are rounded to float16 or bfloat16. In float16 it is worse: a scaler starts at 65536, which float16 can't
-hold, so the gradient of the loss is inf. The first step is always skipped, and the scale is halved.
+Inside a region autocast computes losses in float32. After the region the loss has the dtype of its input: sums over
+classes and batches are rounded to float16 or bfloat16. In float16 it is worse: a scaler starts at 65536, which float16
+can't hold, so the gradient of the loss is inf. The first step is always skipped, and the scale is halved.
 
 ## Example
 ```python
@@ -33,10 +38,11 @@ scaler.scale(loss).backward()
 
 ## Fix safety
 The fix moves the statements up to the criterion into the region. Unsafe: autocast then also applies to the other
-statements. No fix if the criterion is in another block or function, or if the `with` has other contexts.
+statements. There is no fix if the criterion is in another block or function, or if the `with` has other contexts.
 
 ## Proof
-The fixtures compare the dtype of the loss that backward is called on: float16 or bfloat16 before, float32 after.
+The test programs compare the dtype of the loss that backward is called on: float16 or bfloat16 before the fix, float32
+after it.
 
 ## References
 - [Autocast op reference](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float32)

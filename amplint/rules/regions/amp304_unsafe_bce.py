@@ -1,16 +1,21 @@
 """Binary cross entropy of probabilities runs inside an autocast region, where it raises.
 
 ## What it does
-Finds `F.binary_cross_entropy` and calls of an `nn.BCELoss` inside a region for cuda, xpu or mtia: in its body, under a
-decorator, or in a function or `forward` of the project that is called from it; and in a step of a LightningModule whose
-file creates a Trainer with mixed precision, which opens a region around the step. Silent on cpu and mps, which allow
-it; under `enabled=False`; if the region's device is unknown or its flag is a parameter that is False by default; and if
-amplint can't see how the loss is created.
+Finds `F.binary_cross_entropy` and calls of an `nn.BCELoss` inside an autocast region for cuda, xpu or mtia: in its
+body, under a decorator, or in a function or `forward` of the project that is called from it. Also finds them in a step
+of a LightningModule, if the file creates a Trainer with mixed precision, which opens a region around the step.
+
+amplint reports nothing:
+
+- on cpu and mps, which allow it;
+- under `enabled=False`;
+- if the region's device is unknown, or its flag is a parameter that is False by default;
+- if amplint can't see how the loss is created.
 
 ## Why is this bad?
-It raises `RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast`, whatever
-the dtype of the inputs. The reason: a half-precision sigmoid is exactly 1 from about 9 on, and the loss would be 100
-instead of 9.
+The loss raises `RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast`,
+whatever the dtype of its inputs. The reason: a half-precision sigmoid is exactly 1 from about 9 on, and the loss would
+be 100 instead of 9.
 
 ## Example
 ```python
@@ -26,11 +31,11 @@ with torch.autocast("cuda"):
 
 ## Fix safety
 Unsafe. If the sigmoid is visible, the loss takes the logits instead: the same number, computed in a stable way.
-Otherwise the loss goes into a nested region with `enabled=False`, its inputs cast to float32; a sigmoid that already
-ran in half precision has lost its small differences from 1.
+Otherwise the loss goes into a nested region with `enabled=False`, and its inputs are cast to float32. A sigmoid that
+already ran in half precision has lost its small differences from 1.
 
 ## Proof
-The fixtures raise under (simulated) cuda and xpu before, and train after.
+The test programs raise under (simulated) cuda and xpu before the fix, and train after it.
 
 ## References
 - [Prefer binary_cross_entropy_with_logits](https://docs.pytorch.org/docs/stable/amp.html#prefer-binary-cross-entropy-with-logits-over-binary-cross-entropy)

@@ -1,19 +1,22 @@
 """An autocast object is created but never entered.
 
 ## What it does
-Finds `torch.autocast(...)` as a statement of its own, `with a and torch.autocast(...)`, which enters only the last one,
-and the decorator on a generator function, whose body runs outside the region.
+Finds:
 
-Silent if the object is used in any other way: it may be entered elsewhere.
+- `torch.autocast(...)` as a statement of its own;
+- `with a and torch.autocast(...)`, which enters only the last one;
+- the decorator on a generator function, whose body runs outside the autocast region.
 
-It is a warning, with the advice to remove the call, if the file's training losses come from other regions: the call
-does nothing and is not needed.
+amplint reports nothing if the object is used in any other way: it may be entered elsewhere.
+
+The finding is a warning, with the advice to remove the call, if the file's training losses come from other regions: the
+call does nothing and is not needed.
 
 ## Why is this bad?
-The object does nothing. Unless another region is around the forward, everything runs in float32 without a warning:
-training is as slow as without AMP. With `and`, the other context (`torch.no_grad()`, for example) may be the one that
-is missing. Put `with` around the forward and the loss only: around whole epochs it keeps the half-precision copies of
-the weights past their steps (AMP309).
+The object does nothing. Unless the forward is in another region, everything runs in float32 without a warning: training
+is as slow as without AMP. With `and`, the other context (`torch.no_grad()`, for example) may be the one that is
+missing. Put `with` around the forward and the loss only: around whole epochs it keeps the half-precision copies of the
+weights past their steps (AMP309).
 
 ## Example
 ```python
@@ -28,13 +31,14 @@ with torch.no_grad(), torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Unsafe for `and`: both contexts are entered, and the first one was not before; a backward inside `torch.no_grad()` then
-raises. A call alone is removed if the forwards are in other regions: safe, as it has no effect. Otherwise there is no
-fix, since amplint doesn't know what the region should contain, and none for a generator: use `with` inside it.
+Unsafe for `and`: both contexts are entered after the fix, and the first one was not before it; a backward inside
+`torch.no_grad()` then raises. A call that is a statement of its own is removed if the forwards are in other regions:
+safe, as the call has no effect. Otherwise there is no fix, since amplint doesn't know what the region should contain.
+There is no fix for a generator: use `with` inside it.
 
 ## Proof
-The fixtures list the regions that were entered and the dtypes of the losses: no region before, those of the `with`
-after.
+The test programs list the regions that were entered and the dtypes of the losses: no region before the fix, those of
+the `with` after it.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)

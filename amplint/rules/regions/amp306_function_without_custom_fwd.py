@@ -2,17 +2,22 @@
 
 ## What it does
 Finds a `torch.autograd.Function` of which only `backward` is decorated (with `custom_bwd`), or which has both
-`custom_bwd` and a `setup_context`. Also finds one that is applied in an autocast region with a float32 parameter,
-multiplies matrices with it in `forward` and in `backward`, and lacks `custom_fwd` or `custom_bwd`. Silent if a method
-casts or opens a region by itself, under `custom_fwd(cast_inputs=...)`, if nothing shows that an operand is float32, and
-if no region of this file leads to its `apply`.
+`custom_bwd` and a `setup_context`. Also finds a Function that is applied in an autocast region with a float32
+parameter, multiplies matrices with it in `forward` and in `backward`, and lacks `custom_fwd` or `custom_bwd`.
+
+amplint reports nothing:
+
+- if a method casts, or opens a region by itself;
+- under `custom_fwd(cast_inputs=...)`;
+- if nothing shows that an operand is float32;
+- if no region of this file leads to the Function's `apply`.
 
 ## Why is this bad?
 `forward` runs inside the region, where autocast casts the operands of a product. `backward` runs outside of it: the
-half gradient meets the saved float32 weight and raises `RuntimeError: expected m1 and m2 to have the same dtype`. The
-decorators make `backward` run under the state of `forward`; one without the other doesn't. `custom_bwd` reads what
-`custom_fwd` has left on `ctx`: without that, and always with a `setup_context` (where `forward` gets no `ctx`), it
-raises AttributeError.
+half-precision gradient meets the saved float32 weight and raises `RuntimeError: expected m1 and m2 to have the same
+dtype`. Both decorators together make `backward` run under the autocast state of `forward`; one of them alone doesn't.
+`custom_bwd` reads what `custom_fwd` has stored on `ctx`. Without `custom_fwd`, and always with a `setup_context` (where
+`forward` gets no `ctx`), `custom_bwd` raises AttributeError.
 
 ## Example
 ```python
@@ -46,10 +51,11 @@ class Product(torch.autograd.Function):
 
 ## Fix safety
 Unsafe: the missing decorators are added, for the device of the file's regions, and everything else in the backward then
-runs under autocast too. A Function with a `setup_context` has to be rewritten with `forward(ctx, ...)`: no fix.
+runs under autocast too. There is no fix for a Function with a `setup_context`, which has to be rewritten with
+`forward(ctx, ...)`.
 
 ## Proof
-The fixtures raise in backward before, and train after.
+The test programs raise in backward before the fix, and train after it.
 
 ## References
 - [Functions with autocast](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#autocast-and-custom-autograd-functions)

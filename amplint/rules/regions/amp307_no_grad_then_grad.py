@@ -1,19 +1,23 @@
 """In one autocast region a model runs first without gradients and then with them.
 
 ## What it does
-Finds a call of a model under `torch.no_grad()` or `torch.inference_mode()`, and after it, in the same region, a call of
-the same model that is trained. The evidence that it is trained: the next step is one of an optimizer over its
-parameters, or it is the only model with a clip, `model.train()` or `model.zero_grad()`. A call of a function of the
-project counts as a call of the model that it always runs.
+Finds a call of a model under `torch.no_grad()` or `torch.inference_mode()`, and after it, in the same autocast region,
+a call of the same model that is trained. It counts as trained if the next step is one of an optimizer over the model's
+parameters, or if it is the only model with a clip, `model.train()` or `model.zero_grad()`. A call of a function of the
+project counts as a call of the model that the function always runs.
 
 torch 2.11 fixed this: the rule reports only if the project declares a torch that may be older (see `target-torch`).
-Silent with `cache_enabled=False`, with `torch.clear_autocast_cache()` in between, if the two calls have a region each
-or are in branches that exclude each other, and if the model is frozen, or was called with gradients before.
+
+amplint reports nothing:
+
+- with `cache_enabled=False`, or with `torch.clear_autocast_cache()` between the two calls;
+- if each call has its own region, or the two are in branches that exclude each other;
+- if the model is frozen, or was called with gradients before.
 
 ## Why is this bad?
 Autocast keeps the half-precision copy of each weight until the outermost region ends. Before torch 2.11 the copies made
-without gradients were used again afterwards: the weights' gradients stay None and the model does not learn, or backward
-raises "element 0 of tensors does not require grad and does not have a grad_fn".
+without gradients were used again afterwards. The weights' gradients then stay None and the model does not learn, or
+backward raises "element 0 of tensors does not require grad and does not have a grad_fn".
 
 ## Example
 ```python
@@ -37,10 +41,10 @@ region. The other weights of the region are cast once more. Two regions are just
 hand.
 
 ## Proof
-The fixtures are not executed (shows=none): the torch that `amplint verify` runs with may already be fixed. Run with
-torch 2.10.0, each of them raises in backward before, and trains with all its gradients after. If only a part of the
-model ran without gradients, the gradients of its weights were None with torch 2.3.1 and 2.10.0, and right from 2.11.0
-on.
+The test programs are not executed (shows=none): the torch that `amplint verify` runs with may already be fixed. Run by
+hand with torch 2.10.0, each of them raises in backward before the fix, and trains with all its gradients after it. If
+only a part of the model ran without gradients, the gradients of its weights were None with torch 2.3.1 and 2.10.0, and
+right from 2.11.0 on.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast): `cache_enabled`

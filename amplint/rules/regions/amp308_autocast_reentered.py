@@ -4,12 +4,13 @@
 Finds a function decorated with `torch.autocast(...)` that calls itself, and a class whose decorated method runs a child
 of the same class: a decorator creates one object for all calls.
 
-Silent if amplint can't tell which function is called, and if each call creates its own region with `with`.
+amplint reports nothing if it can't tell which function is called, and nothing if each call creates its own autocast
+region with `with`.
 
 ## Why is this bad?
-The object remembers only one previous state. The inner call overwrites it, so that after the outermost return autocast
-stays as it was inside: enabled for everything that follows, including backward and the optimizer's step. With
-`enabled=False` it stays disabled for a region around the call.
+The autocast object remembers only one previous state. The inner call overwrites it, so that after the outermost return
+autocast stays as it was inside: enabled for everything that follows, including backward and the optimizer's step. With
+`enabled=False`, autocast stays disabled for the rest of a region around the call.
 
 ## Example
 ```python
@@ -26,10 +27,10 @@ def encode(node):
 ```
 
 ## Fix safety
-No fix: the body has to move into a `with`.
+There is no fix: the body of the function has to move into a `with`.
 
 ## Proof
-The fixtures watch autocast's state at each backward after the call: enabled before, disabled after.
+The test programs watch autocast's state at each backward after the call: enabled before the fix, disabled after it.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)

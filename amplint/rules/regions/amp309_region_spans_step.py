@@ -1,15 +1,20 @@
 """One autocast region spans several iterations with their optimizer steps.
 
 ## What it does
-Follows each function along its paths and finds a backward and a step of one loop that both run inside a region that was
-entered outside that loop: a `with` around the loop, or a decorator on the function that holds it. Both may be in
-functions that the loop calls.
+Follows each function along its paths, and finds a backward and a step of one loop that both run inside an autocast
+region that was entered outside that loop: a `with` around the loop, or a decorator on the function that holds it.
+Backward and step may be in functions that the loop calls.
 
-A region in each iteration doesn't help while another one is open around the loop, even a disabled one: that is found
-too. Silent if the loop clearly has at most five iterations and an outer loop opens the region again: a few steps use
-old weights then, which AMP301 and AMP302 report. Silent with `cache_enabled=False`, if the loop calls
-`torch.clear_autocast_cache()`, if no region is enabled, and if everything that the optimizer steps was cast to a half
-type: only casts of float32 weights are cached. If another model of the file was cast so, the finding is likely.
+A region in each iteration doesn't help while another one, even a disabled one, is open around the loop: amplint finds
+that, too. If everything that the optimizer steps was cast to float16 or bfloat16, nothing is found: only casts of
+float32 weights are cached. If another model of the file was cast so, the finding is likely.
+
+amplint also reports nothing:
+
+- if the loop clearly has at most five iterations, and an outer loop opens the region again: then a few steps use old
+  weights, which AMP301 and AMP302 report;
+- with `cache_enabled=False`, or if the loop calls `torch.clear_autocast_cache()`;
+- if no region is enabled.
 
 ## Why is this bad?
 Autocast keeps the half-precision copy of each weight until the outermost region ends. In one region around the loop,
@@ -36,11 +41,12 @@ for inputs, targets in loader:
 ```
 
 ## Fix safety
-Safe: `cache_enabled=False` in the autocast call. Weights are then cast at each use, which costs a little time. A region
-in each iteration is better, but has to be written by hand.
+Safe: the fix writes `cache_enabled=False` into the autocast call. Weights are then cast at each use, which costs a
+little time. A region in each iteration is better, but has to be written by hand.
 
 ## Proof
-The fixtures compare how the loss changes with a float32 run: not at all before, like it after.
+The test programs compare how the loss changes with a float32 run: not at all before the fix, and like the float32 run
+after it.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)

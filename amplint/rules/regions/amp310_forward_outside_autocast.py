@@ -1,17 +1,20 @@
-"""The region contains only the loss, and the model's forward runs before it in float32.
+"""The autocast region contains only the loss, and the model's forward runs before it in float32.
 
 ## What it does
 Finds an autocast region in which nothing is computed in half precision: it contains a loss of torch, and at most
 arithmetic, the backward and the step. The loss is computed from a model of this file that is called right before the
 region and multiplies matrices.
 
-Silent if amplint can't follow something in the region, if the model opens a region itself, if a model of the file is
-cast to half (the region then computes its loss in float32), and if amplint can't see the model.
+amplint reports nothing:
+
+- if amplint can't follow something in the region, or can't see the model;
+- if the model opens a region itself;
+- if a model of the file is cast to half precision (the region then computes its loss in float32).
 
 ## Why is this bad?
 Autocast works on the ops inside the region. Matrix products and convolutions of the forward, which benefit from half
-precision, run in float32, with the memory and the time of float32; losses are computed in float32 inside a region
-anyway. So mixed precision is off, though the code looks as if it were on.
+precision, run in float32 outside of it, with the memory and the time of float32. Losses are computed in float32 inside
+a region anyway. So mixed precision is off, though the code looks as if it were on.
 
 ## Example
 ```python
@@ -28,12 +31,12 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The region begins before the forward. Unsafe: the model now runs in half precision, which it never did. No fix if the
-forward is in another block, and if the `with` has other contexts.
+The fix lets the region begin before the forward. Unsafe: the model then runs in half precision for the first time.
+There is no fix if the forward is in another block, and if the `with` has other contexts.
 
 ## Proof
-The fixtures are not executed (shows=none): what float32 computes is right, only slower, and that can't be measured on a
-simulated cuda device.
+The test programs are not executed (shows=none): what float32 computes is right, only slower, and that can't be measured
+on a simulated cuda device.
 
 ## References
 - [Automatic mixed precision](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)

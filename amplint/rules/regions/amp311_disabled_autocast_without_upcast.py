@@ -1,17 +1,18 @@
-"""Code with autocast disabled still computes with the outer region's half-precision tensors.
+"""Code with autocast disabled still computes with the outer autocast region's half-precision tensors.
 
 ## What it does
-Finds a region with `enabled=False` inside another one (or in a function or module that one calls) in which an op that
-autocast would cast for (a matrix product, a loss, a norm, softmax, ...) gets a tensor that the outer region has left in
-half precision, without `.float()`.
+Finds an autocast region with `enabled=False` inside another one (or in a function or module that the outer region
+calls), in which an op gets a tensor that the outer region has left in half precision, without `.float()`. The op is one
+for which autocast would cast: a matrix product, a loss, a norm, softmax, ...
 
-Silent if the inputs are cast, if amplint can't see where they come from (except cross entropy of a model's whole
-output), and if the code casts to half on purpose.
+amplint reports nothing if the inputs are cast, if amplint can't see where they come from (except cross entropy of a
+model's whole output), and if the code casts to half precision on purpose.
 
 ## Why is this bad?
-`enabled=False` disables the casts; it casts nothing itself. A half tensor stays half, and what should be computed in
-float32 overflows or is rounded as in the region. If half meets the float32 weights of a layer, or another float32
-operand of a product, it raises "mat1 and mat2 must have the same dtype".
+`enabled=False` disables the casts; it casts nothing itself. A half-precision tensor stays half precision, and what
+should be computed in float32 overflows or is rounded as in the outer region. If a half-precision tensor meets the
+float32 weights of a layer, or another float32 operand of a product, the op raises "mat1 and mat2 must have the same
+dtype".
 
 ## Example
 ```python
@@ -30,12 +31,13 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix casts the half operands of the op. Safe for a function or operator whose operands are all known to be half;
-unsafe for a layer, whose weights may be half too, and if another operand is not known.
+The fix casts the half-precision operands of the op with `.float()`. Safe for a function or operator whose operands are
+all known to be half precision. Unsafe for a layer, whose weights may be half precision too, and if another operand is
+not known.
 
 ## Proof
-The fixtures train: sums that overflow to inf and a loss of NaN before, or RuntimeError if dtypes meet; after the fix,
-the reference's losses.
+The test programs train. Before the fix sums overflow to inf and the loss is NaN, or two dtypes meet and raise
+RuntimeError. After the fix they have the reference's losses.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)

@@ -1,17 +1,19 @@
-"""The region, or its dtype, does not reach the threads that run the model's forward.
+"""The autocast region, or its dtype, does not reach the threads that run the model's forward.
 
 ## What it does
-Finds two things inside an autocast region: a call of an `nn.DataParallel` if the region has `dtype=torch.bfloat16`; and
-a `threading.Thread` that is started, or work for a `ThreadPoolExecutor`, whose function calls a model of this file and
-opens no region itself.
+Finds two things inside an autocast region:
 
-Silent if the wrapped model, or the thread's function, has its own region, if `DataParallel` has one device and so no
-threads, and if amplint can't see model or function.
+- a call of an `nn.DataParallel`, if the region has `dtype=torch.bfloat16`;
+- a `threading.Thread` that is started, or work for a `ThreadPoolExecutor`, whose function calls a model of this file
+  and opens no region itself.
+
+amplint reports nothing if the wrapped model, or the thread's function, has its own region, if `DataParallel` has one
+device and so no threads, and if amplint can't see model or function.
 
 ## Why is this bad?
-Autocast's state belongs to a thread, and a new thread starts with it disabled: the forward runs in float32.
-`DataParallel` enables it in its threads, but without the dtype: the replicas run in float16, whose small range bfloat16
-should avoid, and there may be no scaler.
+Autocast's state belongs to a thread, and a new thread starts with autocast disabled: the forward runs in float32.
+`DataParallel` enables autocast in its threads, but without the dtype: the replicas run in float16, whose small range
+bfloat16 should avoid, and there may be no scaler.
 
 ## Example
 ```python
@@ -32,13 +34,13 @@ thread.start()
 ```
 
 ## Fix safety
-No fix: the region goes into the function that the thread runs, or into the `forward` that is replicated.
+There is no fix: put the region into the function that the thread runs, or into the `forward` that is replicated.
 `DistributedDataParallel` has no such threads.
 
 ## Proof
-The fixtures of threads compare the dtype of the loss: float32 before, the region's after. Those of `DataParallel` are
-not executed (shows=none), since it takes two devices to start its threads; torch 2.13's `parallel_apply` enters
-`autocast(device_type, enabled=autocast_enabled)` in each thread, without a dtype.
+The test programs with threads compare the dtype of the loss: float32 before the fix, the region's dtype after it. Those
+with `DataParallel` are not executed (shows=none), since it takes two devices to start its threads; torch 2.13's
+`parallel_apply` enters `autocast(device_type, enabled=autocast_enabled)` in each thread, without a dtype.
 
 ## References
 - [Working with multiple GPUs](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#working-with-multiple-gpus)

@@ -1,20 +1,25 @@
 """Gradients are clipped while they are still multiplied by the loss scale.
 
 ## What it does
-Follows each function along its paths and finds `clip_grad_norm_`, `clip_grad_value_`, timm's `dispatch_clip_grad` and
-manual clipping (`p.grad.clamp_(...)`, `p.grad *= max_norm / norm`) of gradients from `scaler.scale(loss).backward()`
-before `scaler.unscale_(optimizer)`. Also finds a function that clips and then calls `scaler.step`, if the same file
-creates the scaler, scales with it elsewhere, passes it to nothing else and unscales nowhere; and a function that clips
-and then unscales, wherever the backward is.
+Follows each function along its paths, and finds a clip of gradients from `scaler.scale(loss).backward()` before
+`scaler.unscale_(optimizer)`: `clip_grad_norm_`, `clip_grad_value_`, timm's `dispatch_clip_grad`, and manual clipping
+(`p.grad.clamp_(...)`, `p.grad *= max_norm / norm`).
 
-Silent if amplint can't see enough: if the scaler or the optimizer is passed to a function that amplint can't see, a
-branch that may be AMP's own flag unscales, the bound is multiplied by `scaler.get_scale()`, or the scaler is disabled
-on that path.
+Also finds a function that clips and then calls `scaler.step`, if the same file creates the scaler, scales with it
+elsewhere, passes it to nothing else and unscales nowhere; and a function that clips and then unscales, wherever the
+backward is.
+
+amplint reports nothing:
+
+- if the scaler or the optimizer is passed to a function that amplint can't see;
+- if a branch unscales under a condition that may be AMP's own flag;
+- if the bound is multiplied by `scaler.get_scale()`;
+- if the scaler is disabled on that path.
 
 ## Why is this bad?
-The gradients are 65,536 times too large (the initial scale), so nearly every norm exceeds the bound: each step is
-normalized to a length of `max_norm / 65536`. Nothing crashes. With SGD the update shrinks to 0.003 % of its right size;
-Adam hides this almost completely, and trains a little worse.
+The gradients are 65,536 times too large (at the initial scale), so nearly every norm exceeds the bound: the gradients
+of each step are reduced to a norm of `max_norm / 65536`. Nothing crashes. With SGD the update shrinks to 0.003 % of its
+right size; Adam hides this almost completely, and trains a little worse.
 
 ## Example
 ```python
@@ -35,20 +40,30 @@ scaler.update()
 
 ## Fix safety
 Safe if every path from the clip reaches `update()` before the next scaled backward. `unscale_` goes right before the
-clip, under the condition under which the gradients are scaled, for the optimizer that owns the clipped parameters, and
-once before clips that share a step; an `unscale_` after the clip moves before it.
+clip, under the condition under which the gradients are scaled, for the optimizer that owns the clipped parameters. If
+several clips share a step, `unscale_` goes once before all of them. An `unscale_` after the clip moves before it. If
+the clip uses a norm that was read before, `unscale_` goes before that read.
 
-Unsafe if a clip on each micro step has to move to the step; if the bound exceeds 1,000 (tuned to scaled gradients, it
-would no longer clip); if the function reads the scale itself; if a fused optimizer may hold half parameters (`unscale_`
-raises on them); and if an exception after the clip is caught.
+Unsafe:
 
-No fix if amplint can't tell the optimizer, if the clip's result is divided by the scale, if the parameters are half,
-and if a path continues without `update()`, such as one that skips a step by hand: the next `unscale_` would raise. If
-the clip uses a norm that was read before, `unscale_` goes before that; no fix if a path leaves in between.
+- if a clip on each micro step has to move to the step;
+- if the bound exceeds 1,000: it was probably tuned on scaled gradients, and would no longer clip;
+- if the function reads the scale itself;
+- if a fused optimizer may hold float16 parameters, on which `unscale_` raises;
+- if an exception after the clip is caught.
+
+There is no fix:
+
+- if amplint can't tell the optimizer;
+- if the clip's result is divided by the scale;
+- if the parameters are float16;
+- if a path continues without `update()`, such as one that skips a step by hand: the next `unscale_` would raise;
+- if a path leaves between the read of a norm and the clip that uses it.
 
 ## Proof
-The fixtures compare with a float32 reference step: the norm that the clip sees is 65,536 times too large before and
-right after, and the SGD update agrees within float16's noise after.
+The test programs are compared with a float32 reference step. The norm that the clip sees is 65,536 times too large
+before the fix, and right after it. The SGD updates after the fix agree with a float32 reference step within float16's
+noise.
 
 ## References
 - [Gradient clipping with torch.amp](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)

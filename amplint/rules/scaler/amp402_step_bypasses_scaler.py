@@ -1,20 +1,24 @@
 """The optimizer steps directly on gradients that the scaler has scaled.
 
 ## What it does
-Follows each function along its paths and finds `optimizer.step()` if the gradients come from
+Follows each function along its paths, and finds `optimizer.step()` if the gradients come from
 `scaler.scale(loss).backward()`: still multiplied by the scale, or unscaled by `scaler.unscale_` but not checked for
-inf, or already stepped by `scaler.step`. It may be a second optimizer, stepped after a helper that scales the loss of
-both; another branch of the helper without the scaler doesn't hide it.
+inf, or already used by `scaler.step`. The optimizer may be a second one, stepped after a helper that scales the loss of
+both; another branch of the helper without the scaler doesn't hide the finding.
 
-Silent if another branch of a condition steps through the scaler (the condition may be AMP's own flag); if the function
-reads the scale or checks for finite gradients itself; about one of several optimizers that the scaler never uses; if
-the scaler is passed to code that amplint can't see; and about a scaler with its own initial scale that is used only for
-`scale`: Adam divides a constant out, so this may be intended (with SGD it is wrong).
+amplint reports nothing:
+
+- if another branch of a condition steps through the scaler (the condition may be AMP's own flag);
+- if the function reads the scale, or checks for finite gradients itself;
+- about one of several optimizers, if the scaler never uses it;
+- if the scaler is passed to code that amplint can't see;
+- about a scaler with its own initial scale that is used only for `scale`: Adam divides a constant out, so this may be
+  intended (with SGD it is wrong).
 
 ## Why is this bad?
-With SGD the update from scaled gradients is 65,536 times too large; Adam hides it. `scaler.step(optimizer)` also skips
-the steps whose gradients overflow, and every float16 training has some: with a direct step, the inf reaches the
-weights. A following `scaler.update()` raises "No inf checks were recorded prior to update."
+With SGD the update from scaled gradients is 65,536 times too large; Adam hides this. `scaler.step(optimizer)` also
+skips the steps whose gradients overflow, and every float16 training has some: with a direct step, the inf reaches the
+weights. A `scaler.update()` that follows raises "No inf checks were recorded prior to update."
 
 ## Example
 ```python
@@ -30,14 +34,14 @@ scaler.update()
 ```
 
 ## Fix safety
-Unsafe: the step becomes the scaler's, followed by `scaler.update()` if there is none; of two steps in one iteration,
-the direct one is removed. That is what the code evidently intends, and it changes the training. No fix if the step has
-arguments, or if the scaler is used on some paths only.
+Unsafe: `optimizer.step()` becomes `scaler.step(optimizer)`, followed by `scaler.update()` if there is none. If both
+steps are in one iteration, the direct step is removed. That is what the code evidently intends, and it changes the
+training. There is no fix if the step has arguments, or if the scaler is used on some paths only.
 
 ## Proof
-The fixtures compare SGD updates with a float32 reference step: 65,536 times too large before, equal within float16's
-noise after. If only the check for inf is lost, they let one gradient overflow: before, it reaches the weights; after,
-that step is skipped.
+The test programs are compared with a float32 reference step. SGD's update is 65,536 times too large before the fix, and
+equal within float16's noise after it. Where only the check for inf is lost, the test programs let one gradient
+overflow: it reaches the weights before the fix, and that step is skipped after it.
 
 ## References
 - [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)

@@ -1,19 +1,27 @@
 """The scaler divides and steps on gradients of a loss that was not scaled.
 
 ## What it does
-Follows each function along its paths and finds `loss.backward()` whose gradients `scaler.unscale_` or `scaler.step`
+Follows each function along its paths, and finds `loss.backward()` whose gradients `scaler.unscale_` or `scaler.step`
 takes for scaled ones: `scaler.scale` was forgotten, its result is unused, or one of several losses is not scaled.
 
-Silent if the loss may be scaled in code that amplint can't see: it is a parameter, the scaler is passed to another
-call, the result of `scale()` is used in another way than for a backward, or the function reads the scale. Also silent
-if another branch of the condition scales (it may be AMP's own flag), if a second loss comes from another forward and
-may be another model's, and if the scaler is disabled.
+amplint reports nothing if the loss may be scaled in code that it can't see:
+
+- the loss is a parameter;
+- the scaler is passed to another call;
+- the result of `scale()` is used in another way than for a backward;
+- the function reads the scale.
+
+amplint also reports nothing:
+
+- if another branch of the condition scales (the condition may be AMP's own flag);
+- if a second loss comes from another forward, and may be another model's;
+- if the scaler is disabled.
 
 ## Why is this bad?
-The scaler divides by a scale that was never multiplied in: the update is 65,536 times too small, and the model does not
-learn. If `scale()` is never called, the step raises "Attempted step but _scale is None."; if one of two losses is not
-scaled, its share of the gradients is lost. A second backward of one loss, scaled or not, raises "Trying to backward
-through the graph a second time".
+The scaler divides by a scale that the loss was never multiplied by: the update is 65,536 times too small, and the model
+does not learn. If `scale()` is never called, the step raises "Attempted step but _scale is None." If one of two losses
+is not scaled, its share of the gradients is lost. A second backward of one loss, scaled or not, raises "Trying to
+backward through the graph a second time".
 
 ## Example
 ```python
@@ -30,14 +38,16 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe for the only loss of the function: `scaler.scale(loss).backward()`; a bare `scaler.scale(loss)` is removed. Unsafe
-if other losses are scaled too: not scaling one may be intended. No fix if the backward runs on only some of the paths
-that step. If the same loss already ran a scaled backward, the plain one raises, and the fix removes it; unsafe, since
-another loss may have been intended.
+Safe for the only loss of the function: the fix writes `scaler.scale(loss).backward()`, and removes a bare
+`scaler.scale(loss)`. Unsafe if other losses are scaled too: not scaling one may be intended. There is no fix if the
+backward runs on only some of the paths that step.
+
+If the same loss already ran a scaled backward, the plain backward raises, and the fix removes it: unsafe, since another
+loss may have been intended.
 
 ## Proof
-The fixtures compare SGD updates with a float32 reference step: 65,536 times too small before (or a RuntimeError),
-equal within float16's noise after.
+The test programs are compared with a float32 reference step. SGD's update is 65,536 times too small before the fix (or
+the program raises RuntimeError), and equal within float16's noise after it.
 
 ## References
 - [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)

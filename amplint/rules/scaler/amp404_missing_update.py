@@ -1,18 +1,20 @@
 """The scaler steps in a loop without `update()` before it is used again.
 
 ## What it does
-Follows each loop and finds a `scaler.step(optimizer)` that meets itself (or `unscale_`) in the next iteration without
-`scaler.update()` in between: because the function never calls it, or because some path through the loop skips it, for
-example the `continue` after a bad gradient norm. Also finds a function that steps with a scaler which outlives the
-call, if this file creates the scaler, passes it to nothing else and never updates it; and a method that makes one step
-with its object's scaler, and returns before the update if the gradients are not finite.
+Follows each loop, and finds a `scaler.step(optimizer)` that is followed by `step` or `unscale_` in the next iteration
+without `scaler.update()` in between: because the function never calls `update()`, or because some path through the loop
+skips it, for example the `continue` after a bad gradient norm.
 
-A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely under other
-settings of the program, and under one condition that changes during training. It is a suspicion if a setting has to
+Also finds a function that steps with a scaler which outlives the call, if this file creates the scaler, passes it to
+nothing else and never updates it; and a method that makes one step with its object's scaler, and returns before the
+update if the gradients are not finite.
+
+A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely if it needs
+another setting of the program, or one condition that changes during training. It is a suspicion if a setting has to
 differ from its default, or if two conditions have to hold together. The message names the condition.
 
-Silent if another function of the file calls `update()`, if the scaler is passed to code that amplint can't see, and if
-only a flag that no iteration changes decides.
+amplint reports nothing if another function of the file calls `update()`, if the scaler is passed to code that amplint
+can't see, and if only a flag that no iteration changes decides.
 
 ## Why is this bad?
 The second iteration raises "step() has already been called since the last update()." or "unscale_() has already been
@@ -38,12 +40,12 @@ for inputs, targets in loader:
 
 ## Fix safety
 `scaler.update()` goes after the iteration's last step. Safe if amplint sees every use of the scaler: this file creates
-it and passes it to nothing else. Unsafe otherwise, since an update may be elsewhere, and if the function may be one of
-several that step in one iteration. No fix if `update()` exists and a path skips it.
+it and passes it to nothing else. Otherwise unsafe, since an update may be elsewhere; also unsafe if the function may be
+one of several that step in one iteration. There is no fix if `update()` exists and a path skips it.
 
 ## Proof
-The fixtures run several iterations: the second raises before, none after, and the SGD updates agree with a float32
-reference step within float16's noise.
+The test programs run several iterations. Before the fix the second one raises; after the fix none does. The SGD updates
+after the fix agree with a float32 reference step within float16's noise.
 
 ## References
 - [GradScaler.update](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.update)

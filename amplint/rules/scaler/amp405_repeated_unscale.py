@@ -1,15 +1,16 @@
 """`unscale_` is called twice for one optimizer before `update()`.
 
 ## What it does
-Follows each function along its paths and finds a `scaler.unscale_(optimizer)` that meets another one for the same
+Follows each function along its paths, and finds a `scaler.unscale_(optimizer)` after another one for the same
 optimizer, in the same iteration, or on the micro steps of an accumulation with one `update()` at the end.
 
-A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely under other
-settings of the program, and under one condition that changes during training. It is a suspicion if a setting has to
-differ from its default, or if two conditions have to hold together. The message names the condition. On micro steps it
-is likely if the default is not to accumulate.
+A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely if it needs
+another setting of the program, or one condition that changes during training. It is a suspicion if a setting has to
+differ from its default, or if two conditions have to hold together. The message names the condition. On micro steps the
+finding is likely if the default is not to accumulate.
 
-Silent if the two have conditions of their own, are in different branches, or are for different optimizers.
+amplint reports nothing if the two calls have conditions of their own, are in different branches, or are for different
+optimizers.
 
 ## Why is this bad?
 The second call raises "unscale_() has already been called on this optimizer since the last update()." A disabled scaler
@@ -31,12 +32,13 @@ scaler.step(optimizer)
 ```
 
 ## Fix safety
-The second call is removed. Safe if it is reached only through the first; otherwise no fix: on the paths without the
-first, the gradients would stay scaled. On micro steps `unscale_`, and the clipping with it, has to move to the
-optimizer's step by hand.
+The second call is removed. Safe if it is reached only through the first call. Otherwise there is no fix: on the paths
+without the first call, the gradients would stay scaled. On micro steps there is no fix either: move `unscale_`, and the
+clipping with it, to the optimizer's step.
 
 ## Proof
-The fixtures raise before; after, the SGD updates agree with a float32 reference step within float16's noise.
+The test programs raise before the fix. The SGD updates after the fix agree with a float32 reference step within
+float16's noise.
 
 ## References
 - [GradScaler.unscale_](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.unscale_)

@@ -1,20 +1,22 @@
 """`unscale_` comes after the step, or an optimizer is stepped twice before `update()`.
 
 ## What it does
-Follows each function along its paths and finds, within one iteration, a `scaler.unscale_(optimizer)` after
-`scaler.step(optimizer)`, with or without `update()` in between, and a second `scaler.step(optimizer)`.
+Follows each function along its paths, and finds, within one iteration, a `scaler.unscale_(optimizer)` after
+`scaler.step(optimizer)`, with or without `update()` in between, and a second `scaler.step(optimizer)` before
+`update()`.
 
-A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely under other
-settings of the program, and under one condition that changes during training. It is a suspicion if a setting has to
+A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely if it needs
+another setting of the program, or one condition that changes during training. It is a suspicion if a setting has to
 differ from its default, or if two conditions have to hold together. The message names the condition.
 
-Silent if the two have conditions of their own, and for different optimizers. Errors in the next iteration because
-`update()` is missing are AMP404.
+amplint reports nothing if the two calls have conditions of their own, and nothing for different optimizers. Errors in
+the next iteration because `update()` is missing are AMP404.
 
 ## Why is this bad?
-Both raise: "unscale_() is being called after step()." and "step() has already been called since the last update()." A
-disabled scaler doesn't raise, so the error waits for the first run with AMP. With `update()` in between nothing raises,
-and the next step takes its gradients for unscaled: it is 65,536 times too large.
+Without `update()` in between, `unscale_` raises "unscale_() is being called after step().", and a second step raises
+"step() has already been called since the last update()." A disabled scaler doesn't raise, so the error waits for the
+first run with AMP. With `update()` in between, a late `unscale_` raises nothing, and the next step takes its gradients
+for unscaled: the step is 65,536 times too large.
 
 ## Example
 ```python
@@ -33,12 +35,17 @@ scaler.update()
 ```
 
 ## Fix safety
-Unsafe: the call that raises is removed. No fix if gradients are clipped after a late `unscale_` (both have to move
-before the step), or before it without another `unscale_` (they would stay scaled), and if the first step is made on
-some paths only.
+Unsafe: the call that raises is removed.
+
+There is no fix:
+
+- if gradients are clipped after a late `unscale_`: move both before the step;
+- if gradients are clipped before a late `unscale_`, without another `unscale_`: they would stay scaled;
+- if the first step is made on some paths only.
 
 ## Proof
-The fixtures raise before; after, the SGD updates agree with a float32 reference step within float16's noise.
+The test programs raise before the fix. The SGD updates after the fix agree with a float32 reference step within
+float16's noise.
 
 ## References
 - [GradScaler.step](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.step)

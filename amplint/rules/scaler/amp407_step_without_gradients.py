@@ -1,28 +1,33 @@
 """The scaler steps an optimizer whose parameters have no gradients.
 
 ## What it does
-Follows each function along its paths and finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` whose
+Follows each function along its paths, and finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` whose
 gradients `zero_grad()` has cleared since their backward, in the same iteration.
 
 Also finds a step after backwards of losses that are new tensors (`torch.tensor(values, requires_grad=True)`,
 `loss.detach().requires_grad_()`): these depend on no parameter, whatever they were computed from. This includes a new
-tensor that replaces the loss on one path, if clear, backward and step follow each other in each iteration.
+tensor that replaces the loss on one path, if `zero_grad()`, backward and step follow each other in each iteration.
 
 Also finds `zero_grad()` of an optimizer over a flat buffer, in which each parameter's gradient is a manually created
 view: the file creates the optimizer from the buffer, or checks for its class.
 
-A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely under other
-settings of the program, and under one condition that changes during training. It is a suspicion if a setting has to
+A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely if it needs
+another setting of the program, or one condition that changes during training. It is a suspicion if a setting has to
 differ from its default, or if two conditions have to hold together. The message names the condition.
 
-Silent if another backward may come in between, for another optimizer's or model's gradients, and if the two have
-conditions of their own. A flush after a loop (`if seen % n:`) is found if it has no condition, or one that holds
-exactly when nothing is left; a condition that amplint can't follow is assumed to be right.
+amplint reports nothing:
+
+- if another backward may come between `zero_grad()` and the step;
+- if `zero_grad()` is for another optimizer's or model's gradients;
+- if the two calls have conditions of their own.
+
+A step after a loop, for the micro steps that are left (`if seen % n:`), is found if it has no condition, or one that
+holds exactly when nothing is left. A condition that amplint can't follow is assumed to be right.
 
 ## Why is this bad?
-`zero_grad()` sets gradients to None, so the scaler finds nothing to check: "No inf checks were recorded for this
-optimizer." With `set_to_none=False` nothing raises: the step uses zeros, the model does not learn (with momentum or
-Adam it drifts), and the scaler sees no overflow either.
+`zero_grad()` sets gradients to None, so the scaler finds nothing to check, and raises "No inf checks were recorded for
+this optimizer." With `set_to_none=False` nothing raises: the step uses zeros, the model does not learn (with momentum
+or Adam it drifts), and the scaler sees no overflow either.
 
 ## Example
 ```python
@@ -41,13 +46,13 @@ optimizer.zero_grad()
 ```
 
 ## Fix safety
-Unsafe: `zero_grad()` moves after the update (or the step, if no update follows), and the step uses gradients for the
-first time. No fix if the two are in different blocks. Unsafe: `set_to_none=False` for a flat buffer, which was the
-default up to torch 1.13.
+Unsafe: `zero_grad()` moves after the update (or after the step, if no update follows), and the step uses gradients for
+the first time. There is no fix if the two are in different blocks. For a flat buffer the fix writes
+`set_to_none=False`, which was the default up to torch 1.13: unsafe.
 
 ## Proof
-The fixtures raise before, or their scale never responds to an overflow; after, the SGD updates agree with a float32
-reference step within float16's noise.
+Before the fix the test programs raise, or their scale never responds to an overflow. The SGD updates after the fix
+agree with a float32 reference step within float16's noise.
 
 ## References
 - [Optimizer.zero_grad](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)

@@ -1,18 +1,21 @@
 """A new GradScaler is created for each step.
 
 ## What it does
-Finds a `GradScaler(...)` in the loop whose iterations step with it, and in a function that makes one step with it: a
-function that is called in a loop of the file, a method of the object that keeps the optimizer, or a function named like
-a step that gets the optimizer. It is a warning if the scaler is created again for each epoch: in a loop around the loop
-of the steps, or in a function with the loop of the steps that is called in a loop or gets the epoch.
+Finds a `GradScaler(...)` in the loop whose iterations step with it, and in a function that makes one step with it. Such
+a function is one that is called in a loop of the file, a method of the object that keeps the optimizer, or a function
+named like a step that gets the optimizer.
 
-Silent if the scaler is created under a condition that may change in the loop; for a training run of its own (the model
-or optimizer is created, reset or chosen with it); and if all regions around its losses are disabled (`enabled=False`).
+The finding is a warning if the scaler is created again for each epoch: in a loop around the loop of the steps, or in a
+function with the loop of the steps that is called in a loop or gets the epoch.
+
+amplint reports nothing if the scaler is created under a condition that may change in the loop; for a training run of
+its own (the model or optimizer is created, reset or chosen with it); and if all autocast regions around its losses are
+disabled (`enabled=False`).
 
 ## Why is this bad?
 The scale adapts over thousands of steps: it halves when gradients overflow, and grows when they don't. A new scaler
-starts at 65,536 each time. If that overflows, every single step is skipped and the model never learns. Created for each
-epoch, it skips the first steps of each.
+starts at 65,536 each time. If that scale overflows, every single step is skipped and the model never learns. A scaler
+that is created for each epoch skips the first steps of each epoch.
 
 ## Example
 ```python
@@ -29,10 +32,11 @@ for inputs, targets in loader:
 ```
 
 ## Fix safety
-Unsafe: the line moves before the loop. No fix in a function: amplint can't tell which object should keep the scaler.
+Unsafe: the line moves before the loop. There is no fix in a function: amplint can't tell which object should keep the
+scaler.
 
 ## Proof
-The fixtures compare the scale at the end: the initial scale before, an adapted one after.
+The test programs compare the scale at the end: the initial scale before the fix, an adapted scale after it.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)

@@ -1,20 +1,27 @@
 """Gradients are read for their size, or changed, while they are still multiplied by the loss scale.
 
 ## What it does
-Finds norms and other sizes of gradients (`p.grad.norm()`, `get_total_norm(...)`, `p.grad.abs().max()`, a clip with an
-infinite bound, a function of the file that returns one) that are logged, compared or kept before
-`scaler.unscale_(optimizer)`; and gradients that are changed by values without the scale: noise, the parameters
-themselves (manual weight decay), a threshold.
+Finds norms and other sizes of gradients that are logged, compared or kept before `scaler.unscale_(optimizer)`:
+`p.grad.norm()`, `get_total_norm(...)`, `p.grad.abs().max()`, a clip with an infinite bound, a function of the file that
+returns one. Also finds gradients that are changed by values without the scale: noise, the parameters themselves (manual
+weight decay), a threshold.
 
-Silent after `scaler.unscale_` and `scaler.step`, when the gradients are right; about uses that don't depend on the size
-(the sign, `isfinite`, `g / g.norm()`, a ratio of two norms, a comparison with zero or infinity) or preserve it (sums, a
-constant factor); if the size is used in manual clipping (AMP401); if the function computes with the scale itself, or
-passes it on; and if amplint can't see how the number is used. Logging or comparing the scale divides nothing. But
-whoever reads that log may divide, so a size that is logged with the scale is only likely wrong.
+amplint reports nothing:
+
+- after `scaler.unscale_` and `scaler.step`, when the gradients are right;
+- about uses that don't depend on the size (the sign, `isfinite`, `g / g.norm()`, a ratio of two norms, a comparison
+  with zero or infinity), or preserve it (sums, a constant factor);
+- if the size is used in manual clipping (AMP401);
+- if the function computes with the scale itself, or passes it on;
+- if amplint can't see how the number is used.
+
+Code that only logs or compares the scale still reads gradients that nothing has divided. But whoever reads such a log
+may divide, so a size that is logged next to the scale is only likely wrong.
 
 ## Why is this bad?
-The gradients are 65,536 times too large (the initial scale), and the scale changes during training. Logs and thresholds
-mean nothing. A value that is added to the gradients is later divided by the scale with them, and so almost lost.
+The gradients are 65,536 times too large (at the initial scale), and the scale changes during training. Logs and
+thresholds mean nothing. A value that is added to the gradients is later divided by the scale with them, and so almost
+lost.
 
 ## Example
 ```python
@@ -41,13 +48,16 @@ scaler.update()
 
 ## Fix safety
 Safe if every path from the read reaches `update()` before the next scaled backward: `unscale_` goes right before the
-read, or moves up to it. Unsafe if the size is compared with a number above 1,000 (tuned to scaled gradients), and for
-the reasons that make AMP401's fix unsafe. No fix on micro steps, where `unscale_` would raise at the read or at the
-step: read `grad / scaler.get_scale()`, or read where the optimizer steps.
+read, or moves up to it. Unsafe if the size is compared with a number above 1,000 (probably tuned on scaled gradients),
+and for the reasons that make AMP401's fix unsafe.
+
+There is no fix on micro steps, where `unscale_` would raise at the read or at the step: read `grad /
+scaler.get_scale()`, or read where the optimizer steps.
 
 ## Proof
-The fixtures compare with a float32 reference step: the gradients that the program reads are 65,536 times too large
-before and right after; a value that was added to them is in the SGD update after, and missing before.
+The test programs are compared with a float32 reference step. The gradients that the program reads are 65,536 times too
+large before the fix, and right after it. A value that was added to the gradients is missing in the SGD update before
+the fix, and in it after the fix.
 
 ## References
 - [Working with unscaled gradients](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#working-with-unscaled-gradients)

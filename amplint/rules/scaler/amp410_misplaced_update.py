@@ -1,27 +1,32 @@
-"""`update()` is called while the scale must not change, or with nothing checked since the last one.
+"""`update()` is called while the scale must not change, or with nothing checked since the last `update()`.
 
 ## What it does
-Follows each function along its paths and finds `scaler.update()` between a backward and the step on its gradients,
-between `unscale_` and the step, after each of several optimizers that share one backward, and a second `update()` after
-another. A function that updates before it steps counts too, wherever the backward is.
+Follows each function along its paths, and finds `scaler.update()`:
 
-If one optimizer steps in each iteration and another one, with the same scaler, only after several, no place of the
-update is right for both: the second needs its own scaler. With a window of one iteration nothing is wrong; the finding
-is a warning if that is the default. It is also a warning if nothing is checked only because an `unscale_` is skipped
-that runs by default.
+- between a backward and the step on its gradients;
+- between `unscale_` and the step;
+- after each of several optimizers that share one backward;
+- after another `update()`, with no step in between.
 
-A finding is certain if the step that the update comes before has no condition, or one that holds by default; likely if
-it depends on other settings of the program; and a suspicion if such a setting is off by default, if two conditions that
-change during training decide, or if amplint sees nothing that gives that optimizer's parameters gradients. The message
-names the condition.
+A function that updates before it steps counts too, wherever the backward is.
 
-Silent if each optimizer has a backward of its own before its step, about `update(new_scale)`, and if amplint may not
-see a step.
+If one optimizer steps in each iteration, and another one with the same scaler only after several, no place of the
+update is right for both: the second optimizer needs its own scaler. With an accumulation over one iteration nothing is
+wrong; the finding is a warning if that is the default. It is also a warning if nothing is checked only because an
+`unscale_` is skipped that runs by default.
+
+A finding is certain if the step that the update comes before has no condition, or one that holds by default. It is
+likely if that step depends on other settings of the program. It is a suspicion if such a setting is off by default, if
+two conditions that change during training decide, or if amplint sees nothing that gives that optimizer's parameters
+gradients. The message names the condition.
+
+amplint reports nothing if each optimizer has a backward of its own before its step, about `update(new_scale)`, and if
+there may be a step that amplint can't see.
 
 ## Why is this bad?
 A step after the update uses gradients of the old scale: it is off by the factor by which the scale changed (2 or 0.5).
 If `unscale_` came first, the gradients are divided twice (65,536 times too small). With nothing checked since the last
-one, `update()` raises "No inf checks were recorded prior to update."
+update, `update()` raises "No inf checks were recorded prior to update."
 
 ## Example
 ```python
@@ -41,12 +46,12 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe if another `update()` follows the last step on every path: this one is removed. Unsafe if it has to move after the
-step.
+Safe if another `update()` follows the last step on every path: the early one is removed. Unsafe if the update has to
+move after the step.
 
 ## Proof
-The fixtures raise before, or let the scale change between the steps: the second optimizer's SGD update is 0.5, 2 or
-0.000015 times that of a float32 reference step before, and equal within float16's noise after.
+Before the fix the test programs raise, or let the scale change between the steps: the second optimizer's SGD update is
+0.5, 2 or 0.000015 times that of a float32 reference step. After the fix it is equal within float16's noise.
 
 ## References
 - [Working with multiple losses and optimizers](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
@@ -363,8 +368,8 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     if not steps:
         return (
             None,
-            f"the step on {module.line(step.call)} comes in the next iteration; move `update()` after that step by "
-            "hand",
+            f"the step on {module.line(step.call)} comes in the next iteration; "
+            "move `update()` after that step by hand",
         )
     clip = _clip_before_unscale(module, flow, scaler)
     if clip is not None:

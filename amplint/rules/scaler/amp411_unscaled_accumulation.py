@@ -2,9 +2,10 @@
 
 ## What it does
 Finds, in a loop that accumulates gradients, a `scaler.step` (or `unscale_` with an `update`) that runs in each
-iteration while every `zero_grad()` waits for `(i + 1) % k == 0`.
+iteration while every `zero_grad()` runs only if `(i + 1) % k == 0`.
 
-Silent if gradients are cleared in each iteration, in any way, or if the step waits as well.
+amplint reports nothing if gradients are cleared in each iteration, in any way, or if the step, too, runs only every
+k-th time.
 
 ## Why is this bad?
 The step has divided the gradients by the scale. The next backward adds scaled gradients to them, and the next step
@@ -30,10 +31,11 @@ if (i + 1) % k == 0:
 ```
 
 ## Fix safety
-No fix: amplint can't tell what else belongs to the optimizer's step (clipping, the scheduler).
+There is no fix: amplint can't tell what else belongs to the optimizer's step (clipping, the scheduler).
 
 ## Proof
-The fixtures compare SGD updates with a float32 reference step.
+The test programs are compared with a float32 reference step: the SGD updates are wrong before the fix, and agree after
+it.
 
 ## References
 - [Gradient accumulation](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)

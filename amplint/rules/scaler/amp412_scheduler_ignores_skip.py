@@ -4,13 +4,18 @@
 Finds `scheduler.step()` in the same innermost loop as `scaler.step(optimizer)`, or in the same function if there is no
 loop, unless something in between checks whether the optimizer has stepped.
 
-Silent if no region that amplint sees can be float16: nothing is skipped then. If the dtype comes from elsewhere, the
-message says so. Also silent if the function reads the scale (`scaler.get_scale()`); if the scheduler's step depends on
-a variable of the iteration; if non-finite gradients don't reach the step; if the scheduler gets the epoch or a metric,
-or steps once an epoch (also after a call of the function with the loop); and if the scaler is disabled.
+amplint reports nothing:
+
+- if no autocast region that amplint can see can be float16: nothing is skipped then. (If the dtype comes from
+  elsewhere, the message says so.);
+- if the function reads the scale (`scaler.get_scale()`);
+- if the scheduler's step depends on a variable of the iteration;
+- if the code itself skips `scaler.step` when gradients are not finite;
+- if the scheduler gets the epoch or a metric, or steps once an epoch (also after a call of the function with the loop);
+- if the scaler is disabled.
 
 ## Why is this bad?
-If gradients overflow, the scaler skips the step, and the schedule runs ahead of the optimizer by one. If it is the
+If gradients overflow, the scaler skips the step, and the schedule runs ahead of the optimizer by one step. If it is the
 first step, torch warns "Detected call of `lr_scheduler.step()` before `optimizer.step()`". These are a few steps in
 thousands, so the rule is a note and off by default. It matters for short warm-ups, which begin with the skipped steps.
 
@@ -34,8 +39,8 @@ if scaler.get_scale() >= scale_before:
 Unsafe: the schedule gets longer by the skipped steps, and `get_scale()` waits for the device.
 
 ## Proof
-The fixtures start at a scale that overflows, and turn torch's warning into an error: they raise it before, and don't
-after.
+The test programs start at a scale that overflows, and turn torch's warning into an error: they raise it before the fix,
+and don't after it.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler): `step` "skips the step" where it

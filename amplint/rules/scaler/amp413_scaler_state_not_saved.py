@@ -2,30 +2,40 @@
 
 ## What it does
 Finds `optimizer.state_dict()` that is saved with a model, or loaded from a file again, if the scaler that steps this
-optimizer is accessible and its own state is not saved (likely, if it is loaded nevertheless); and
-`optimizer.load_state_dict(...)` if the scaler's state is saved but never loaded. A likely finding: a scaler that loads
-its state under another key than the one under which it is saved.
+optimizer is accessible and its own state is not saved (likely, if the state is loaded nevertheless). Also finds
+`optimizer.load_state_dict(...)` if the scaler's state is saved but never loaded.
 
-Also likely: a function or class that amplint can't see, named like one that saves checkpoints, that gets the model and
-the optimizer but not the scaler, a local variable of the calling function; the state of an object of a class in this
-file that wraps a scaler, returns its state, and has no `load_state_dict`; and a state that accelerate saves and loads
-with `save_state` and `load_state`, which doesn't include the program's own scaler.
+These findings are likely:
 
-It is a suspicion if nothing resumes from the checkpoint: no file connected with this one by imports loads an
-optimizer's state, or only the state of other optimizers, under keys that this checkpoint lacks. In that case it is
-silent about the file of the best model or the final one.
+- a scaler that loads its state under another key than the one under which it is saved;
+- a function or class that amplint can't see, named like one that saves checkpoints, that gets the model and the
+  optimizer but not the scaler, which is a local variable of the caller;
+- the state of an object of a class in this file that wraps a scaler, returns its state, and has no `load_state_dict`;
+- a state that accelerate saves and loads with `save_state` and `load_state`, which doesn't include the program's own
+  scaler.
 
-Silent unless amplint sees everything that happens to the scaler: it is created in this file and can be saved under one
-of its names; it is not returned, kept in a container or passed to code elsewhere. Objects of the project's own classes
-that get it in their constructor are followed. Also silent about a scaler that nothing scales or steps with; if code
-takes all attributes of the object that keeps the scaler, or one by a computed name, and may so reach its state; if all
-regions, or those of the scaler's losses, are bfloat16 or disabled; if no connected file has a region or anything in
-half precision; if the scaler is disabled or created again in a loop; if the scale is saved by hand; and about states
-that stay in memory.
+The finding is a suspicion if nothing resumes from the checkpoint: no file connected with this one by imports loads an
+optimizer's state, or only the state of other optimizers, under keys that this checkpoint lacks. In that case amplint
+reports nothing about the file of the best model or the final one.
+
+amplint has to see everything that happens to the scaler: this file creates it, it can be saved under one of its names,
+and it is not returned, kept in a container or passed to code elsewhere. Objects of the project's own classes that get
+the scaler in their constructor are followed.
+
+amplint also reports nothing:
+
+- about a scaler that nothing scales or steps with, and if the scaler is disabled;
+- if code may reach the scaler's state by taking all attributes of the object that keeps the scaler, or one by a
+  computed name;
+- if all autocast regions, or those of the scaler's losses, are bfloat16 or disabled;
+- if no connected file has a region or anything in half precision;
+- if the scaler is created again in a loop;
+- if the scale is saved by hand;
+- about states that stay in memory.
 
 ## Why is this bad?
-A resumed run starts at a scale of 65,536 again, whatever the scale had become: the first steps overflow and are skipped
-until it has come down (8 of 20 in a measured case), and the optimizer's momentum meets a new jump.
+A resumed run starts at a scale of 65,536 again, whatever the scale had become. The first steps overflow and are skipped
+until the scale has come down (8 of 20 in a measured case), and the optimizer's momentum meets a new jump.
 
 ## Example
 ```python
@@ -38,14 +48,18 @@ torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "s
 ```
 
 ## Fix safety
-Unsafe: it adds the entry after the optimizer's, and the load after the optimizer's, if the code for both is simple.
-Older checkpoints, and those of a disabled scaler, load as before. No fix if the checkpoint is loaded before the scaler
-is created, or if the scaler is created again after that. No fix if amplint sees nothing that loads the optimizer's
-state: a state that is saved and never loaded would be useless, and the finding is a suspicion.
+Unsafe: the fix adds the entry after the optimizer's, and the load after the optimizer's, if the code for both is
+simple. Older checkpoints, and those of a disabled scaler, load as before.
+
+There is no fix:
+
+- if the checkpoint is loaded before the scaler is created, or the scaler is created again after that;
+- if amplint sees nothing that loads the optimizer's state: a state that is saved and never loaded would be useless, and
+  the finding is a suspicion.
 
 ## Proof
-The fixtures resume from a checkpoint and compare the scale at the end: it continues from the saved one after, and from
-the initial one before.
+The test programs resume from a checkpoint, and compare the scale at the end: it continues from the initial scale before
+the fix, and from the saved one after it.
 
 ## References
 - [Saving and resuming](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html#saving-resuming)

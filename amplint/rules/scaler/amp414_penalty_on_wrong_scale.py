@@ -1,20 +1,25 @@
 """A gradient penalty is computed from gradients at the wrong scale.
 
 ## What it does
-Finds `torch.autograd.grad(..., create_graph=True)` whose result goes into a loss that a scaler scales for backward,
+Finds `torch.autograd.grad(..., create_graph=True)` whose result goes into a loss that a scaler scales for backward:
+
 - of a scaled loss, if nothing divides the gradients by the scale: the penalty is computed from 65,536 times the
   gradients;
-- of the loss itself, unscaled, if it was computed in float16 (a warning): small gradients vanish on the way, and the
-  penalty with them.
+- of the loss itself, unscaled, if the loss was computed in float16 (a warning): small gradients vanish on the way, and
+  the penalty with them.
 
-Silent if the function reads the scale or passes the scaler to another function; about scores and other outputs that are
-not losses (as WGAN-GP takes them); about directions (`g / g.norm()`); in bfloat16 and float32; and if amplint can't see
-where the gradients go.
+amplint reports nothing:
+
+- if the function reads the scale, or passes the scaler to another function;
+- about scores and other outputs that are not losses (as WGAN-GP takes them);
+- about directions (`g / g.norm()`);
+- in bfloat16 and float32;
+- if amplint can't see where the gradients go.
 
 ## Why is this bad?
 A penalty of scaled gradients outweighs the loss by the scale, or by its square, and changes whenever the scale does.
-Without a scale, gradients below 6e-8 are zero in float16: with a loss of 1e-5 of the usual size, the whole penalty was
-lost.
+Without a scale, gradients below 6e-8 are zero in float16: with a loss that is 1e-5 times its usual size, the whole
+penalty was lost.
 
 ## Example
 ```python
@@ -33,10 +38,11 @@ scaler.scale(loss + penalty).backward()
 ```
 
 ## Fix safety
-No fix: the division belongs between the gradients and the penalty, and amplint can't tell at which line.
+There is no fix: the division belongs between the gradients and the penalty, and amplint can't tell at which line.
 
 ## Proof
-The fixtures compare the SGD update with a float32 reference step: it is far off before, and agrees after.
+The test programs are compared with a float32 reference step: the SGD update is far off before the fix, and agrees after
+it.
 
 ## References
 - [Gradient penalty](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-penalty)

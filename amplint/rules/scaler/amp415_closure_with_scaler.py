@@ -4,15 +4,18 @@
 Finds `scaler.step(optimizer, closure)` and `scaler.step(optimizer, closure=closure)`, and a step of `torch.optim.LBFGS`
 through a scaler.
 
-Silent if the scaler is disabled or not created in this file (some libraries have scalers that take closures), and if
-the second argument is not a function of this file that runs a backward, directly or made by `partial` or by another
-function.
+amplint reports nothing:
+
+- if the scaler is disabled;
+- if the scaler is not created in this file (some libraries have scalers that take closures);
+- if the second argument is not a function of this file that runs a backward, directly or made by `partial` or by
+  another function.
 
 ## Why is this bad?
-As a keyword it raises "Closure use is not currently supported if GradScaler is enabled." As a second positional
-argument it fails silently: the optimizer runs the closure, whose backward makes scaled gradients that nothing unscales,
-and steps 65,536 times too far; or the gradients are not scaled, and small ones are lost in float16. LBFGS without its
-closure raises TypeError.
+A closure as a keyword raises "Closure use is not currently supported if GradScaler is enabled." A closure as the second
+positional argument fails silently: the optimizer runs the closure, whose backward makes scaled gradients that nothing
+unscales, and steps 65,536 times too far. If the closure doesn't scale the loss, small gradients are lost in float16.
+LBFGS without its closure raises TypeError.
 
 ## Example
 ```python
@@ -27,11 +30,12 @@ scaler.update()
 ```
 
 ## Fix safety
-No fix: an optimizer that evaluates the loss several times has to train without a scaler, in bfloat16 or float32.
+There is no fix: an optimizer that evaluates the loss several times has to train without a scaler, in bfloat16 or
+float32.
 
 ## Proof
-The fixtures raise before, or their SGD updates are 65,536 times too large; after, they agree with a float32 reference
-step.
+Before the fix the test programs raise, or their SGD updates are 65,536 times too large. After the fix the updates agree
+with a float32 reference step.
 
 ## References
 - [GradScaler.step](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.step): "Closure use is not

@@ -2,17 +2,20 @@
 
 ## What it does
 Finds `torch.amp.GradScaler(...)`, under any of its names, if the file shows that it steps the optimizer of a model that
-is wrapped in `FullyShardedDataParallel`; or, if amplint can't see what the optimizer owns, that a function of the file
-gets both, runs the model and scales its loss.
+is wrapped in `FullyShardedDataParallel`. If amplint can't see what the optimizer owns, it is enough that a function of
+the file gets model and scaler, runs the model and scales its loss.
 
-Silent about `fully_shard` (FSDP2), with which the plain scaler is right; about `ShardingStrategy.NO_SHARD` and
-strategies that are unknown; if all regions are bfloat16; and if one condition decides both on sharding and on the
-scaler.
+amplint reports nothing:
+
+- about `fully_shard` (FSDP2), with which the plain scaler is right;
+- about `ShardingStrategy.NO_SHARD`, and strategies that are unknown;
+- if all autocast regions are bfloat16;
+- if one condition decides both on sharding and on the scaler.
 
 ## Why is this bad?
-Each rank holds the gradients of its own shard, and checks only those for inf. If one rank overflows, it skips the step
-and halves its scale, while the others step and keep theirs: from then on the shards of one model are from different
-steps, without an error. `ShardedGradScaler` checks all ranks.
+Each rank holds the gradients of its own shard, and checks only those for inf. If the gradients of one rank overflow,
+this rank skips the step and halves its scale, while the others step and keep theirs. From then on the shards of one
+model are from different steps, without an error. `ShardedGradScaler` checks all ranks.
 
 ## Example
 ```python
@@ -31,13 +34,13 @@ scaler = ShardedGradScaler("cuda")
 ```
 
 ## Fix safety
-Unsafe: every step waits for all ranks, and a float16 loss is scaled in float16. No fix if arguments are positional
-(growth and backoff are swapped), or if the model is sharded under a condition.
+Unsafe: every step waits for all ranks, and a float16 loss is scaled in float16. There is no fix if arguments are
+positional (`ShardedGradScaler` has growth and backoff in another order), or if the model is sharded under a condition.
 
 ## Proof
-The fixtures are not executed (shows=none): they need two processes. Run by hand on two ranks, with an overflow on one
-of them: with the plain scaler one stays at a scale of 1,024 and the other has 512; with ShardedGradScaler both have
-512.
+The test programs are not executed (shows=none): they need two processes. Run by hand on two ranks, with an overflow on
+one of them: with the plain scaler one rank stays at a scale of 1,024 and the other has 512; with ShardedGradScaler both
+have 512.
 
 ## References
 - [FullyShardedDataParallel](https://docs.pytorch.org/docs/stable/fsdp.html)

@@ -4,12 +4,16 @@
 Finds a variable assigned from `scaler.scale(loss)` that backward starts from, and that is then logged, summed up for a
 log, compared, kept or returned as the loss.
 
-Silent if the function reads the scale itself (`loss.item() / scaler.get_scale()`), if the scaler is disabled, if only
-NaN and infinity are checked, if the scaled loss is returned for a backward elsewhere, and if amplint can't see how the
-number is used.
+amplint reports nothing:
+
+- if the function reads the scale itself (`loss.item() / scaler.get_scale()`);
+- if the scaler is disabled;
+- if only NaN and infinity are checked;
+- if the scaled loss is returned for a backward elsewhere;
+- if amplint can't see how the number is used.
 
 ## Why is this bad?
-The number is 65,536 times the loss (the initial scale), and jumps by a factor of two whenever the scale changes.
+The number is 65,536 times the loss (at the initial scale), and jumps by a factor of two whenever the scale changes.
 Curves, early stopping and "the best model so far" follow the scale instead of the model.
 
 ## Example
@@ -27,13 +31,13 @@ total += loss.item()
 ```
 
 ## Fix safety
-Unsafe: the reported number changes. The scaled loss gets its own name, which backward starts from; or, if it has one,
-the report uses the unscaled loss. No fix if the loss is scaled on some paths only, or goes to code that amplint can't
-see.
+Unsafe: the reported number changes. The scaled loss gets its own name, which backward starts from. If it has a name
+already, the report uses the unscaled loss. There is no fix if the loss is scaled on some paths only, or goes to code
+that amplint can't see.
 
 ## Proof
-In the fixtures a program that guards against a large loss raises before, and trains after. Those that only print are
-marked shows=none: printing doesn't change the training.
+A test program that guards against a large loss raises before the fix, and trains after it. Those that only print are
+not executed (shows=none): printing doesn't change the training.
 
 ## References
 - [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)

@@ -4,15 +4,15 @@
 Follows each function (or script) that creates a scaler along its paths, and finds `unscale_`, `step` and `update` that
 run before the first `scaler.scale(...)`.
 
-A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely under other
-settings of the program, and under one condition that changes during training. It is a suspicion if a setting has to
+A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely if it needs
+another setting of the program, or one condition that changes during training. It is a suspicion if a setting has to
 differ from its default, or if two conditions have to hold together. The message names the condition.
 
-Silent if the scaler comes from elsewhere (it may have scaled in an earlier call), if another function of the file
-scales, and if a plain `backward()` comes first: that is AMP403.
+amplint reports nothing if the scaler comes from elsewhere (it may have scaled in an earlier call), if another function
+of the file scales, and if a plain `backward()` comes first: that is AMP403.
 
 ## Why is this bad?
-The first `scale()` initializes the scale. Before it, the scaler raises "Attempted step but _scale is None."
+The first `scale()` initializes the scale. Before that call, the scaler raises "Attempted step but _scale is None."
 
 ## Example
 ```python
@@ -33,10 +33,10 @@ for inputs, targets in loader:
 ```
 
 ## Fix safety
-No fix: amplint can't tell what the loss is, and where its backward belongs.
+There is no fix: amplint can't tell what the loss is, and where its backward belongs.
 
 ## Proof
-The fixtures raise before and run after.
+The test programs raise before the fix, and run after it.
 
 ## References
 - [GradScaler.scale](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.scale)

@@ -1,15 +1,17 @@
 """Gradients are clipped after the scaler has stepped.
 
 ## What it does
-Follows each function along its paths and finds a clip that every path reaches after `scaler.step(optimizer)`, with no
+Follows each function along its paths, and finds a clip that every path reaches after `scaler.step(optimizer)`, with no
 further step before the next backward.
 
-Silent if the clip comes in time on the paths with a backward and the others have none (the same function evaluates); if
-another optimizer steps after the clip, or a function that is called after it does; and about a bound of infinity, which
-only measures.
+amplint reports nothing:
+
+- if the clip comes in time on the paths with a backward, and the other paths have none (the same function evaluates);
+- if another optimizer, or a function that is called after the clip, steps after it;
+- about a bound of infinity, which only measures.
 
 ## Why is this bad?
-The step has already used the gradients; the clip never has an effect, and one outlier batch can ruin the weights as it
+The step has already used the gradients. The clip never has an effect, and one outlier batch can ruin the weights, as it
 would without clipping.
 
 ## Example
@@ -30,11 +32,12 @@ scaler.update()
 ```
 
 ## Fix safety
-Unsafe: the clip moves before the step, with `unscale_` before it, and so has an effect for the first time. No fix if
-its result is used, or if it is in another block than the step.
+Unsafe: the clip moves before the step, with `unscale_` before it, and so has an effect for the first time. There is no
+fix if the clip's result is used, or if the clip is in another block than the step.
 
 ## Proof
-The fixtures compare the norm of the gradients that each step applied with the bound: above it before, within it after.
+The test programs compare the bound with the norm of the gradients that each step applied: above the bound before the
+fix, within it after the fix.
 
 ## References
 - [Gradient clipping with torch.amp](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)

@@ -2,20 +2,24 @@
 
 ## What it does
 Compares, statement by statement, the branches of `if use_amp: ... else: ...`, of which one trains through a scaler and
-one without, and which are equal except for AMP. Finds what only one of them does: clearing the gradients, clipping,
-dividing the loss, stepping only at every k-th iteration, stepping the scheduler, updating a moving average of the
-weights, stepping a further optimizer. Also finds a name in one branch that the file never defines.
+one without, and which are equal except for AMP. Finds what only one of them does:
+
+- clearing the gradients, clipping, dividing the loss;
+- stepping only at every k-th iteration;
+- stepping the scheduler, or a further optimizer;
+- updating a moving average of the weights;
+- using a name that the file never defines.
 
 There may be three branches (float16, bfloat16, float32), also as an `if` in an `if`; two functions of this file that
 the branches only call; and the code after an `if` that ends with `return` or `continue`.
 
-Silent if the function does the same before or after the `if`, or its callers in the file do, and if the branches differ
-in anything else: then each may have its own purpose. It is only likely if only the branch with the scaler clips, as
-float16 may be the reason, and if only names say what an average is.
+amplint reports nothing if the function, or one of its callers in the file, does the same before or after the `if`; and
+nothing if the branches differ in anything else: then each may have its own purpose. The finding is only likely if only
+the branch with the scaler clips, as float16 may be the reason, and if only names say what an average is.
 
 ## Why is this bad?
-One of the branches runs every day, and the other is forgotten: training without AMP (or with it) accumulates gradients
-forever, is not clipped, never trains a part of the model, or raises NameError.
+One of the branches runs every day, and the other is forgotten. Training without AMP (or with it) then accumulates
+gradients forever, is not clipped, never trains a part of the model, or raises NameError.
 
 ## Example
 ```python
@@ -42,11 +46,12 @@ else:
 ```
 
 ## Fix safety
-No fix: amplint can't tell which branch is right. A scaler with `enabled=use_amp` needs no branches at all.
+There is no fix: amplint can't tell which branch is right. A scaler with `enabled=use_amp` needs no branches at all.
 
 ## Proof
-The fixtures run both branches from the same start. A branch that doesn't clear steps with gradients that were already
-used; the others compare what their two branches have learned, and raise if that differs by more than rounding.
+The test programs run both branches from the same start. A branch that doesn't clear steps with gradients that were
+already used. The other test programs compare what their two branches have learned, and raise if that differs by more
+than rounding.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling): "enabled"

@@ -1,17 +1,21 @@
-"""Gradients are unscaled for one optimizer object or by one scaler, and stepped by another.
+"""`scaler.unscale_` gets one optimizer object and `scaler.step` another one, or one scaler unscales and another steps.
 
 ## What it does
-Finds `scaler.unscale_(a)` followed by `scaler.step(b)`, where `b` is another object for the same gradients: one wraps
-the other (`lookahead = Lookahead(optimizer)`, `opt.optimizer`), or both were created from one model's parameters. And
-`first.unscale_(optimizer)` with `second.step(optimizer)`, if the file creates both scalers.
+Finds `scaler.unscale_(a)` followed by `scaler.step(b)`, where `b` is another optimizer over the same parameters: a
+wrapper of `a` (`lookahead = Lookahead(optimizer)`), the optimizer inside `a` (`opt.optimizer`), or a second optimizer
+created from the same model. Also finds `first.unscale_(optimizer)` with `second.step(optimizer)`, if the file creates
+both scalers.
 
-Silent if the function also steps with the object that it has unscaled, or unscales the one that it steps with; if an
-update or another backward comes in between; and if the two may be one object: a function that gets an optimizer may
-return the same one.
+amplint reports nothing:
+
+- if the function also calls `scaler.step(a)` or `scaler.unscale_(b)`;
+- if `scaler.update()` or another `backward()` runs between `unscale_` and `step`;
+- if `a` and `b` may be the same object, as when `b = wrap(a)` and `wrap` may return `a` itself.
 
 ## Why is this bad?
-A scaler has a state for each optimizer object. It doesn't know that the gradients of `b` were unscaled for `a`, and
-divides them again: the update is 65,536 times too small. A second scaler divides again too, by its own scale.
+A scaler has a state for each optimizer object. The scaler doesn't know that the gradients were already unscaled for
+`a`, and divides them by the scale a second time: with SGD the update is 65,536 times too small. A second scaler divides
+again too, by its own scale.
 
 ## Example
 ```python
@@ -30,12 +34,12 @@ scaler.step(lookahead)
 ```
 
 ## Fix safety
-Unsafe: `unscale_` gets the object that steps. Of two scalers, the one that has scaled the loss stays; no fix if amplint
-can't tell which.
+Unsafe: `unscale_` gets the object that steps. If there are two scalers, both calls get the one that scaled the loss;
+there is no fix if amplint can't tell which one did.
 
 ## Proof
-The fixtures compare the gradients that the step used with those of a float32 reference step: about 1/65,536 of them
-before, equal within float16's noise after.
+The test programs compare the gradients that the step used with those of a float32 reference step: about 1/65,536 of
+them before the fix, equal within float16's noise after it.
 
 ## References
 - [GradScaler.unscale_](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.unscale_)

@@ -2,13 +2,20 @@
 
 ## What it does
 Finds a tensor of this file that requires a gradient (`torch.zeros(1, requires_grad=True)`, an `nn.Parameter` outside of
-a module, `inputs.requires_grad_()`) and is in no optimizer, if `scaler.scale(loss).backward()` is followed by a manual
-update (`tensor -= lr * tensor.grad`), by a step along the gradient (`inputs + epsilon * inputs.grad`), or by a
-comparison of the gradient's size with a bound.
+a module, `inputs.requires_grad_()`) and is in no optimizer, if `scaler.scale(loss).backward()` is followed by one of
+these:
 
-Silent if the size does not matter (`inputs.grad.sign()`, a gradient divided by its own norm, one that is passed on to
-another backward); if the function reads the scale; if the tensor goes into a list, an object or a result through which
-an optimizer may get it; and if the scaler is disabled.
+- a manual update (`tensor -= lr * tensor.grad`);
+- a step along the gradient (`inputs + epsilon * inputs.grad`);
+- a comparison of the gradient's size with a bound.
+
+amplint reports nothing:
+
+- if the size does not matter (`inputs.grad.sign()`, a gradient divided by its own norm or passed on to another
+  backward);
+- if the function reads the scale;
+- if the tensor goes into a list, an object or a result through which an optimizer may get it;
+- if the scaler is disabled.
 
 ## Why is this bad?
 `scaler.unscale_` and `scaler.step` divide the gradients of an optimizer's parameters, and check them for inf. Nothing
@@ -29,11 +36,12 @@ scaler.step(optimizer)
 ```
 
 ## Fix safety
-No fix: give the tensor to an optimizer, or divide its gradient by `scaler.get_scale()` and skip it if it is not finite.
+There is no fix: give the tensor to an optimizer, or divide its gradient by `scaler.get_scale()` and skip it if it is
+not finite.
 
 ## Proof
-The fixtures compare the updates of the model, which trains on the tensor's new values, with those of a float32
-reference: they are wrong before, and agree within float16's noise after.
+The test programs compare the updates of the model, which trains on the tensor's new values, with those of a float32
+reference: they are wrong before the fix, and agree within float16's noise after it.
 
 ## References
 - [Gradient penalty](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-penalty), which divides

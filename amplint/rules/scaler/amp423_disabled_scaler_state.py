@@ -1,25 +1,34 @@
-"""The empty state of a disabled scaler, or None, is loaded into an enabled one.
+"""The state of a disabled GradScaler (an empty dict), or None, is loaded into an enabled GradScaler.
 
 ## What it does
-Finds `scaler.load_state_dict(...)` of an enabled scaler, if the file itself saves that state from another scaler that
-may be disabled: another construction; or the same one, in a function or class that is called first with the flag off
-and then, to continue from that state, with the flag on.
+Finds a `scaler.load_state_dict(...)` on an enabled scaler, where the same source file saves the state of a scaler that
+may be disabled. That is either a second `GradScaler(...)` in the file, or the same `GradScaler(...)` in a function or
+class that the file calls twice: first with the flag off, and then with the flag on, to continue.
 
-It is a warning if it takes two runs: a scaler whose flag is set for each run (by the command line, a configuration, or
-the caller that creates the trainer) is saved whether or not it is enabled, and its state is loaded from a file. Then a
-run that was started without AMP can't be resumed with it. The same holds if None, or an empty dict, is saved in place
-of the state of a disabled or missing scaler: `scaler.state_dict() if use_amp else None`. If the runs differ only in
-their device, it is only likely.
+The finding is a warning if the failure needs two runs of the program: the state is saved whether or not the scaler is
+enabled, a later run loads it from a checkpoint, and each run sets the flag for itself (on the command line, in a
+configuration, or by the caller that creates the trainer). Then training that was started without AMP can't be resumed
+with AMP. The same holds if None, or an empty dict, is saved in place of the state of a disabled or missing scaler:
+`scaler.state_dict() if use_amp else None`.
 
-Silent if amplint sees both runs and they take their flag from the same place: a disabled scaler ignores what it loads.
-Silent too if the load is guarded, by an `if` that checks whether the state is empty or by a `try`, and if the run
-compares its flag with the one in the checkpoint. Checking that there is a state is not a guard: an empty state `is not
-None`, and None has a key (`"scaler" in checkpoint`). A scaler that is disabled only because the machine has no CUDA is
-not reported.
+The device counts only if the code itself sets the flag from a device that each run chooses (`enabled=args.device ==
+"cuda"`); the finding is then `likely`. amplint reports nothing about a scaler that torch disables because the machine
+has no CUDA.
+
+amplint also reports nothing:
+
+- if the run that saves and the run that loads are seen to take the flag from the same place: both scalers are then
+  enabled, or both are disabled, and a disabled one ignores what it loads;
+- if an `if` checks that the state is not empty;
+- if the load is in a `try`;
+- if the program compares its flag with the one in the checkpoint.
+
+To check that a state exists is not enough: `checkpoint["scaler"] is not None` is true for an empty dict, and `"scaler"
+in checkpoint` is true even if None was saved under that key.
 
 ## Why is this bad?
-The state of a disabled scaler is `{}`, and an enabled one refuses it: "The source state dict is empty, possibly because
-it was saved from a disabled instance of GradScaler." The run can't be resumed.
+The state of a disabled scaler is `{}`. `load_state_dict` of an enabled scaler refuses it, and raises "The source state
+dict is empty, possibly because it was saved from a disabled instance of GradScaler." The run can't be resumed.
 
 ## Example
 ```python
@@ -36,7 +45,7 @@ if checkpoint["scaler"]:
 Unsafe: if the state is empty, the scaler starts at its initial scale.
 
 ## Proof
-The fixtures raise before, and resume after.
+The test programs raise before the fix, and resume after it.
 
 ## References
 - [Saving and resuming](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html#saving-resuming)

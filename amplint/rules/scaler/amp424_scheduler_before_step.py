@@ -2,15 +2,19 @@
 
 ## What it does
 Finds `scheduler.step()` before `scaler.step(optimizer)` in the same innermost loop, or in the same function if there is
-no loop, for the schedulers of `torch.optim.lr_scheduler` of that optimizer.
+no loop, if the scheduler is a class of `torch.optim.lr_scheduler` and was created for that optimizer.
 
-Silent if the optimizer has stepped before, if the scheduler steps under its own condition (from the second iteration
-on), if it gets the epoch (`scheduler.step(epoch + i / iters)`), and about `ReduceLROnPlateau`.
+amplint reports nothing:
+
+- if the optimizer may already have stepped before, in this function or in one that it calls;
+- if the scheduler's step is under an `if` of its own (such as `if i > 0:`);
+- if the scheduler is given the epoch (`scheduler.step(epoch + i / iters)`);
+- for `ReduceLROnPlateau`.
 
 ## Why is this bad?
-The first value of the schedule is never used: each step uses the learning rate of the next one. torch warns once,
-"Detected call of `lr_scheduler.step()` before `optimizer.step()`", and that warning is then mistaken for one about a
-step that the scaler skipped.
+The first value of the schedule is never used: each step uses the learning rate meant for the following step. torch
+warns once, "Detected call of `lr_scheduler.step()` before `optimizer.step()`", and users take that warning for the
+harmless one that a skipped first step causes.
 
 ## Example
 ```python
@@ -29,10 +33,10 @@ scheduler.step()
 ```
 
 ## Fix safety
-Unsafe: the line moves after the scaler's update, so that every step's learning rate changes.
+Unsafe: the line moves after the scaler's update, so every step's learning rate changes.
 
 ## Proof
-The fixtures turn torch's warning into an error: they raise it before, and don't after.
+The test programs turn torch's warning into an error: they raise it before the fix, and don't after it.
 
 ## References
 - [How to adjust learning rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)

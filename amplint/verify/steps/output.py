@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from amplint.verify.steps.verdict import Found
     from amplint.verify.steps.verify import Checked, StepRow
 
-_HEAD = ("shows", "before", "after", "reference")
+_HEAD = ("check", "before", "after", "reference")
 # What a right step shows; the numbers are relative to it.
 _REFERENCE = {
     "exception": "none",
@@ -113,7 +113,7 @@ def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:
 def _shown(finding: Found) -> str:
     """Whether the run shows a finding, in words."""
     if finding.shown is not None:
-        return "the run shows it" if finding.shown else "the run doesn't show it"
+        return "confirmed by the run" if finding.shown else "the run doesn't show it"
     shows = shows_of(finding.code)
     if shows is not None and shows.observables:
         return "the step could not be checked"
