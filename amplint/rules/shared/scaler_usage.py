@@ -131,8 +131,9 @@ class ScalerUsage:
         names = self._module.names.of(call.func)
         if any(_LOOKS.match(name) for name in names):
             return set()
-        if local_class(self._module, call.func) is not None:
-            return self._given_to_object(value)
+        cls = local_class(self._module, call.func)
+        if cls is not None:
+            return self._given_to_object(value, call, cls)
         function = local_function(self._module, call.func)
         if isinstance(call.func, ir.Attribute) and names <= {UNKNOWN, NOTHING}:
             function = function_named(self._module, call.func.attr)
@@ -142,13 +143,16 @@ class ScalerUsage:
             return set()
         return {self._known.variable(function.scope, param)}
 
-    def _given_to_object(self, value: ir.Value) -> set[str]:
+    def _given_to_object(self, value: ir.Value, call: ir.Call, made: ir.Class) -> set[str]:
         """The keys of the attribute in which an object keeps the scaler that it is given when it is made."""
         parameter = parameter_for(self._module, value)
-        function = parameter[0] if parameter is not None else None
-        cls = function.cls if function is not None else None
-        attr = self._known.kept(*parameter) if parameter is not None else None
-        if function is None or cls is None or attr is None or not bases_in_sight(self._module, cls):
+        cls = parameter[0].cls if parameter is not None else made
+        if parameter is not None:
+            attr = self._known.kept(*parameter)
+        else:  # of a dataclass
+            kept = self._known.kept_values(call, made)
+            attr = next((name for name, each in kept.items() if each is value), None)
+        if cls is None or attr is None or not bases_in_sight(self._module, cls):
             self.unseen = True
             return set()
         self.holders.append((cls, attr))
