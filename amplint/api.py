@@ -12,13 +12,13 @@ For speed use processes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 from amplint.base.paths import TooLargeError, look_again
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Overrides, Resolver, Settings
-from amplint.engine.file import check_bytes, check_text, fix_bytes, fix_text
+from amplint.engine.file import check_bytes, check_text, draft_text, fix_bytes, fix_text
 from amplint.engine.reading import failure
 from amplint.engine.result import Result
 from amplint.registry import known
@@ -65,6 +65,21 @@ def check(source: str | bytes, filename: Path = "<string>", settings: Settings |
         empty = Source(name, "")
         result = Result(name, empty, (failure(empty, str(error)),))
     return [*_broken_plugins(result), *result.findings]
+
+
+def draft(source: str, filename: str, settings: Settings) -> tuple[list[Finding], Callable[[], list[Finding]]]:
+    """What `check` returns before any fix was tried, and what returns it once they were.
+
+    The findings are the same; of the fixes some are withheld then.
+    """
+    look_again()
+    try:
+        result, tried = draft_text(source, filename, settings)
+    except TooLargeError:
+        found = check(source, filename, settings)
+        return found, lambda: found
+    broken = _broken_plugins(result)
+    return [*broken, *result.findings], lambda: [*broken, *tried().findings]
 
 
 @overload
@@ -115,6 +130,7 @@ def make_settings(
     src: Iterable[str] | None = None,
     docs: bool | None = None,
     suspicions: bool | None = None,
+    preview: bool | None = None,
 ) -> Settings:
     """Make settings. The keywords mean the same as the keys of a configuration file; None means not set. Reads no file.
 
@@ -147,6 +163,7 @@ def settings_for(
     src: Iterable[str] | None = None,
     docs: bool | None = None,
     suspicions: bool | None = None,
+    preview: bool | None = None,
 ) -> Settings:
     """Return the settings of a file from the nearest configuration file, as the command does. The file need not exist.
 

@@ -3,7 +3,8 @@
 A rule in another package imports these names from here, and nothing else of amplint except `amplint.testing` for its
 tests:
 
-- `Rule`, with its `check` and `finding`; `Finding`, `Fix`, `Edit`, `Severity`, `Confidence` and `Applicability`;
+- `Rule`, with its `check` and `finding`, and its `Stage`; `Finding`, `Fix`, `Edit`, `Severity`, `Confidence` and
+  `Applicability`;
 - `Module`, what a file means: `source`, `target`; `calls_of(*names)`, `references(*names)`; `whole` and `own`, with the
   `calls`, `statements`, `values` and `functions` of `near(*words)`; `names.of(value)`, the qualified names that a value
   can have; `is_own(node)`; `span(node)`, `text(node)`, `on_one_line(node)`, `line(node)`, `row(node)`, and
@@ -33,7 +34,7 @@ from amplint.model.module import Module
 from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
-from amplint.registry.rule import Rule
+from amplint.registry.rule import Rule, Stage
 
 __all__ = [
     "Applicability",
@@ -46,6 +47,7 @@ __all__ = [
     "Region",
     "Rule",
     "Severity",
+    "Stage",
     "add_first_argument",
     "add_last_argument",
     "alone_on_lines",

@@ -48,7 +48,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from amplint.base.findings import Confidence
+from amplint.base.findings import Applicability, Confidence
 from amplint.base.paths import look_again
 from amplint.config.settings import Settings
 from amplint.config.toml_lines import parse_toml
@@ -121,6 +121,10 @@ class Variant(NamedTuple):
             if value is None and key in ("device", "confidence"):
                 continue
             _require(value in values, f"{self.bad}: {key}={value} is not one of {', '.join(sorted(values))}")
+        declared = _rule(self.code).fixes
+        if marker["fix"] != "hand" and declared is not None:
+            is_declared = Applicability(marker["fix"]) in declared
+            _require(is_declared, f"{self.bad}: fix={marker['fix']}, but `fixes` of {self.code} doesn't have that")
         if marker["shows"] == "none":
             proof = _rule(self.code).sections()["Proof"]
             _require("shows=none" in proof, f"{self.code}: the documentation must say why a fixture has shows=none")

@@ -54,6 +54,8 @@ rule = Rule(
     severity=Severity.WARNING,
     # {prompt} the words without which a file can't have a finding. `a & b` needs both; of several, one is enough.
     triggers=("GradScaler & update(",),
+    # {prompt} the kinds of fixes: Applicability.SAFE, Applicability.UNSAFE, both or none.
+    fixes=(),
     # {prompt} or shown_by=("gradient", "update"): what `amplint verify` sees of it in a run of a user's own step.
     not_shown="{prompt} why no run of a step can show it",
 )

@@ -56,6 +56,14 @@ def functions(count: int) -> str:
     return f"{head}\n{between}\n\n{train}{_TAIL}"
 
 
+def scalers(count: int) -> str:
+    """One function after the other that trains with a scaler of its own; the last one steps with scaled gradients."""
+    head, train = _HEAD.split("\n\n\n")
+    right = _TAIL.replace(_CLIP, f"scaler.unscale_(optimizer)\n        {_CLIP}")
+    every = [right] * (count - 1) + [_TAIL]
+    return head + "".join(f"\n\n\n{train.replace('train', f'train{i}')}{tail}" for i, tail in enumerate(every))
+
+
 def files(count: int) -> dict[str, str]:
     """Files that train, each with a helper that all take from one more."""
     helper = f"import torch\n\n\ndef clip(model):\n    {_CLIP}\n"
@@ -68,5 +76,6 @@ SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
     "branches": (branches, 5),
     "calls": (calls, 2),
     "functions": (functions, 5),
+    "functions with a scaler": (scalers, 20),
 }
 PROJECTS: dict[str, tuple[Callable[[int], dict[str, str]], int]] = {"files": (files, 4)}

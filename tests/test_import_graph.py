@@ -45,6 +45,7 @@ ORDER = (
     "rules.numerics",
     "rules.frameworks",
     "engine",
+    "cache",
     "adoption",
     "report",
     "report.formats",

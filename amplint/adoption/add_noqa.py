@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from amplint.base.edits import apply
-from amplint.base.findings import Applicability, Edit, Finding, Fix
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Kind
 from amplint.base.paths import is_document
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Settings
@@ -27,11 +28,11 @@ _ENCODING = re.compile(r"coding[:=]")
 
 
 class Silenced(NamedTuple):
-    """A file's new bytes, how many comments came or grew, how many findings they silence, and what is left."""
+    """A file's new bytes, how many comments came or grew, what they silence, by its kind, and what is left."""
 
     data: bytes
     comments: int
-    findings: int
+    findings: Counter[Kind]
     result: Result
 
 
@@ -51,7 +52,7 @@ def silence(data: bytes, filename: str, settings: Settings, reason: str) -> Sile
         SettingsError: its encoding doesn't allow it.
     """
     result = check_bytes(data, filename, settings)
-    found, rows = len(_silenceable(result)), set[int]()
+    found, rows = _silenceable(result), set[int]()
     for _ in range(ROUNDS):
         source = result.source
         added = comments_for(source, result.findings, reason) if source else []
@@ -60,11 +61,11 @@ def silence(data: bytes, filename: str, settings: Settings, reason: str) -> Sile
         data = _written(source, data, added)
         rows.update(source.row(each.start) for each in added)
         result = check_bytes(data, filename, settings)
-    return Silenced(data, len(rows), found - len(_silenceable(result)), result)
+    return Silenced(data, len(rows), found - _silenceable(result), result)
 
 
-def _silenceable(result: Result) -> list[Finding]:
-    return [each for each in result.findings if each.code not in UNSUPPRESSIBLE]
+def _silenceable(result: Result) -> Counter[Kind]:
+    return Counter(each.kind for each in result.findings if each.code not in UNSUPPRESSIBLE)
 
 
 def comments_for(source: Source, findings: Iterable[Finding], reason: str = "") -> list[Edit]:

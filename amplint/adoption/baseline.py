@@ -17,6 +17,7 @@ from amplint.adoption.fingerprint import fingerprints
 from amplint.base.findings import withhold
 from amplint.base.paths import absolute, contents
 from amplint.config.selection import SettingsError
+from amplint.registry import meant_by
 from amplint.suppression.suppressions import UNSUPPRESSIBLE
 
 if TYPE_CHECKING:
@@ -175,4 +176,4 @@ def _entry(made: Any) -> Entry | None:
     path, code, fingerprint = (made.get(field) for field in Entry._fields)
     if not (isinstance(path, str) and isinstance(code, str) and isinstance(fingerprint, str)):
         return None
-    return Entry(path, code, fingerprint)
+    return Entry(path, meant_by(code), fingerprint)  # a rule may have another code by now

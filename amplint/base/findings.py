@@ -71,6 +71,14 @@ class Location(NamedTuple):
 _NOWHERE = Location(0, 0)
 
 
+class Kind(NamedTuple):
+    """What findings that are counted together have in common."""
+
+    code: str
+    name: str
+    severity: Severity
+
+
 class Finding(NamedTuple):
     """One misuse at one place. `withheld` says why amplint doesn't offer a fix that the rule knows.
 
@@ -92,6 +100,11 @@ class Finding(NamedTuple):
     end_location: Location = _NOWHERE
     cause: str = ""
     confidence: Confidence = Confidence.CERTAIN
+
+    @property
+    def kind(self) -> Kind:
+        """What it is counted as."""
+        return Kind(self.code, self.name, self.severity)
 
     @property
     def is_suspicion(self) -> bool:

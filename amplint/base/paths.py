@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, wraps
 from typing import ParamSpec, TypeVar, cast
+
+from amplint.base import reads
+from amplint.base.reads import Kind, Look, Question
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -19,8 +23,15 @@ DOCUMENTS = (".md", ".markdown", ".mdx", ".rst")
 # Bytes of a program and of a configuration file that are read: no person has written more.
 LARGEST, LARGEST_CONFIG = 64 << 20, 1 << 20
 
+# Nanoseconds that the clock of a file system may be late.
+_COARSE = 2_000_000_000
+
 _forget: list[Callable[[], None]] = []
+_since = [time.time_ns()]  # when the first of what is remembered may have been seen
 _held: dict[str, bytes] = {}
+_digests: dict[str, tuple[tuple[int, int, int], str]] = {}  # of files that were read while something was recorded
+# The functions whose answers alone count, whatever they are made of, by their names.
+QUESTIONS: dict[str, Callable[..., object]] = {}
 
 
 class TooLargeError(OSError):
@@ -29,15 +40,62 @@ class TooLargeError(OSError):
 
 def remembered(look: Callable[P, T]) -> Callable[P, T]:
     """A function of the disk whose answers hold until `look_again`."""
-    known = cache(look)
-    _forget.append(known.cache_clear)
-    return cast(Callable[P, T], known)  # its arguments are hashable
+    return _remembered(look, None)
+
+
+def question(look: Callable[P, T]) -> Callable[P, T]:
+    """As `remembered`, of a function that looks at many files: what was read for its answer is of no interest, as long
+    as it gives the same answer. Its arguments are absolute paths, and plain values.
+    """
+    asked = _remembered(look, look.__name__)
+    QUESTIONS[look.__name__] = asked
+    return asked
+
+
+def _remembered(look: Callable[P, T], name: str | None) -> Callable[P, T]:
+    known = cast(Callable[P, T], cache(look))  # its arguments are hashable
+    kept: dict[tuple[object, ...], tuple[T, Look]] = {}  # what was asked while something was recorded
+    _forget.extend((known.cache_clear, kept.clear))  # type: ignore[attr-defined]
+
+    @wraps(look)
+    def ask(*args: P.args, **kwargs: P.kwargs) -> T:
+        if not reads.is_recording():
+            return known(*args, **kwargs)
+        key = (*args, *kwargs.items())
+        if key in kept:
+            answer, seen = kept[key]
+            reads.again(seen)
+            return answer
+        seen = Look()
+        with reads.part(seen):
+            answer = look(*args, **kwargs)
+        if name is not None:
+            seen.question = Question(name, args, answer)
+        kept[key] = answer, seen
+        return answer
+
+    return ask
 
 
 def look_again() -> None:
     """Files have come, gone or changed: nothing that was seen of the disk is taken for granted any more."""
     for forget in _forget:
         forget()
+    _digests.clear()
+
+
+def begin() -> None:
+    """Remember nothing from before: what is seen of the disk from now on holds for a run."""
+    look_again()
+    _since[0] = time.time_ns()
+
+
+def is_settled(known: os.stat_result) -> bool:
+    """Whether a file that looks the same has not changed since its contents were seen.
+
+    The clocks of file systems are coarse: what has just changed may change once more and look the same.
+    """
+    return max(known.st_mtime_ns, known.st_ctime_ns) < _since[0] - _COARSE
 
 
 def absolute(path: str) -> str:
@@ -92,6 +150,11 @@ def contents(path: str, most: int = LARGEST) -> bytes:
     """
     if _held and (held := _held.get(absolute(path))) is not None:
         return held
+    return _noted(path, most) if reads.is_recording() else _contents(path, most)[0]
+
+
+def _contents(path: str, most: int) -> tuple[bytes, os.stat_result]:
+    """The bytes of a file, and what was known of it before they were read."""
     with open(path, "rb", opener=_at_once) as file:
         known = os.fstat(file.fileno())
         if not stat.S_ISREG(known.st_mode):
@@ -102,7 +165,42 @@ def contents(path: str, most: int = LARGEST) -> bytes:
                     f"not linted: too large, {known.st_size >> 20:,} MiB; the limit is {most >> 20} MiB"
                 )
             raise TooLargeError(f"has more than {most >> 20} MiB" if most >> 20 else f"has more than {most >> 10} KiB")
-        return file.read()
+        return file.read(), known
+
+
+def _noted(path: str, most: int) -> bytes:
+    """The bytes of a file, which are recorded."""
+    place = absolute(path)
+    try:
+        data, known = _contents(path, most)
+    except TooLargeError:
+        reads.note(Kind.SIZE, place, size(place))
+        raise
+    except OSError as error:
+        reads.note(Kind.CONTENTS, place, reads.failed(error))
+        raise
+    found = reads.digest(data)
+    _digests[place] = _of(known), found
+    reads.note(Kind.CONTENTS, place, found)
+    return data
+
+
+def size(path: str) -> str:
+    """How large a file is, as it is recorded."""
+    try:
+        return str(os.stat(path).st_size)
+    except OSError as error:
+        return reads.failed(error)
+
+
+def fingerprint(path: str) -> str:
+    """What tells a file's bytes from others, or why they can't be read; as it is recorded."""
+    try:
+        return reads.digest(_contents(path, LARGEST)[0])
+    except TooLargeError:
+        return size(path)
+    except OSError as error:
+        return reads.failed(error)
 
 
 def _at_once(path: str, flags: int) -> int:
@@ -118,7 +216,20 @@ def version(path: str) -> tuple[int, int, int]:
     """
     if _held and (held := _held.get(absolute(path))) is not None:
         return hash(held), len(held), -1
-    known = os.stat(path)
+    try:
+        known = _of(os.stat(path))
+    except OSError as error:
+        if reads.is_recording():
+            reads.note(Kind.CONTENTS, absolute(path), reads.failed(error))
+        raise
+    if reads.is_recording():
+        place = absolute(path)
+        before, found = _digests.get(place, (None, ""))
+        reads.note(Kind.CONTENTS, place, found if before == known else fingerprint(path))
+    return known
+
+
+def _of(known: os.stat_result) -> tuple[int, int, int]:
     return known.st_mtime_ns, known.st_size, known.st_ino
 
 

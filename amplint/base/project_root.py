@@ -13,10 +13,13 @@ from enum import Enum
 from typing import NamedTuple
 
 from amplint.base.paths import parents, remembered, shown
+from amplint.base.reads import Kind, digest, is_file, is_folder, is_present, is_recording, note
 
 # What marks the folder of a project; of several in one folder the first is named.
 MARKS = ("pyproject.toml", "amplint.toml", "setup.cfg", ".git", ".hg")
 SETUP = "setup.py"
+# The folder in a project with what is known of its files (`amplint.cache`).
+CACHE = ".amplint_cache"
 _REPOSITORY = (".git", ".hg")
 _PACKAGE = "__init__.py"
 
@@ -71,8 +74,10 @@ def project_of(folder: str, start: Start) -> Project:
             if _marks(os.path.join(each, mark)):
                 return Project(each, Reason.MARKED, mark)
     for each in reversed(above):
-        if os.path.isfile(os.path.join(each, SETUP)):
+        if is_file(os.path.join(each, SETUP)):
             return Project(each, Reason.MARKED, SETUP)
+    if is_recording():
+        note(Kind.START, "", started_at(start))
     # The whole disk is nobody's project.
     given = [each for each in above[:-1] if each in start.given]
     if given:  # the highest: what else is given below it doesn't matter
@@ -82,16 +87,21 @@ def project_of(folder: str, start: Start) -> Project:
     return Project(_whole_package(folder), Reason.OWN)
 
 
+def started_at(start: Start) -> str:
+    """What tells one start from another."""
+    return digest("\0".join((start.working or "", *start.given)).encode("utf-8", "surrogateescape"))
+
+
 def _marks(path: str) -> bool:
     """Whether what is at a path marks a project: a file, or a repository, whose `.git` may be either."""
-    return os.path.isfile(path) or (path.endswith(_REPOSITORY) and os.path.isdir(path))
+    return is_file(path) or (path.endswith(_REPOSITORY) and is_folder(path))
 
 
 def _whole_package(folder: str) -> str:
     """A folder, or the top one of the packages that it is in: relative imports lead up to there."""
     top = folder
     for each in (folder, *parents(folder)):
-        if not os.path.exists(os.path.join(each, _PACKAGE)):
+        if not is_present(os.path.join(each, _PACKAGE)):
             break
         top = each
     return top
@@ -106,7 +116,7 @@ def top_of(folder: str, start: Start) -> str:
 
 def is_repository(folder: str) -> bool:
     """Whether a folder is the root of a repository."""
-    return any(os.path.exists(os.path.join(folder, each)) for each in _REPOSITORY)
+    return any(is_present(os.path.join(folder, each)) for each in _REPOSITORY)
 
 
 def told(project: Project) -> str:

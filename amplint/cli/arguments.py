@@ -4,51 +4,99 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
 from amplint import __version__
 from amplint.base.paths import visible
-from amplint.config.defaults import DEVICES
-from amplint.config.formats import FORMATS
+from amplint.config.defaults import DEVICES, DEVICES_KNOWN_AS
+from amplint.config.formats import FORMATS, SEVERITIES
 from amplint.config.selection import SettingsError
-from amplint.config.settings import Overrides
+from amplint.config.settings import Overrides, Resolver
 
-FAILED = 2
+FAILED, INTERRUPTED = 2, 130
+# What each command is for.
+COMMANDS = {
+    "check": "lint files and folders, and fix them: the command if none is named",
+    "rule": "list all rules, or print the pages of some",
+    "explain": "explain an error message, a symptom or a log",
+    "verify": "check training steps, and their fixes, on real tensors",
+    "run": "run a program and report what goes wrong in it",
+    "config": "print the settings in effect, and where each comes from",
+    "clean": "delete the cache of a project",
+    "server": "start the language server for an editor",
+    "completion": "print a script that completes arguments in bash, zsh or fish",
+}
+_UNKNOWN = "unrecognized arguments: "
 
 
 class Parser(argparse.ArgumentParser):
-    """As argparse has it, with errors of one line, and descriptions with the line breaks that they have here."""
+    """As argparse has it, with errors of one line, and descriptions with the line breaks that they have here.
 
-    def __init__(self, prog: str, description: str, **more: Any) -> None:
+    `examples` are commands, which the help ends with.
+    """
+
+    def __init__(
+        self, prog: str, description: str, *, examples: Sequence[str], epilog: str = "", usage: str | None = None
+    ) -> None:
         # To ask for the terminal's width, as argparse would for each option, takes the import of shutil.
         lines = partial(argparse.RawDescriptionHelpFormatter, width=88)
-        super().__init__(prog, description=description, formatter_class=lines, allow_abbrev=False, **more)
+        shown = "\n".join(["Examples:", *(f"  {each}" for each in examples)])
+        epilog = f"{epilog}\n\n{shown}" if epilog else shown
+        super().__init__(
+            prog, usage=usage, description=description, epilog=epilog, formatter_class=lines, allow_abbrev=False
+        )
+        self.examples = examples
 
     def error(self, message: str) -> NoReturn:
         """One line, and not the whole usage, is what a mistake in the arguments deserves."""
+        if message.startswith(_UNKNOWN):
+            message = self._unknown(message.removeprefix(_UNKNOWN).split()[0])
         self.exit(FAILED, f"amplint: error: {visible(message)}\n")
 
+    def _unknown(self, given: str) -> str:
+        """What to say of the first argument that is not known."""
+        if not given.startswith("-"):
+            return f"unknown argument {given!r}"
+        from amplint.config.selection import nearest  # noqa: PLC0415 - only a mistake needs it
 
-def check_parser() -> argparse.ArgumentParser:
+        option = given.partition("=")[0]
+        near = nearest(option, [each for action in self._actions for each in action.option_strings], 0.7)
+        return f"unknown option {option}{f'; did you mean {near}?' if near else f'; `{self.prog} --help` lists all'}"
+
+
+_EXAMPLES = (
+    "amplint",
+    "amplint --fix --show-fixes src/ train.py",
+    "amplint --select scaler --ignore AMP412 train.py",
+    "amplint --config 'target-torch = \">=2.3\"' --exit-on error src/",
+)
+
+
+def check_parser() -> Parser:
     """The options of the command that is meant where none is named."""
+    commands = "\n".join(f"  {name:<12}{what}" for name, what in COMMANDS.items())
     parser = Parser(
-        prog="amplint",
-        usage="amplint [check] [options] [path ...]\n       amplint rule (CODE | --all) [--output-format text|json]\n"
-        "       amplint verify [options] PATH ...\n       amplint run [options] (SCRIPT | -m MODULE) [argument ...]\n"
-        "       amplint explain (TEXT | - | --list | --guide) [options]\n"
-        "       amplint config [options] [FILE]\n       amplint server",
-        description="Find misuse of PyTorch automatic mixed precision (AMP), and fix it.",
+        "amplint",
+        "Find misuse of PyTorch automatic mixed precision (AMP), and fix it.\n\n"
+        f"commands (`amplint COMMAND --help` says more):\n{commands}",
+        usage="amplint [check] [options] [path ...]\n       amplint COMMAND ...",
         epilog="Exit codes: 0 no findings, or all fixed; 1 findings; 2 an error.",
+        examples=_EXAMPLES,
     )
     add = parser.add_argument
     add("paths", nargs="*", metavar="path", help="files and directories, or - for standard input [default: .]")
     fixing = parser.add_argument_group("fixing")
-    fixing.add_argument("--fix", action="store_true", help="apply safe fixes")
+    fixing.add_argument("--fix", action=argparse.BooleanOptionalAction, help="apply safe fixes")
     fixing.add_argument(
         "--verify", action="store_true", help="with --fix: make only fixes that `amplint verify` confirms"
     )
     fixing.add_argument("--diff", action="store_true", help="print what --fix would change, without changing files")
+    fixing.add_argument(
+        "--show-fixes", action=argparse.BooleanOptionalAction, help="list what was fixed, by file and rule"
+    )
     old = parser.add_argument_group("existing code (report only new findings)")
     old.add_argument(
         "--add-noqa",
@@ -68,12 +116,17 @@ def check_parser() -> argparse.ArgumentParser:
     settings.add_argument(
         "-j", "--jobs", type=_positive, metavar="N", help="number of processes for many files [default: one per CPU]"
     )
+    settings.add_argument("--no-cache", action="store_true", help="lint all files anew, and keep nothing")
+    add_cache_dir(settings)
     output = parser.add_argument_group("output")
-    output.add_argument("--output-format", choices=FORMATS, help="[default: full]")
+    output.add_argument("--output-format", choices=FORMATS, help="how to print findings [default: full]")
     output.add_argument("-o", "--output-file", metavar="FILE", help="write findings to FILE, and the summary to stdout")
     output.add_argument("-w", "--watch", action="store_true", help="lint again when files change, until Ctrl-C")
     output.add_argument("--statistics", action="store_true", help="print counts by rule instead of findings")
     output.add_argument("--exit-non-zero-on-fix", action="store_true", help="also exit with 1 if a fix was made")
+    output.add_argument(
+        "--exit-on", choices=SEVERITIES, help="exit with 1 only for findings of this severity or worse [default: note]"
+    )
     output.add_argument("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
     output.add_argument(
         "-v", "--verbose", action="store_true", help="print on stderr what was not analysed or was assumed"
@@ -83,9 +136,19 @@ def check_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def add_cache_dir(group: argparse._ActionsContainer) -> None:
+    """Add the option for the folder of the cache, which may also be given in the environment."""
+    group.add_argument(
+        "--cache-dir",
+        metavar="DIR",
+        default=os.environ.get("AMPLINT_CACHE_DIR") or None,
+        help="where to keep what is known of files [default: $AMPLINT_CACHE_DIR, or .amplint_cache in the project]",
+    )
+
+
 def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> argparse._ArgumentGroup:
     """Add the options that decide what holds for a file, which `overrides` reads; the group for more is returned."""
-    rules = parser.add_argument_group("rules (codes such as AMP401, prefixes such as AMP4, or ALL; comma-separated)")
+    rules = parser.add_argument_group("rules (AMP401, AMP4, clip-without-unscale, scaler or ALL; comma-separated)")
     for name, what in (
         ("select", "run only these rules"),
         ("ignore", "don't run these rules"),
@@ -100,8 +163,14 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
         metavar="FILES:RULES",
         help="don't run RULES in files that match, such as 'tests/*:AMP4'",
     )
+    rules.add_argument("--preview", action=argparse.BooleanOptionalAction, help="let rules in preview be selected")
     settings = parser.add_argument_group("settings (they override pyproject.toml and amplint.toml)")
-    settings.add_argument("--config", metavar="FILE", help="use this configuration file for all files")
+    settings.add_argument(
+        "--config",
+        action="append",
+        metavar="FILE | KEY=VALUE",
+        help="use this configuration file for all files, or set one key, in TOML: 'target-torch = \"2.4\"'",
+    )
     settings.add_argument(
         "--isolated", action="store_true", help="ignore configuration files and the project's torch requirement"
     )
@@ -117,7 +186,9 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
         "--target-torch", metavar="VERSION", help="lowest torch release to support (2.4), or a range ('>=2.0,<2.4')"
     )
     if device:
-        settings.add_argument("--device", choices=DEVICES, help="the device to assume for code that names none")
+        settings.add_argument(
+            "--device", type=_device, choices=DEVICES, help="the device to assume for code that names none"
+        )
     for name, what in (
         ("exclude", "skip files and directories that match"),
         ("extend-exclude", "skip these in addition"),
@@ -138,23 +209,52 @@ def overrides(options: argparse.Namespace, **more: Any) -> Overrides:
         SettingsError: one of them can't be used.
     """
     said: dict[str, Any] = {key.replace("_", "-"): value for key, value in more.items() if value is not None}
-    if options.config is not None and options.isolated:
-        raise SettingsError("--config can't be combined with --isolated")
-    if options.config == "":
-        raise SettingsError("--config needs the name of a file")
+    file, inline = _configured(options)
     said |= _lists(options)
     if options.per_file_ignores is not None:
         said["per-file-ignores"] = _ignored(_listed(options.per_file_ignores))
+    if getattr(options, "cache_dir", None) == "":
+        raise SettingsError("--cache-dir needs the name of a folder")
     if options.target_torch is not None:
         said["target-torch"] = _target(options.target_torch)
-    for key in ("unsafe-fixes", "suspicions", "force-exclude", "device"):
+    for key in ("unsafe-fixes", "suspicions", "force-exclude", "preview", "device", "cache-dir"):
         given = getattr(options, key.replace("-", "_"), None)
         if given is not None and key not in said:
             said[key] = given
     # `config` has one path, the others have many; nothing is the current directory.
     paths = getattr(options, "paths", None) or [getattr(options, "path", os.curdir)]
     folders = tuple(each for each in paths if os.path.isdir(each))
-    return Overrides(said, options.isolated, options.config, folders=folders)
+    return Overrides(said, options.isolated, file, inline, folders=folders)
+
+
+def tell_notices(resolver: Resolver, *, quiet: bool = False) -> None:
+    """Tell, once, what is to be known of the rules that the configuration and flags name."""
+    for text, place in [] if quiet else resolver.notices.items():
+        warn(f"{place}: {text}")
+    resolver.notices.clear()
+
+
+def warn(message: str) -> None:
+    """Say what doesn't end the run."""
+    print(f"amplint: warning: {visible(message)}", file=sys.stderr)
+
+
+def _configured(options: argparse.Namespace) -> tuple[str | None, Mapping[str, Any]]:
+    """The file that `--config` names, if one does, and what it says of keys."""
+    given: list[str] = options.config or []
+    keys = [each for each in given if "=" in each and not os.path.exists(each)]
+    files = [each for each in given if each not in keys]
+    if "" in files:
+        raise SettingsError("--config needs the name of a file, or KEY=VALUE")
+    if len(files) > 1:
+        raise SettingsError(f"--config names two files, {files[0]} and {files[1]}; `extend` in one can name the other")
+    if files and options.isolated:
+        raise SettingsError("--config FILE can't be combined with --isolated")
+    if not keys:
+        return (files[0] if files else None), {}
+    from amplint.config.file import inline  # noqa: PLC0415 - the TOML parser costs more than the rest of a run
+
+    return (files[0] if files else None), inline(keys)
 
 
 def _lists(options: argparse.Namespace) -> dict[str, list[str]]:
@@ -197,6 +297,15 @@ def _target(given: str) -> str:
     except ValueError as error:
         raise SettingsError(f"--target-torch: {error}") from None
     return given
+
+
+def _device(text: str) -> str:
+    if text not in DEVICES:
+        from amplint.config.keys import did_you_mean  # noqa: PLC0415 - only a mistake needs it
+
+        said = f"{text!r} is none of {', '.join(DEVICES)}{did_you_mean(text, DEVICES, DEVICES_KNOWN_AS)}"
+        raise argparse.ArgumentTypeError(said)
+    return text
 
 
 def _positive(text: str) -> int:

@@ -5,26 +5,29 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from amplint.base.paths import LARGEST, absolute, visible
-from amplint.base.project_root import told
-from amplint.cli.arguments import FAILED, check_parser, overrides
-from amplint.config.formats import FOR_PEOPLE, STATISTICS
-from amplint.config.selection import SettingsError
-from amplint.config.settings import Overrides, Resolver
+from amplint.base.project_root import CACHE, project_of, told
+from amplint.cli.arguments import COMMANDS, FAILED, INTERRUPTED, check_parser, overrides, tell_notices, warn
+from amplint.config.formats import FOR_PEOPLE, SEVERITIES, STATISTICS
+from amplint.config.selection import SettingsError, nearest, renamed
+from amplint.config.settings import Overrides, Resolver, Settings
 from amplint.engine.result import HeldBack, Linted, Outcome
 from amplint.files.discovery import discover
 from amplint.registry import known
-from amplint.report import Report, render
-from amplint.report.summary import diff_summary, held_back, silenced, statistics, summary
+from amplint.report import Fixed, Report, render
+from amplint.report.summary import diff_summary, fixes, held_back, silenced, statistics, summary
 from amplint.runner import MANY, Job, Mode, process, processors, run
 
 if TYPE_CHECKING:
     from amplint.adoption.baseline import Baseline, Compared
 
 CLEAN, FOUND = 0, 1
+# Options that a configuration can set, too, and that are the same for all files: those of the current folder.
+_OF_A_RUN = ("output_format", "fix", "show_fixes", "exit_on")
 
 
 def fail(message: str) -> int:
@@ -33,23 +36,35 @@ def fail(message: str) -> int:
     return FAILED
 
 
-def _warn(message: str) -> None:
-    print(f"amplint: warning: {visible(message)}", file=sys.stderr)
-
-
 def check(arguments: list[str]) -> int:
     """Lint what `arguments` name and return the exit code."""
     options = _options(arguments)
-    resolver = Resolver(overrides(options, output_format=options.output_format, docs=options.docs))
-    errors = _formatted(options, resolver)
+    resolver = Resolver(overrides(options, **{key: getattr(options, key) for key in _OF_A_RUN}, docs=options.docs))
+    errors = _settled(options, resolver)
+    tell_notices(resolver, quiet=options.quiet)
     baseline = _baseline(options)
     if options.watch:
         return _watched(options, resolver.overrides, errors, baseline)
     linted = _from_stdin(options, resolver, baseline) if options.stdin else _from_files(options, resolver, baseline)
+    linted, ended = _finished(linted)
+    if ended and options.write_baseline:
+        raise KeyboardInterrupt  # the file would say that what was not linted has no findings
     linted = _held_back(linted, baseline, resolver, options) if baseline else linted
     if options.verbose:
         _assumed(linted.names, resolver)
-    return _told(linted._replace(errors=[*linted.errors, *errors]), options)
+    tell_notices(resolver, quiet=options.quiet)  # of the files' own configurations
+    code = _told(linted._replace(errors=[*linted.errors, *errors]), options)
+    return INTERRUPTED if ended else code
+
+
+def _finished(linted: Linted) -> tuple[Linted, bool]:
+    """What a run has come to before the user has ended it, which it then says; and whether the user has."""
+    done = [(name, each) for name, each in zip(linted.names, linted.outcomes, strict=True) if not each.unfinished]
+    left = len(linted.outcomes) - len(done)
+    if not left:
+        return linted, False
+    said = f"interrupted: {left} of {len(linted.names)} files were not linted"
+    return Linted([name for name, _ in done], [each for _, each in done], [*linted.errors, said]), True
 
 
 def _watched(options: argparse.Namespace, given: Overrides, errors: list[str], baseline: Baseline | None) -> int:
@@ -60,6 +75,8 @@ def _watched(options: argparse.Namespace, given: Overrides, errors: list[str], b
 
     def lint(files: Sequence[str], outside: Collection[str], resolver: Resolver) -> list[Outcome]:
         outcomes = _lint(files, outside, options, resolver, baseline)
+        if any(each.unfinished for each in outcomes):
+            raise KeyboardInterrupt
         return _compared(Linted(list(files), outcomes, []), baseline, resolver).outcomes if baseline else outcomes
 
     terse = argparse.Namespace(**{**vars(options), "quiet": True})
@@ -87,7 +104,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     if options.watch:
         _check_watch(parser, options)
     if options.verify:
-        _check_verify(parser, options)
+        if options.docs:
+            parser.error("--verify can't be combined with --docs: snippets can't be run")
+        options.docs = False
     if options.output_file is not None:
         _check_output_file(parser, options)
     if options.add_noqa is not None:
@@ -96,8 +115,6 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         parser.error("--baseline needs the name of a file")
     if options.write_baseline and (options.baseline is None or options.diff or options.stdin):
         parser.error("--write-baseline needs --baseline FILE, and works only on files and without --diff")
-    writes = options.fix or options.add_noqa is not None
-    options.mode = Mode.DIFF if options.diff else Mode.FIX if writes else Mode.CHECK
     return options
 
 
@@ -107,17 +124,20 @@ def _check_paths(parser: argparse.ArgumentParser, options: argparse.Namespace) -
         if options.paths not in ([], ["-"]):
             parser.error("--stdin-filename can't be combined with paths: it names the file on standard input")
         options.paths = ["-"]
+    for path in options.paths:
+        if path.isalpha() and not os.path.lexists(path) and (why := _command(path, options.paths)):
+            parser.error(f"{path}: no such file or directory; {why}")
     if "-" in options.paths and len(options.paths) > 1:
         parser.error("- (standard input) can't be combined with other paths")
     options.stdin = options.paths == ["-"]
 
 
-def _check_verify(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    if not options.fix or options.diff or options.stdin:
-        parser.error("--verify needs --fix, and works only on files and without --diff")
-    if options.docs:
-        parser.error("--verify can't be combined with --docs: snippets can't be run")
-    options.docs = False
+def _command(path: str, paths: Sequence[str]) -> str:
+    """What to say of a path that may have been meant for a command."""
+    if path in COMMANDS:
+        return f"a command comes first: `amplint {path} ...`"
+    near = nearest(path, [*COMMANDS], 0.7) if path == paths[0] else None
+    return f"did you mean `amplint {near}`?" if near else ""
 
 
 def _check_watch(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
@@ -151,14 +171,21 @@ def _check_reason(parser: argparse.ArgumentParser, options: argparse.Namespace) 
         parser.error(f"--add-noqa: {options.add_noqa!r} can't be the reason in a comment: {why}")
 
 
-def _formatted(options: argparse.Namespace, resolver: Resolver) -> list[str]:
-    """See to the format, which is the one of the current directory; what is wrong with its configuration."""
+def _settled(options: argparse.Namespace, resolver: Resolver) -> list[str]:
+    """See to what is the same for all files; what is wrong with the configuration of the current directory."""
     errors = []
     try:
-        options.output_format = resolver.settings(os.getcwd()).output_format
+        settings = resolver.settings(os.getcwd())
     except SettingsError as error:
-        options.output_format = options.output_format or "full"
+        given = {key: getattr(options, key) for key in _OF_A_RUN}
+        settings = Settings(frozenset())._replace(**{key: value for key, value in given.items() if value is not None})
         errors = [str(error)]
+    for key in _OF_A_RUN:
+        setattr(options, key, getattr(settings, key))
+    if options.verify and (not options.fix or options.diff or options.stdin):
+        raise SettingsError("--verify needs --fix, and works only on files and without --diff")
+    writes = options.fix or options.add_noqa is not None
+    options.mode = Mode.DIFF if options.diff else Mode.FIX if writes else Mode.CHECK
     if options.statistics and options.output_format not in STATISTICS:
         raise SettingsError(f"--statistics needs --output-format {', '.join(STATISTICS[:-1])} or {STATISTICS[-1]}")
     return errors
@@ -213,7 +240,7 @@ def _from_stdin(options: argparse.Namespace, resolver: Resolver, baseline: Basel
 def _from_files(options: argparse.Namespace, resolver: Resolver, baseline: Baseline | None) -> Linted:
     found = discover(options.paths or ["."], resolver)
     for path in [] if options.quiet else found.empty:
-        _warn(f"no Python files in {path}")
+        warn(f"no Python files in {path}")
     _refused(found.refused, options)
     return Linted(found.files, _lint(found.files, found.outside, options, resolver, baseline), found.errors)
 
@@ -249,31 +276,74 @@ def _lint(
         outcomes = fix_verified(files, resolver, outside, baseline)
     else:
         jobs = options.jobs or processors()
-        outcomes = run(files, resolver, options.mode, jobs, outside=outside, noqa=options.add_noqa, baseline=baseline)
-    if (options.verify or len(files) >= MANY) and not options.quiet and sys.stderr.isatty():
-        from amplint.files.progress import counted  # noqa: PLC0415 - few files are linted before anybody looks
+        where = None if options.no_cache else partial(cache_of, options.paths, resolver)
+        outcomes = run(
+            files,
+            resolver,
+            options.mode,
+            jobs,
+            outside=outside,
+            noqa=options.add_noqa,
+            baseline=baseline,
+            cache=where,
+        )
+    if options.quiet or not sys.stderr.isatty():
+        return list(outcomes)
+    from amplint.base.patience import listen  # noqa: PLC0415 - where nobody looks nothing is shown
+    from amplint.files.progress import Steps, counted  # noqa: PLC0415 - see above
 
-        outcomes = counted(outcomes, len(files))
-    return list(outcomes)
+    steps = Steps()
+    listen(steps.tell)
+    try:
+        return list(counted(outcomes, len(files)) if options.verify or len(files) >= MANY else outcomes)
+    finally:
+        listen(None)
+        steps.clear()
+
+
+def cache_of(paths: Sequence[str], resolver: Resolver) -> str | None:
+    """The folder (absolute) of the cache of a run: in the project of the first path, unless the settings say where.
+
+    None where nothing marks a project: nobody expects a new folder there.
+    """
+    first = absolute(paths[0] if paths else os.curdir)
+    folder = first if os.path.isdir(first) else os.path.dirname(first)
+    settings = resolver.walking(folder)
+    if settings.cache_dir is not None:
+        return settings.cache_dir
+    project = project_of(folder, resolver.overrides.start)
+    return os.path.join(project.folder, CACHE) if project.mark is not None else None
 
 
 def _told(linted: Linted, options: argparse.Namespace) -> int:
     """Say what a run has come to, and return the exit code."""
     outcomes = linted.outcomes
-    for path, outcome in zip(linted.names, outcomes, strict=True) if options.verbose else ():
-        for line in outcome.given_up:
+    for path, outcome in zip(linted.names, outcomes, strict=True):
+        for line in outcome.given_up if options.verbose or outcome.too_long else ():
             print(f"amplint: {visible(path)}: {visible(line)}", file=sys.stderr)
     for warning in [] if options.quiet else [outcome.warning for outcome in outcomes if outcome.warning]:
-        _warn(warning)
+        warn(warning)
     report = _report(linted, options)
     for message in report.errors:
         fail(message)
+    for warning in [] if options.quiet else _renamed(linted):
+        warn(warning)
     # Where what a program reads goes to stdout, what a person reads goes to stderr.
     to = sys.stdout
     if options.mode is Mode.DIFF or (options.mode is Mode.FIX and options.stdin):
         to = sys.stderr
         _put_out(b"".join(outcome.output for outcome in outcomes), options)
     return report.code if _tell(report, to, options) else FAILED
+
+
+def _renamed(linted: Linted) -> Iterator[str]:
+    """What is to be known of the rules that comments name, once of each."""
+    known: set[str] = set()
+    for path, outcome in zip(linted.names, linted.outcomes, strict=True):
+        for former, place in outcome.renamed:
+            if former not in known:
+                known.add(former)
+                yield f"{path}:{place}: {renamed(former)}"
 
 
 def _put_out(output: bytes, options: argparse.Namespace) -> None:
@@ -292,12 +362,12 @@ def _report(linted: Linted, options: argparse.Namespace) -> Report:
     errors = [*known().errors, *linted.errors, *(outcome.error for outcome in outcomes if outcome.error)]
     results = tuple(outcome.result for outcome in outcomes if outcome.result)
     internal = [each.message for result in results for each in result.findings if each.code == "AMP000"]
-    fixed = sum(outcome.fixed for outcome in outcomes)
+    made = tuple(Fixed(name, each.applied) for name, each in zip(linted.names, outcomes, strict=True) if each.applied)
     code = FAILED if errors or internal else FOUND if _fails(outcomes, options) else CLEAN
     if options.mode is Mode.DIFF:  # which shows no findings
         errors += internal
     comments = tuple(outcome.comments for outcome in outcomes if outcome.comments)
-    return Report(results, fixed, tuple(dict.fromkeys(errors)), code, comments, linted.held)
+    return Report(results, made, tuple(dict.fromkeys(errors)), code, comments, linted.held)
 
 
 def _fails(outcomes: Sequence[Outcome], options: argparse.Namespace) -> bool:
@@ -309,13 +379,15 @@ def _fails(outcomes: Sequence[Outcome], options: argparse.Namespace) -> bool:
     if options.mode is Mode.DIFF:
         return any(outcome.output for outcome in outcomes)
     left = (finding for outcome in outcomes if outcome.result for finding in outcome.result.findings)
-    return not all(finding.is_suspicion for finding in left)
+    grave = SEVERITIES[: SEVERITIES.index(options.exit_on) + 1]
+    return any(finding.severity.value in grave and not finding.is_suspicion for finding in left)
 
 
 def _tell(report: Report, to: TextIO, options: argparse.Namespace) -> bool:
     """Write what people, or the programs that the output format is for, are to know; whether that was possible."""
     if options.mode is Mode.DIFF:
-        to.write("" if options.quiet else diff_summary(report))
+        listed = fixes(report, "Would fix") if options.show_fixes else ""
+        to.write("" if options.quiet else listed + diff_summary(report))
         return True
     in_file = options.output_file is not None
     if options.statistics:
@@ -327,10 +399,11 @@ def _tell(report: Report, to: TextIO, options: argparse.Namespace) -> bool:
         written = _write(options.output_file, text)
     else:
         to.write(text)
+    listed = fixes(report) if options.show_fixes else ""
     if not options.quiet and (in_file or options.output_format in FOR_PEOPLE):
-        to.write(summary(report))
+        to.write(listed + summary(report))
     elif not options.quiet:
-        sys.stderr.write(silenced(report) + held_back(report))
+        sys.stderr.write(listed + silenced(report) + held_back(report))
     return written
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,10 +14,10 @@ from amplint.base.about import SCHEMA_VERSION
 from amplint.base.paths import absolute, shown, visible
 from amplint.base.project_root import Project, project_of, told
 from amplint.base.target import ASSUMED
-from amplint.cli.arguments import Parser, add_settings, overrides
+from amplint.cli.arguments import Parser, add_settings, overrides, tell_notices
 from amplint.config.keys import KEYS
 from amplint.config.requirements import broken
-from amplint.config.settings import Resolver, Settings, ignores_of
+from amplint.config.settings import Layer, Resolver, Settings, ignores_of
 from amplint.registry import all_rules
 
 if TYPE_CHECKING:
@@ -29,9 +29,14 @@ configuration file, the project's requirements, or amplint's default. Also print
 file's project, the folder in which imports are followed. If a key has several values,
 the last one wins; lists of rules and `extend-exclude` add up.
 
-JSON has schema_version, file, configuration, project, project-origin, excluded, rules,
+JSON has schema_version, file, configuration, extends, project, project-origin, excluded, rules,
 unfixable, and settings: a list of objects with key, item (of a table), value, origin
 and holds (false: the value is not for this file)."""
+_EXAMPLES = (
+    "amplint config train.py",
+    "amplint config --select scaler train.py",
+    "amplint config --schema > amplint.config.schema.json",
+)
 # A key begins these anew, with what it says itself.
 _BEGINS = {"select": ("select", "extend-select", "ignore"), "fixable": ("fixable", "unfixable")}
 _ADDS = ("extend-select", "ignore", "unfixable", "extend-exclude")
@@ -59,13 +64,19 @@ class _About(NamedTuple):
     refused: bool
 
 
-def run_config(arguments: list[str]) -> int:
-    """Print what `arguments` ask for and return the exit code."""
-    parser = Parser(prog="amplint config", description=_DESCRIPTION)
+def make_parser() -> Parser:
+    """The options of the command."""
+    parser = Parser("amplint config", _DESCRIPTION, examples=_EXAMPLES)
     parser.add_argument("path", nargs="?", default=".", metavar="FILE", help="a file or directory [default: .]")
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of configuration files instead")
     parser.add_argument("--output-format", choices=("text", "json"), default="text", help="[default: text]")
     add_settings(parser)
+    return parser
+
+
+def run_config(arguments: list[str]) -> int:
+    """Print what `arguments` ask for and return the exit code."""
+    parser = make_parser()
     options = parser.parse_args(arguments)
     if options.schema:
         from amplint.config.schema import text  # noqa: PLC0415 - asked for once in an editor's life
@@ -88,34 +99,34 @@ def run_config(arguments: list[str]) -> int:
         excluded=resolver.leaves_out(path, os.getcwd()),
         refused=resolver.refuses(path),
     )
+    tell_notices(resolver)
     sys.stdout.write((_as_json if options.output_format == "json" else _as_text)(rows, about))
     return 0
 
 
 def _rows(resolver: Resolver, config: Config | None, settings: Settings, path: str) -> Iterator[Row]:
-    flags = resolver.overrides.said
-    ignored = {each.written for each in ignores_of(config, resolver.overrides) if each.apply(path)}
+    layers = resolver.layers(config)
+    ignored = {each.written for each in ignores_of(layers) if each.apply(path)}
     for key, known in KEYS.items():
-        layers = _said(key, config, flags)
+        rows = _said(key, layers)
         if key == "per-file-ignores":
-            layers = [each._replace(holds=each.item in ignored) for each in layers]
+            rows = [each._replace(holds=each.item in ignored) for each in rows]
         if key in ("target-torch", "targets"):
-            layers += _required(key, layers, settings, path)
-        yield from layers or [Row(key, None, known.default, "default")]
+            rows += _required(key, rows, settings, path)
+        yield from rows or [Row(key, None, known.default, "default")]
 
 
-def _said(key: str, config: Config | None, flags: Mapping[str, Any]) -> list[Row]:
-    """What the configuration file and flags say of a key."""
+def _said(key: str, layers: Sequence[Layer]) -> list[Row]:
+    """What configuration files and flags say of a key."""
     begins = next((first for first, others in _BEGINS.items() if key in others), key)
-    layers: list[Row] = []
-    if config is not None and key in config.said and (begins not in flags or key == begins):
-        for item, value in _items(config.said[key]):
-            layers.append(Row(key, item, value, config.place(key, *([item] if item is not None else []))))
-    if key in flags:
-        off = "no-" * (flags[key] is False)
-        given = [Row(key, item, value, f"--{off}{key}") for item, value in _items(flags[key])]
-        layers = layers + given if key in _ADDS else given
-    return layers
+    rows: list[Row] = []
+    for layer in layers:
+        if begins in layer.said and (key != begins or key not in _ADDS):
+            rows = []
+        if key in layer.said:
+            below = ((item, value, () if item is None else (item,)) for item, value in _items(layer.said[key]))
+            rows += [Row(key, item, value, layer.origin(key, *place)) for item, value, place in below]
+    return rows
 
 
 def _items(value: Any) -> list[tuple[str | None, Any]]:
@@ -136,11 +147,17 @@ def _required(key: str, said: Sequence[Row], settings: Settings, path: str) -> I
             yield Row(key, item, f">={'.'.join(map(str, lowest))}{end}", origin)
 
 
+def _bases(config: Config | None) -> list[Config]:
+    """The files that a configuration file extends, the nearest first."""
+    return [*config.chain][1:] if config else []
+
+
 def _as_json(rows: list[Row], about: _About) -> str:
     found = {
         "schema_version": SCHEMA_VERSION,
         "file": about.path,
         "configuration": about.config.path if about.config else None,
+        "extends": [each.path for each in _bases(about.config)],
         "project": about.project.folder,
         "project-origin": about.project.why,
         "excluded": about.excluded or about.refused,
@@ -153,6 +170,7 @@ def _as_json(rows: list[Row], about: _About) -> str:
 
 def _as_text(rows: list[Row], about: _About) -> str:
     where = shown(about.config.path) if about.config else "no configuration file"
+    where += "".join(f", which extends {shown(each.path)}" for each in _bases(about.config))
     lines = [visible(f"{shown(about.path)}: {where}"), f"Its project: {visible(told(about.project))}."]
     if wrong := broken(Path(about.project.folder)):
         lines.append(visible(f"{wrong}."))

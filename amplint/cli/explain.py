@@ -10,32 +10,39 @@ from typing import BinaryIO
 from amplint.cli.arguments import Parser
 from amplint.cli.check import CLEAN, FOUND, fail
 from amplint.config.selection import SettingsError
-from amplint.registry import all_rules
+from amplint.registry import all_rules, meant_by
 
 _DESCRIPTION = """\
 Explain an error message, a warning, a log or a symptom: what it means, which rules find
 its cause, and what to do.
 
-  amplint explain "No inf checks were recorded for this optimizer."
-  amplint explain "loss is nan after some epochs"
-  amplint explain log.txt
-  python train.py 2>&1 | amplint explain
-
 If a traceback names files that exist here, amplint lints them. It never runs them."""
 _EPILOG = "Exit codes: 0 a known message was found; 1 no known message; 2 an error."
+_EXAMPLES = (
+    'amplint explain "No inf checks were recorded for this optimizer."',
+    'amplint explain "loss is nan after some epochs"',
+    "amplint explain log.txt",
+    "python train.py 2>&1 | amplint explain",
+)
 _WIDEST = 100
 # What the names of logs and programs end with.
 _SUFFIXES = (".txt", ".log", ".out", ".err", ".py")
 
 
-def run_explain(arguments: list[str]) -> int:
-    """Explain what `arguments` or standard input say and return the exit code."""
-    parser = Parser(prog="amplint explain", description=_DESCRIPTION, epilog=_EPILOG)
+def make_parser() -> Parser:
+    """The options of the command."""
+    parser = Parser("amplint explain", _DESCRIPTION, epilog=_EPILOG, examples=_EXAMPLES)
     add = parser.add_argument
     add("text", nargs="*", metavar="TEXT", help="the message, a file, or - for standard input [default: -]")
     add("--list", action="store_true", help="print all messages that amplint knows")
     add("--guide", action="store_true", help='print the guide "My loss is NaN under AMP"')
     add("--output-format", choices=("text", "json"), default="text", help="[default: text]")
+    return parser
+
+
+def run_explain(arguments: list[str]) -> int:
+    """Explain what `arguments` or standard input say and return the exit code."""
+    parser = make_parser()
     options = parser.parse_intermixed_args(arguments)
     if bool(options.text) + options.list + options.guide > 1:
         parser.error("give only one of: a text, --list, --guide")
@@ -55,7 +62,7 @@ def run_explain(arguments: list[str]) -> int:
     text, asked = _text(options.text)
     if not text.strip():
         return fail("the text is empty")
-    if (rule := text.strip().upper()) in all_rules():
+    if (rule := meant_by(text.strip())) in all_rules() or (rule := rule.upper()) in all_rules():
         return fail(f"{rule} is a rule, not a message: `amplint rule {rule}` prints its page")
 
     from amplint.explain.search import find  # noqa: PLC0415

@@ -30,6 +30,7 @@ report is printed on stderr when the program ends; --output-file also writes it 
 Under torchrun (torchrun --nproc-per-node 2 -m amplint run train.py) each rank has its
 own report and its own file, such as report.rank1.json. Processes that the program itself
 starts are not watched."""
+_EXAMPLES = ("amplint run train.py --epochs 2", "amplint run --stop --report report.json -m package.train")
 _WITH_VALUE = ("--output-format", "--output-file", "-o", "--report")
 _WIDEST = 120
 
@@ -52,7 +53,7 @@ def run_program(arguments: list[str]) -> int:
     Raises:
         KeyboardInterrupt: it ended the program.
     """
-    parser = _parser()
+    parser = make_parser()
     try:
         ours, program = _split(parser, arguments)
         options = parser.parse_args(ours)
@@ -82,8 +83,9 @@ def run_program(arguments: list[str]) -> int:
         return FAILED
 
 
-def _parser() -> Parser:
-    parser = Parser(prog="amplint run", usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
+def make_parser() -> Parser:
+    """The options of the command, without the program that follows them."""
+    parser = Parser("amplint run", _DESCRIPTION, usage=_USAGE, epilog=_EPILOG, examples=_EXAMPLES)
     add = parser.add_argument
     add("-m", metavar="MODULE", help="run a module, as `python -m` does")
     add("--stop", action="store_true", help="end the program after the first diagnosis, with exit code 3")

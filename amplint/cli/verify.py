@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from amplint.adoption.baseline import Baseline
 from amplint.base.paths import contents, shown, visible
-from amplint.cli.arguments import Parser, add_settings, overrides
+from amplint.cli.arguments import Parser, add_settings, overrides, tell_notices, warn
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Resolver
 from amplint.engine.file import Wanted
@@ -62,9 +62,12 @@ Fixtures, the tests of amplint's rules, are programs whose first line says what 
 show. They are executed only with --run."""
 
 
+_EXAMPLES = ("amplint verify train.py", "amplint verify --device cpu --explain train.py")
+
+
 def run_verify(arguments: list[str]) -> int:
     """Verify what `arguments` name, print what was found and return the exit code."""
-    options = _parser().parse_intermixed_args(arguments)
+    options = make_parser().parse_intermixed_args(arguments)
     fixtures = [path for path in options.paths if options.run and has_fixtures(path)]
     code = [path for path in options.paths if path not in fixtures]
     try:
@@ -111,8 +114,9 @@ def _exit_code(rows: Sequence[Row], found: Sequence[StepRow]) -> int:
     return int(any(row.verdict == REFUTED for row in rows) or bool(verdicts & {REFUTED, MISBEHAVES}))
 
 
-def _parser() -> Parser:
-    command = Parser(prog="amplint verify", description=_DESCRIPTION, epilog=_EPILOG)
+def make_parser() -> Parser:
+    """The options of the command."""
+    command = Parser("amplint verify", _DESCRIPTION, epilog=_EPILOG, examples=_EXAMPLES)
     add = command.add_argument
     add("paths", nargs="+", metavar="PATH", help="file or folder of training code, or of fixtures")
     of_runs = ("cpu", *DEVICES)  # for all steps, where the setting is for those that name none
@@ -141,7 +145,7 @@ def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[dict[str, 
     resolver = Resolver(overrides(options, docs=False))
     files = discover(paths, resolver)
     for path in files.empty:
-        print(f"amplint: warning: no Python files in {visible(path)}", file=sys.stderr)
+        warn(f"no Python files in {path}")
     errors = list(files.errors)
     checked: dict[str, Checked] = {}
     todo = [*files.files]
@@ -165,6 +169,8 @@ def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[dict[str, 
                 errors.append(str(error))
             except Exception as error:  # a bug of ours in one file must not cost the user the others
                 errors.append(f"{path}: {reason(error)}")
+    say("")
+    tell_notices(resolver)
     return checked, errors
 
 
@@ -230,7 +236,8 @@ def _fixed(verifier: Verifier, path: str, resolver: Resolver, wanted: Wanted | N
     withheld = [(each, confirmed.why(each)) for each in fixed.result.findings]
     findings = tuple(each._replace(fix=None, withheld=why) if why else each for each, why in withheld)
     result = fixed.result._replace(findings=findings) if findings else None
-    outcome = Outcome(result, None, b"", fixed.applied.total(), fixed.result.given_up, warning)
+    applied, of_file = tuple(sorted(fixed.applied.items())), fixed.result
+    outcome = Outcome(result, None, b"", applied, of_file.given_up, warning, renamed=of_file.renamed)
     return _Tried(outcome, fixed.data != data, any(why for _, why in withheld))
 
 
@@ -238,7 +245,8 @@ def _joined(before: Outcome | None, outcome: Outcome) -> Outcome:
     """What became of a file that was fixed once more: all that was fixed."""
     if before is None:
         return outcome
-    return outcome._replace(fixed=before.fixed + outcome.fixed, warning=before.warning or outcome.warning)
+    applied = tuple(sorted((Counter(dict(before.applied)) + Counter(dict(outcome.applied))).items()))
+    return outcome._replace(applied=applied, warning=before.warning or outcome.warning)
 
 
 def _seconds(text: str) -> float:

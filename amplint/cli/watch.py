@@ -73,8 +73,6 @@ class Watch:
         self._files: Versions = {}
         self._folders: Versions = {}
         self._resolver = hands.resolver()
-        named = self._resolver.overrides.config
-        self._named = None if named is None else absolute(named)
         self._found, self._walk_at = self._walk()
 
     def run(self) -> None:
@@ -106,7 +104,7 @@ class Watch:
 
     def _concerned(self, change: Change) -> list[str]:
         """The files that a change may matter to: all of them where it is one of settings."""
-        if not any(_decides(path) or path == self._named for path in change.changed):
+        if not any(_decides(path) or path in self._resolver.named for path in change.changed):
             return self._touched(change.changed, {*map(absolute, (*change.gone, *change.new))})
         try:
             self._resolver = self._hands.resolver()
@@ -118,7 +116,7 @@ class Watch:
     def _summary(self, news: list[str], fixed: int) -> str:
         """How many findings there are in files of which something is told, and in all."""
         here, total = (self._hands.count(self._linted(files)) for files in (news, self._found.files))
-        said = f"{f'{fixed} fixed, ' if fixed else ''}{here or 'no'} error{'' if here == 1 else 's'}"
+        said = f"{f'{fixed} fixed, ' if fixed else ''}{here or 'no'} finding{'' if here == 1 else 's'}"
         return f"{said} ({total} in all {_files(self._found.files)})" if total != here else said
 
     def _linted(self, names: Sequence[str]) -> Linted:
@@ -153,7 +151,7 @@ class Watch:
         folders = {os.path.dirname(path) for path in paths} | {os.path.dirname(absolute(path)) for path in self._paths}
         above = folders.union(*map(parents, folders))
         deciding = {os.path.join(folder, name) for folder in above for name in _SETTINGS}
-        deciding |= {self._named} if self._named else set()
+        deciding |= self._resolver.named
         lists = {path for folder in above for path in reading(Path(folder))}
         # What is known of a file was seen before it was linted: what changes meanwhile is a change.
         self._files = {**_versions(paths | deciding | lists), **_only(self._files, paths | deciding | lists)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # What no project writes itself: version control, environments, caches, build products.
 DEFAULT_EXCLUDE = (
+    ".amplint_cache",
     ".bzr",
     ".direnv",
     ".eggs",
@@ -38,3 +39,17 @@ DEFAULT_SRC = (".", "src")
 
 # The device types that autocast knows.
 DEVICES = ("cpu", "cuda", "hpu", "ipu", "maia", "mlu", "mps", "mtia", "musa", "npu", "xla", "xpu")
+# What people call them, or the hardware that they are for.
+DEVICES_KNOWN_AS = {
+    "amd": "cuda",
+    "apple": "mps",
+    "ascend": "npu",
+    "gaudi": "hpu",
+    "gpu": "cuda",
+    "hip": "cuda",
+    "intel": "xpu",
+    "metal": "mps",
+    "nvidia": "cuda",
+    "rocm": "cuda",
+    "tpu": "xla",
+}

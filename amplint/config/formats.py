@@ -1,4 +1,4 @@
-"""The names of the output formats."""
+"""The names of the output formats, and of the severities, the gravest first."""
 
 from __future__ import annotations
 
@@ -7,3 +7,5 @@ FORMATS = ("full", "concise", "grouped", "json", "json-lines", "github", "gitlab
 FOR_PEOPLE = ("full", "concise", "grouped")
 # What counts by rule can be printed as.
 STATISTICS = (*FOR_PEOPLE, "json", "json-lines")
+# The values of `amplint.base.findings.Severity`, which a run without findings doesn't import.
+SEVERITIES = ("error", "warning", "note")

@@ -5,14 +5,16 @@ A problem is told with the place below the key where it is (see `amplint.toml`),
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from amplint import __version__
 from amplint.base.target import ASSUMED
 from amplint.config.declared_target import from_option
-from amplint.config.defaults import DEFAULT_EXCLUDE, DEFAULT_SRC, DEVICES
-from amplint.config.formats import FORMATS
-from amplint.config.selection import SettingsError, codes_of, nearest
+from amplint.config.defaults import DEFAULT_EXCLUDE, DEFAULT_SRC, DEVICES, DEVICES_KNOWN_AS
+from amplint.config.formats import FORMATS, SEVERITIES
+from amplint.config.selection import ASKING, SettingsError, codes_of, nearest
 from amplint.config.toml_lines import Place
 
 Problem = tuple[Place, str]
@@ -70,14 +72,14 @@ def _list_of_rules(name: str, value: object) -> Iterator[Problem]:
     yield from _list_of_strings(name, value)
     assert isinstance(value, list)
     for at, each in enumerate(value):
-        message = _unknown_rule(each)
+        message = _unknown_rule(each, asking=name in ASKING)
         if message:
             yield (at,), message
 
 
-def _unknown_rule(selector: str) -> str:
+def _unknown_rule(selector: str, *, asking: bool) -> str:
     try:
-        codes_of(selector)
+        codes_of(selector, asking=asking)
     except SettingsError as error:
         return str(error)
     return ""
@@ -97,6 +99,29 @@ def _table_of_rules(name: str, value: object) -> Iterator[Problem]:
 def _flag(name: str, value: object) -> Iterator[Problem]:
     if not isinstance(value, bool):
         yield (), f"{name!r} must be true or false"
+
+
+def _path(name: str, value: object) -> Iterator[Problem]:
+    if not isinstance(value, str) or not value:
+        yield (), f"{name!r} must be the path of a configuration file"
+
+
+def _specifier(name: str, value: object) -> Iterator[Problem]:
+    wrong = f'{name!r} must be a version specifier such as ">={__version__}"'
+    if not isinstance(value, str):
+        yield (), wrong
+        return
+    from amplint.config.specifiers import admits  # noqa: PLC0415 - few configurations say it
+
+    try:
+        admits(value, __version__)
+    except ValueError as error:
+        yield (), f"{wrong}: {error}"
+
+
+def _folder(name: str, value: object) -> Iterator[Problem]:
+    if not isinstance(value, str) or not value:
+        yield (), f"{name!r} must be the name of a folder"
 
 
 def _release_of(package: str) -> Kind:
@@ -124,21 +149,27 @@ def _table_of_releases(name: str, value: object) -> Iterator[Problem]:
             yield (package, *place), message
 
 
-def _one_of(values: tuple[str, ...]) -> Kind:
+def _one_of(values: tuple[str, ...], known_as: Mapping[str, str] = MappingProxyType({})) -> Kind:
     def problems(name: str, value: object) -> Iterator[Problem]:
-        if value in values:
-            return
-        near = nearest(value.partition(":")[0].lower(), values) if isinstance(value, str) else None
-        advice = f"; did you mean {near!r}?" if near else ""
-        yield (), f"{name!r} must be one of {', '.join(map(repr, values))}{advice}"
+        if value not in values:
+            advice = did_you_mean(value, values, known_as) if isinstance(value, str) else ""
+            yield (), f"{name!r} must be one of {', '.join(map(repr, values))}{advice}"
 
     return Kind("one of " + ", ".join(f'`"{each}"`' for each in values), {"enum": list(values)}, problems)
+
+
+def did_you_mean(value: str, values: Sequence[str], known_as: Mapping[str, str]) -> str:
+    """`; did you mean 'cuda'?`: what was meant, by other names or by its letters; empty if nothing is near."""
+    word = value.partition(":")[0].lower()
+    near = known_as.get(word) or nearest(word, values)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 _STRINGS = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _RULES = Kind("list of rules", {"type": "array", "items": SELECTOR}, _list_of_rules)
 _PATTERNS = Kind("list of patterns", _STRINGS, _list_of_strings)
 _FOLDERS = Kind("list of folders", _STRINGS, _list_of_strings)
+_FOLDER = Kind("folder", {"type": "string", "minLength": 1}, _folder)
 _IGNORES = Kind(
     "table of patterns, each with a list of rules",
     {
@@ -157,6 +188,12 @@ _RELEASES = Kind(
     },
     _table_of_releases,
 )
+_PATH = Kind("path", {"type": "string", "minLength": 1}, _path)
+_SPECIFIER = Kind(
+    "version specifier",
+    {"type": "string", "pattern": r"^\s*(~=|={1,3}|!=|[<>]=?)?\s*\d", "examples": [f">={__version__}"]},
+    _specifier,
+)
 _BOOLEAN = Kind("`true` or `false`", {"type": "boolean"}, _flag)
 
 KEYS = {
@@ -173,6 +210,9 @@ KEYS = {
         ),
         Key("fixable", _RULES, "Fix only findings of these rules.", ["ALL"]),
         Key("unfixable", _RULES, "Report findings of these rules, but don't fix them.", []),
+        Key("preview", _BOOLEAN, "Whether rules in preview can be selected.", False),
+        Key("fix", _BOOLEAN, "Whether to make fixes, as with `--fix`.", False),
+        Key("show-fixes", _BOOLEAN, "Whether to list what was fixed, by file and rule.", False),
         Key("unsafe-fixes", _BOOLEAN, "Whether to make fixes that may change what a program does.", False),
         Key("suspicions", _BOOLEAN, "Whether to show suspicions too. They never affect the exit code.", False),
         Key("docs", _BOOLEAN, "Whether to lint code in documents and docstrings too.", False),
@@ -199,7 +239,7 @@ KEYS = {
         Key("targets", _RELEASES, "The same for frameworks.", None, "what the project requires"),
         Key(
             "device",
-            _one_of(DEVICES),
+            _one_of(DEVICES, DEVICES_KNOWN_AS),
             "The device to assume for code that names none: fixes write it, and `amplint verify` runs the code on it.",
             None,
             "unknown",
@@ -210,6 +250,16 @@ KEYS = {
             "Where to look for imports, after the folders from the importing file's up to the project's.",
             list(DEFAULT_SRC),
         ),
+        Key(
+            "cache-dir",
+            _FOLDER,
+            "Where to keep what was found, to lint only what has changed.",
+            None,
+            "`.amplint_cache` in the project",
+        ),
         Key("output-format", _one_of(FORMATS), "How to print findings.", "full"),
+        Key("exit-on", _one_of(SEVERITIES), "The lowest severity for which the exit code is 1.", SEVERITIES[-1]),
+        Key("extend", _PATH, "A configuration file to start from. What this file says comes on top.", None, "none"),
+        Key("required-version", _SPECIFIER, "The releases of amplint that this configuration is for.", None, "any"),
     )
 }

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amplint.base.paths import LARGEST_CONFIG, contents
+from amplint.base.reads import lists_in
 
 # What conda calls torch; the others are called as pip calls them.
 _OF_CONDA = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch"}
@@ -53,7 +54,7 @@ def lists(directory: Path) -> list[Path]:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(os.listdir(folder))
+        return lists_in(str(folder))
     except OSError:
         return []
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from amplint.config.keys import KEYS
-from amplint.registry import all_rules
+from amplint.registry import all_rules, names
 from amplint.registry.rule import OURS
 
 _DIALECT = "http://json-schema.org/draft-07/schema#"  # what editors know
@@ -28,7 +28,7 @@ def schema() -> dict[str, Any]:
         "properties": properties,
         "definitions": {
             "rules": {
-                "description": "A code, a prefix of codes, or ALL.",
+                "description": "A code, a prefix of codes, the name of a rule or of a family, or ALL.",
                 "type": "string",
                 # Rules of one's own have three letters of their own.
                 "anyOf": [{"enum": _selectors()}, {"pattern": f"^(?!{OURS})[A-Z]{{3}}[0-9]{{0,3}}$"}],
@@ -40,7 +40,8 @@ def schema() -> dict[str, Any]:
 def _selectors() -> list[str]:
     codes = [code for code in all_rules() if code.startswith(OURS)]
     prefixes = {code[:end] for code in codes for end in range(len(OURS), len(code))}
-    return ["ALL", *sorted({*prefixes, *codes})]
+    named = [name for name, code in names().items() if code.startswith(OURS)]
+    return ["ALL", *sorted({*prefixes, *codes}), *sorted(named)]
 
 
 def text() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from types import MappingProxyType
@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from amplint.base.paths import LARGEST_CONFIG, absolute, contents, parents, shown
 from amplint.base.project_root import Project, Start, project_of, top_of
 from amplint.config.defaults import DEFAULT_EXCLUDE, DEFAULT_SRC
-from amplint.config.selection import Selection, SettingsError, codes_of, enabled_codes, fixable_codes
+from amplint.config.formats import SEVERITIES
+from amplint.config.selection import Selection, SettingsError, codes_of, enabled_codes, fixable_codes, notices
 from amplint.registry import all_rules
 
 if TYPE_CHECKING:
     from amplint.base.target import Target
     from amplint.config.file import Config
 
+# The lists of rules.
+_RULES = ("select", "extend-select", "ignore", "fixable", "unfixable")
 # Of two in one folder the first holds.
 _FILES = ("amplint.toml", "pyproject.toml")
 
@@ -39,9 +42,13 @@ class Settings(NamedTuple):
     device: str | None = None
     src: tuple[str, ...] | None = None  # absolute; None: the default, in the file's project
     output_format: str = "full"
+    fix: bool = False
+    show_fixes: bool = False
+    exit_on: str = SEVERITIES[-1]
     docs: bool = False
     suspicions: bool = False
     start: Start = Start()
+    cache_dir: str | None = None  # absolute; None: in the project's folder
 
     def project(self, filename: str) -> Project:
         """The project of a file, which need not exist."""
@@ -84,14 +91,17 @@ def _any_of(patterns: list[str]) -> re.Pattern[str]:
 
 
 class Overrides(NamedTuple):
-    """What the command line says: by key, as a file would, and which files are read. `base` is the selection that
-    both change. `directory` is what the paths and patterns in it are relative to; None: the current one. `folders` are
-    those that are linted (see `amplint.base.project_root`).
+    """What the command line says: by key, as a file would, and which files are read.
+
+    `inline` is what `--config KEY=VALUE` says, which other flags prevail over. `base` is the selection that all change.
+    `directory` is what paths and patterns are relative to; None: the current one. `folders` are those that are linted
+    (see `amplint.base.project_root`).
     """
 
     said: Mapping[str, Any] = MappingProxyType({})
     isolated: bool = False
     config: str | None = None
+    inline: Mapping[str, Any] = MappingProxyType({})
     base: Selection = Selection()
     directory: str | None = None
     folders: tuple[str, ...] = ()
@@ -107,11 +117,19 @@ class Overrides(NamedTuple):
         return Start(tuple(absolute(os.path.join(self.place, each)) for each in self.folders), self.place)
 
 
-class _Layer(NamedTuple):
-    """What one place says, by key, and what its patterns are relative to."""
+class Layer(NamedTuple):
+    """What one place says, by key, and what its patterns are relative to: a file, `--config KEY=VALUE`, or flags."""
 
     said: Mapping[str, Any]
     directory: str
+    config: Config | None = None
+    is_inline: bool = False
+
+    def origin(self, key: str, *below: str | int) -> str:
+        """Where a key, or something below it, is said: `pyproject.toml:3`, `--select`."""
+        if self.config is not None:
+            return self.config.place(key, *below)
+        return "--config" if self.is_inline else f"--{'no-' * (self.said[key] is False)}{key}"
 
 
 class Ignores(NamedTuple):
@@ -152,8 +170,15 @@ class Resolver:
         self.overrides = overrides
         self._configs: dict[str, Config | SettingsError | None] = {}
         self._known: dict[Config | None, _Known] = {}
+        # What users should know of what they have said, each once, with its place.
+        self.notices: dict[str, str] = {}
+        self.named: set[str] = set()  # configuration files that a flag or another one names (absolute)
         named = overrides.config
-        self._named = _read(absolute(os.path.join(overrides.place, named)), named=True) if named is not None else None
+        self._named = (
+            _read(absolute(os.path.join(overrides.place, named)), self.named, is_named=True)
+            if named is not None
+            else None
+        )
         self._combined(self._named)
 
     def for_file(self, filename: str) -> Settings:
@@ -227,7 +252,7 @@ class Resolver:
                 found = self._configs[each]
                 break
             passed.append(each)
-            found = _in(each)
+            found = _in(each, self.named)
             if found is not None:
                 break
         self._configs.update(dict.fromkeys(passed, found))
@@ -237,21 +262,29 @@ class Resolver:
             self._known[config] = self._combine(config)
         return self._known[config]
 
+    def layers(self, config: Config | None) -> list[Layer]:
+        """All that is said where a configuration file holds; what comes later prevails."""
+        files = [Layer(each.said, each.directory, each) for each in config.chain] if config else []
+        given, place = self.overrides, self.overrides.place
+        return [*reversed(files), Layer(given.inline, place, is_inline=True), Layer(given.said, place)]
+
     def _combine(self, config: Config | None) -> _Known:
-        flags = _Layer(self.overrides.said, self.overrides.place)
-        layers = [_Layer(config.said, config.directory), flags] if config else [flags]
+        layers = self.layers(config)
         said = {key: (value, layer.directory) for layer in layers for key, value in layer.said.items()}
 
         def value(key: str) -> Any:
             return said.get(key, (None,))[0]
 
         src, folder = said.get("src", (None, ""))
+        preview = bool(value("preview"))
+        selections = [_selection(each.said, "select", "ignore") for each in layers]
+        cache_dir, cache_above = said.get("cache-dir", (None, ""))
         settings = Settings(
-            codes=enabled_codes([self.overrides.base, *(_selection(each.said, "select", "ignore") for each in layers)]),
+            codes=enabled_codes([self.overrides.base, *selections], preview=preview),
             exclude=_excludes(layers),
             force_exclude=bool(value("force-exclude")),
             target_torch=value("target-torch"),
-            target_origin="--target-torch" if "target-torch" in flags.said else "target-torch",
+            target_origin="--target-torch" if "target-torch" in self.overrides.said else "target-torch",
             isolated=self.overrides.isolated,
             targets=tuple((value("targets") or {}).items()),
             unsafe_fixes=bool(value("unsafe-fixes")),
@@ -260,21 +293,38 @@ class Resolver:
             # Written out, the default is still that: the project's folders.
             src=None if src in (None, [*DEFAULT_SRC]) else tuple(absolute(os.path.join(folder, each)) for each in src),
             output_format=value("output-format") or "full",
+            fix=bool(value("fix")),
+            show_fixes=bool(value("show-fixes")),
+            exit_on=value("exit-on") or SEVERITIES[-1],
             docs=bool(value("docs")),
             suspicions=bool(value("suspicions")),
             start=self.overrides.start,
+            cache_dir=None if cache_dir is None else absolute(os.path.join(cache_above, cache_dir)),
         )
-        return _Known(settings, tuple(ignores_of(config, self.overrides)))
+        self._note(layers, preview)
+        return _Known(settings, tuple(ignores_of(layers)))
+
+    def _note(self, layers: Iterable[Layer], preview: bool) -> None:
+        """Keep what users should know of the rules that layers name."""
+        for layer in layers:
+            for key in _RULES:
+                for at, selector in enumerate(layer.said.get(key, ())):
+                    for text in notices(key, selector, preview=preview):
+                        self.notices.setdefault(text, layer.origin(key, at))
+            for pattern, rules in layer.said.get("per-file-ignores", {}).items():
+                for at, selector in enumerate(rules):
+                    for text in notices("per-file-ignores", selector, preview=preview):
+                        self.notices.setdefault(text, layer.origin("per-file-ignores", pattern, at))
 
 
-def ignores_of(config: Config | None, overrides: Overrides) -> Iterator[Ignores]:
-    """What `per-file-ignores` says: that of the flags, where they have it."""
-    key, flags = "per-file-ignores", overrides.said
-    directory = config.directory if config and key not in flags else overrides.place
-    for written, rules in flags.get(key, config.said.get(key, {}) if config else {}).items():
-        codes = frozenset(code for each in rules for code in codes_of(each)) - {"AMP000"}
-        pattern = _absolute(directory, written.removeprefix("!"))
-        yield Ignores(written, pattern, directory.replace(os.sep, "/").rstrip("/") + "/", codes)
+def ignores_of(layers: Iterable[Layer]) -> Iterator[Ignores]:
+    """What `per-file-ignores` says, in the last of the layers that has it."""
+    key = "per-file-ignores"
+    for layer in [each for each in layers if key in each.said][-1:]:
+        for written, rules in layer.said[key].items():
+            codes = frozenset(code for each in rules for code in codes_of(each)) - {"AMP000"}
+            pattern = _absolute(layer.directory, written.removeprefix("!"))
+            yield Ignores(written, pattern, layer.directory.replace(os.sep, "/").rstrip("/") + "/", codes)
 
 
 def _selection(said: Mapping[str, Any], select: str, ignore: str) -> Selection:
@@ -287,7 +337,7 @@ def _unfixable(layers: list[Selection]) -> frozenset[str]:
     return frozenset(all_rules()) - fixable_codes(layers) if any(map(any, layers)) else frozenset()
 
 
-def _excludes(layers: list[_Layer]) -> tuple[str, ...]:
+def _excludes(layers: list[Layer]) -> tuple[str, ...]:
     keys = ("exclude", "extend-exclude")
     if not any(key in layer.said for layer in layers for key in keys):
         return DEFAULT_EXCLUDE
@@ -315,28 +365,52 @@ def _absolute(directory: str, pattern: str) -> str:
     return posixpath.normpath(f"{glob.escape(directory)}/{pattern.lstrip('/')}")
 
 
-def _in(directory: str) -> Config | SettingsError | None:
+def _in(directory: str, seen: set[str]) -> Config | SettingsError | None:
     """The configuration in a folder, or what is wrong with it."""
     try:
-        return next(filter(None, (_read(os.path.join(directory, name)) for name in _FILES)), None)
+        return next(filter(None, (_read(os.path.join(directory, name), seen) for name in _FILES)), None)
     except SettingsError as error:
         return error
 
 
-def _read(path: str, *, named: bool = False) -> Config | None:
-    """The configuration in a file; None where there is none, unless the user has `named` it."""
+def _read(
+    path: str, seen: set[str], *, is_named: bool = False, said_by: str = "", chain: tuple[str, ...] = ()
+) -> Config | None:
+    """The configuration in a file; None where there is none, unless the user has named it.
+
+    That is `said_by` a line of a file that extends it; `chain` are the files on the way here. What is named is added to
+    those that were `seen`.
+    """
+    if is_named:
+        seen.add(path)
     try:
         data = contents(path, LARGEST_CONFIG)
     except OSError as error:
-        if not named and isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError)):
+        if not is_named and isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError)):
             return None
-        raise SettingsError(f"{shown(path)}: {error.strerror or error}") from None
+        raise SettingsError(f"{said_by}{shown(path)}: {error.strerror or error}") from None
     config = None
     # Most pyproject.toml files say nothing about amplint: those aren't parsed.
     if b"amplint" in data or os.path.basename(path) != "pyproject.toml":
         from amplint.config.file import parse  # noqa: PLC0415 - the TOML parser costs more than the rest of a run
 
         config = parse(path, data)
-    if config is None and named:
-        raise SettingsError(f"{shown(path)}: has no table [tool.amplint]")
+    if config is None and is_named:
+        raise SettingsError(f"{said_by}{shown(path)}: has no table [tool.amplint]")
+    if config is not None and "extend" in config.said:
+        config.base = _extended(config, seen, (*chain, os.path.realpath(path)))
     return config
+
+
+def _extended(config: Config, seen: set[str], chain: tuple[str, ...]) -> Config | None:
+    """The configuration that one extends, which the files of `chain` lead to.
+
+    Raises:
+        SettingsError: it can't be read, or is one of those.
+    """
+    path = absolute(os.path.join(config.directory, os.path.expanduser(config.said["extend"])))
+    said_by = f"{config.place('extend')}: 'extend': "
+    if (real := os.path.realpath(path)) in chain:
+        circle = " -> ".join(map(shown, (*chain[chain.index(real) :], real)))
+        raise SettingsError(f"{said_by}the files extend each other: {circle}")
+    return _read(path, seen, is_named=True, said_by=said_by, chain=chain)

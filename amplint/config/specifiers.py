@@ -50,6 +50,19 @@ def bounds(specifier: str, package: str = "torch") -> Bounds | None:
     return low, high
 
 
+def admits(specifier: str, version: str) -> bool:
+    """Whether a version specifier admits a version. A version alone is one that admits only itself.
+
+    Raises:
+        ValueError: it is not a specifier.
+    """
+    try:
+        wanted = SpecifierSet(f"=={specifier}" if specifier[:1].isdecimal() else specifier)
+    except InvalidSpecifier:
+        raise ValueError(f"{specifier!r} is not a version specifier") from None
+    return wanted.contains(version, prereleases=True)
+
+
 @lru_cache
 def _releases(package: str) -> list[Version]:
     return [

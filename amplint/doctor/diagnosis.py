@@ -26,8 +26,17 @@ from amplint.doctor.places import number, place_of, spoken
 from amplint.doctor.readings import has_nan, rows_of
 from amplint.doctor.replay import Computation, Replays, in_mode, is_finite, of_call, of_slice, without_scale
 from amplint.doctor.scale import ScaleLog
-from amplint.doctor.slices import NoSlice, Slice, last_statement_for, running_statement, slice_for, whole_slice_for
-from amplint.doctor.weights import Sources
+from amplint.doctor.slices import (
+    NoSlice,
+    Slice,
+    last_statement_for,
+    line_that_sets,
+    line_that_updates,
+    running_statement,
+    slice_for,
+    whole_slice_for,
+)
+from amplint.doctor.sources import Held, Sources, bad_data, first_bad_line
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 _NEAR = 64  # nodes between a loss and what a trainer makes of it
@@ -87,10 +96,12 @@ class Seen(NamedTuple):
     Attributes:
         kind: Of what kind they are.
         tensors: The tensors, such as the loss before it is scaled.
+        scaler_off: Where a scaler was made that is off and was given the loss, if there is one.
     """
 
     kind: Kind
     tensors: Sequence[torch.Tensor]
+    scaler_off: Place | None = None
 
     @property
     def is_finite(self) -> bool:
@@ -152,7 +163,7 @@ class Diagnosis:
                 part = running_statement(frame, frame.f_lineno)
                 births = self._births_before(error, of_slice(part, []))
                 if births:
-                    finding = self._born(Seen(Kind.VALUE, []), births, place_of(frame), {}, "")
+                    finding = self._born(Seen(Kind.VALUE, []), births, place_of(frame), frames=frames)
                     message = f"{_message(births[0])}, and so the program ends: {type(error).__name__}"
                     return replace(finding, message=message)
         for frame in frames:
@@ -185,7 +196,8 @@ class Diagnosis:
         place = place_of(frames[0]) if frames else None
         reasons: list[str] = []
         if not seen.is_finite and (bad := self._bad_before()) is not None:
-            return self._made_bad(seen, bad.tensor, frames, place) or self._incoming(seen, bad, place)
+            made = self._made_bad(seen, bad.tensor, frames, place) or self._source_of(seen, bad, frames, place)
+            return made or self._incoming(seen, bad, place)
         for computation, part, called in self._computations(seen, frames, reasons):
             at = called or place
             try:
@@ -202,7 +214,7 @@ class Diagnosis:
 
     def of_births(self, seen: Seen, births: Sequence[Birth], frames: Sequence[FrameType]) -> Finding:
         """The finding on births that were seen while the program itself ran."""
-        finding = self._born(seen, births, place_of(frames[0]) if frames else None, {}, "")
+        finding = self._born(seen, births, place_of(frames[0]) if frames else None, frames=frames)
         return replace(finding, evidence=Evidence.SEEN)
 
     def of_cut(self, loss: torch.Tensor, frames: Sequence[FrameType], parameters: Sequence[torch.Tensor]) -> Cut | None:
@@ -312,11 +324,36 @@ class Diagnosis:
             with suppress(Exception):  # it can't be run again after all
                 births = self._look(seen, of_slice(part, [])).births
                 if births:
-                    return self._born(seen, births, place, {}, "")
+                    return self._born(seen, births, place, frames=frames)
             values = (part.names.get(name) for name in part.inputs)
             wanted = next((each for each in values if isinstance(each, torch.Tensor) and not is_finite([each])), None)
             if wanted is not None and wanted.grad_fn is None:
                 return self._made_bad(seen, wanted, frames, place)
+        return None
+
+    def _source_of(self, seen: Seen, bad: _Bad, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
+        """The finding on the line that sets what the batch was taken from, None where that isn't known."""
+        for held in bad_data(frames, bad.tensor) if bad.tensor is not None else ():
+            at = held.place
+            if held.frame is not None:
+                at = self._line_of(seen, held, held.frame) or line_that_sets(held.frame, held.name)
+            if at is not None:
+                message = (
+                    f"`{held.name}` has NaN or infinities before the model sees it: {seen.kind.value} can't be finite"
+                )
+                details = (f"first used at {spoken(_call_place(bad.call) or place)}{bad.text}",)
+                return Finding(Cause.DATA, Evidence.COMPUTED, message, at, details=details)
+        return None
+
+    def _line_of(self, seen: Seen, held: Held, frame: FrameType) -> Place | None:
+        """The line that has made a variable bad: by its operations, or by those of numpy, line by line."""
+        if isinstance(held.value, torch.Tensor):
+            found = self._made_bad(seen, held.value, [frame], None)
+            return found.place if found is not None else None
+        with suppress(Exception):  # it can't be computed again
+            part = last_statement_for(frame, held.value)
+            with self._replays.quiet(self._models.alive()):
+                return first_bad_line(part.run, part.names.values())
         return None
 
     # --- looking
@@ -342,9 +379,9 @@ class Diagnosis:
             reasons.append(f"running it again failed: {type(error).__name__}: {str(error)[:200]}")
             return None
         if seen.kind is Kind.LOST:
-            return _of_lost(look.effect, place) if look.effect else None
+            return _of_lost(look.effect, place, seen.scaler_off) if look.effect else None
         if look.births:
-            return self._born(seen, look.births, place, look.grid, look.effect)
+            return self._born(seen, look.births, place, frames=frames, grid=look.grid, effect=look.effect)
         if not look.arriving:
             if not seen.is_finite:
                 reasons.append("the step was finite when it was run again")
@@ -354,7 +391,7 @@ class Diagnosis:
             if isinstance(value, torch.Tensor) and value.is_floating_point() and not is_finite([value]):
                 if (finding := self._made_bad(seen, value, frames, place)) is not None:
                     return finding
-        return self._arrived(seen, look.arriving, place)
+        return self._arrived(seen, look.arriving, frames, place)
 
     def _look(self, seen: Seen, computation: Computation) -> _Look:
         """Compute once more, and look at each operation; then a few times more, under other conditions."""
@@ -491,8 +528,16 @@ class Diagnosis:
         message = f"{seen.kind.value} can't be finite: the weights are lost since step {step}"
         return Finding(None, Evidence.NOT_SHOWN, message, place)
 
-    def _arrived(self, seen: Seen, arriving: Sequence[Birth], place: Place | None) -> Finding:
+    def _arrived(
+        self, seen: Seen, arriving: Sequence[Birth], frames: Sequence[FrameType], place: Place | None
+    ) -> Finding:
         birth = arriving[0]
+        for call in self._calls()[0]:
+            for tensor in tensors_in((call.args, call.kwargs)):
+                if tensor.is_floating_point() and tensor.grad_fn is None and not is_finite([tensor]):
+                    bad = _Bad(_row_text(birth.rows), call, tensor)
+                    if (finding := self._source_of(seen, bad, frames, place)) is not None:
+                        return finding
         if not is_finite([each.detach() for each in self._parameters()]):
             if (step := self._history.bad_weights) is not None:
                 return self._hit_before(seen, step, place)
@@ -514,9 +559,19 @@ class Diagnosis:
             details=_details(birth),
         )
 
-    def _born(self, seen: Seen, births: Sequence[Birth], place: Place | None, grid: _Grid, effect: str) -> Finding:
+    def _born(
+        self,
+        seen: Seen,
+        births: Sequence[Birth],
+        place: Place | None,
+        *,
+        frames: Sequence[FrameType],
+        grid: _Grid | None = None,
+        effect: str = "",
+    ) -> Finding:
         birth = births[0]
         cause = _CAUSES[birth.origin]
+        grid = grid or {}
         details = (*_details(birth), *_grid_text(grid))
         growth = self._history.growth()
         if growth and cause in (Cause.OVERFLOW, Cause.MATH):
@@ -525,7 +580,7 @@ class Diagnosis:
                 Cause.DIVERGENCE,
                 Evidence.REPRODUCED,
                 f"training diverges: {rise}{growth}; then {_message(birth)} and {seen.kind.value} {_is_not(seen)}",
-                made or self._history.stepped_at or birth.place or place,
+                made or self._history.stepped_at or line_that_updates(frames) or birth.place or place,
                 details=(f"first at {spoken(birth.place)}", *details) if birth.place else details,
                 advice="use a smaller learning rate, warm-up, or clipping (after `unscale_`)",
             )
@@ -578,8 +633,17 @@ def _gradients(losses: Sequence[torch.Tensor], scale: float = 1.0) -> list[torch
     return [each for each in found if each is not None]
 
 
-def _of_lost(effect: str, place: Place | None) -> Finding:
-    """The finding on float16 without a scale, or with one that is too small."""
+def _of_lost(effect: str, place: Place | None, scaler_off: Place | None) -> Finding:
+    """The finding on float16 without a scale, or with a scaler that is off."""
+    if scaler_off is not None:
+        return Finding(
+            Cause.SCALER_OFF,
+            Evidence.REPRODUCED,
+            f"the GradScaler is off, regions run in float16, and gradients underflow: {effect}",
+            scaler_off,
+            code="AMP210",
+            advice="enable the scaler wherever the region is in float16",
+        )
     return Finding(
         Cause.UNDERFLOW,
         Evidence.REPRODUCED,

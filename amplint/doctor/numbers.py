@@ -29,7 +29,7 @@ from amplint.doctor.protocol import Protocol
 from amplint.doctor.readings import all_finite, is_readable, may_be_bad
 from amplint.doctor.rounding import Rounding
 from amplint.doctor.saved import holds_infinity
-from amplint.doctor.weights import bad_statistics
+from amplint.doctor.sources import Buffers, bad_statistics
 from amplint.verify.bench.instrument import Listener, gradient
 from amplint.verify.bench.patching import at_callers_line, patch
 
@@ -42,6 +42,7 @@ _EXAMS_OF_HALF = (2, 32, 256)  # backward passes that are run again where region
 _EACH = 4  # steps of which one is asked whether its gradients are all 0
 _TAKEN = 10  # steps after which a skip is looked at by itself
 _LATE_LOOKS = 3
+_ALL_OF, _HIDDEN_OFTEN, _HIDDEN_HALF = 4, 3, 0.5  # elements; times, and share of the steps, that all are replaced
 _HIDDEN_SHARE = 0.2  # of the steps in which a value that is not finite is replaced, or the step left
 
 
@@ -61,6 +62,7 @@ class Numbers(Listener):
         is_careful: bool,
     ) -> None:
         self._live = live
+        self._buffers = Buffers()
         self._rounding = rounding
         self._is_careful = is_careful
         self._collector = collector
@@ -79,6 +81,7 @@ class Numbers(Listener):
         self._zeros = 0  # steps with gradients that are all 0, without another between
         self._hidden: Counter[tuple[Place | None, str]] = Counter()
         self._hidden_steps: set[int] = set()
+        self._hidden_all: Counter[Place | None] = Counter()  # times that a whole tensor of NaN was replaced
         self._known: set[int] = set()  # models whose statistics were looked at
 
     # --- losses
@@ -122,11 +125,15 @@ class Numbers(Listener):
         """Now and then: infinities that the loss absorbs, and gradients that float16 makes 0."""
         if not self._is_exam():
             return
+        self._protocol.look_for_unregistered(roots)
+        held = (value for each in users_frames(frame) for value in list(each.f_locals.values()))
+        for finding in self._buffers.look([each for each in held if isinstance(each, torch.nn.Module)]):
+            self._collector.add(finding)
         is_half = self._protocol.float16 is not None and self._backwards in _EXAMS_OF_HALF
         if is_half or holds_infinity(roots):
             self._look(Seen(Kind.ABSORBED, [loss]), frame)
         if is_half and loss is roots[0] and not self._protocol.is_scaled(loss):
-            self._look(Seen(Kind.LOST, [loss]), frame)
+            self._look(Seen(Kind.LOST, [loss], self._protocol.scaled_by_off), frame)
 
     def backward_done(self) -> None:
         self._capture.forget_frames()
@@ -259,6 +266,8 @@ class Numbers(Listener):
         if not is_users(frame.f_code.co_filename) or not may_be_bad(tensor):
             return
         is_loss = _is_scalar(tensor) and tensor.grad_fn is not None
+        if tensor.numel() >= _ALL_OF and bool(torch.isnan(tensor.detach()).all()):
+            self._hidden_all[place_of(frame)] += 1
         if is_loss:
             self._bad(Seen(Kind.LOSS, [tensor]), frame)
         if is_loss or self._is_gradient(tensor, frame):
@@ -371,6 +380,21 @@ class Numbers(Listener):
     def finish(self) -> None:
         """Add what only the whole run shows."""
         steps = max(self._collector.step - 1, 1)
+        for place in {place for place, _ in self._hidden}:
+            self._hidden_all.pop(place, None)
+        for place, times in self._hidden_all.items():
+            if times >= _HIDDEN_OFTEN and times >= _HIDDEN_HALF * steps:
+                self._collector.add(
+                    Finding(
+                        Cause.HIDDEN,
+                        Evidence.SEEN,
+                        f"every value was NaN and was replaced, {times} times in {steps} steps: nothing is left of the "
+                        "tensor, and the run looks healthy",
+                        place,
+                        times=times,
+                        advice="remove the replacement, and fix what makes the values NaN",
+                    )
+                )
         for (place, what), times in self._hidden.items():
             if times >= 2 and times >= _HIDDEN_SHARE * steps:
                 was = "a loss that is not finite was" if what == "the loss" else "gradients that are not finite were"

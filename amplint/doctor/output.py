@@ -17,7 +17,7 @@ from amplint.doctor.findings import Cause, Evidence, Finding, Place, Related, Re
 from amplint.registry import all_rules
 from amplint.report.formats import sarif
 from amplint.report.repository_paths import root_of
-from amplint.report.text import CYAN, SEVERITY_COLOUR, paint
+from amplint.report.text import CYAN, SEVERITY_COLOUR, linked, paint
 
 # What stands for the rule where the linter has none; in SARIF these are rules, too.
 _CAUSES = {
@@ -111,7 +111,7 @@ def _block(finding: Finding, width: int, folder: str | None, colour: bool) -> It
     known += [f"{finding.times:,} times"] if finding.times > 1 else []
     head = f"{label}{place and f' {place}'}  {_ended(finding.message)} [{', '.join(known)}]"
     first, *more = _wrapped(head, width, "", "  ")
-    yield paint(label, SEVERITY_COLOUR[_severity(finding)], colour) + first[len(label) :]
+    yield linked(paint(label, SEVERITY_COLOUR[_severity(finding)], colour), label, colour) + first[len(label) :]
     yield from more
     for each in finding.details:
         yield from _wrapped(each, width, "  ", "    ")

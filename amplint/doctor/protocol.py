@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
+from torch.amp.grad_scaler import OptState
 
 from amplint.doctor.by_hand import MEANT_FOR_SCALED, ByHand, clipped
 from amplint.doctor.capture import tensors_in
@@ -34,10 +35,11 @@ from amplint.doctor.gradients import (
     why_cut,
     why_none,
 )
-from amplint.doctor.graph import graph_nodes, next_node
+from amplint.doctor.graph import graph_leaves, graph_nodes, next_node
 from amplint.doctor.places import spoken, user_place
 from amplint.doctor.readings import is_readable
 from amplint.doctor.scale import ScaleLog
+from amplint.doctor.sources import unregistered
 from amplint.doctor.units import Unit, Units
 from amplint.verify.bench.instrument import Clip, Listener, Region, gradient, open_regions
 
@@ -130,6 +132,8 @@ class Protocol(Listener):
         self._without: Counter[int] = Counter()  # by optimizer: steps without gradients
         self._unfed: list[_Unfed] = []
         self.unreached: Without | None = None  # an optimizer without gradients, and nothing says why
+        self._off: dict[int, Place | None] = {}  # scalers that the program switches off
+        self.scaled_by_off: Place | None = None  # where the one of them was made that has scaled a loss last
         self.float16: Place | None = None  # a float16 region that was entered
         self.requests = 0
         self.skipped = 0
@@ -209,6 +213,26 @@ class Protocol(Listener):
                     )
                 )
 
+    def look_for_unregistered(self, roots: Sequence[torch.Tensor]) -> None:
+        """Modules in a plain list: they are used and get gradients, and no optimizer has their parameters."""
+        found = unregistered(self._models.alive())
+        if found is None or not self._units.optimizers():
+            return
+        name, modules, place = found
+        lost = [each for module in modules for each in module.parameters() if self._units.of_parameter(each) is None]
+        leaves = {id(each) for each in graph_leaves(roots)} if lost else set()
+        if any(id(each) in leaves for each in lost):
+            self._collector.add(
+                Finding(
+                    Cause.NO_GRADIENTS,
+                    Evidence.SEEN,
+                    f"{len(lost)} parameters of the modules in `{name}` get gradients and no optimizer steps them: a "
+                    "plain list or dict doesn't register modules",
+                    place or user_place(),
+                    advice="use `nn.ModuleList` or `nn.ModuleDict`",
+                )
+            )
+
     def scaler_of(self, root: torch.Tensor) -> tuple[torch.amp.GradScaler | None, float, Place | None]:
         """The scaler that has scaled a loss, with its scale and the place; None and 1 if none has."""
         by_node = {scaled.node: scaled for scaled in self._scaled}
@@ -245,6 +269,8 @@ class Protocol(Listener):
             self._all_logs.append(log)
         elif asked:
             self._asked_but_off[id(scaler)] = place
+        else:
+            self._off[id(scaler)] = place
 
     def state_loaded(self, scaler: torch.amp.GradScaler) -> None:
         """A saved state was loaded into a scaler."""
@@ -282,6 +308,7 @@ class Protocol(Listener):
 
     def scaled(self, scaler: torch.amp.GradScaler, loss: Any, result: Any) -> None:
         if not scaler.is_enabled():
+            self.scaled_by_off = self._off.get(id(scaler))
             return
         log = self._log(scaler)
         scale = log.now()
@@ -594,6 +621,15 @@ class Protocol(Listener):
                 *_at("unscaled", unit.unscaled_at),
                 advice="unscale and step with the same scaler",
             )
+        elif unit.is_unscaled and unit.unscaler is scaler and not _has_unscaled(scaler, self._current[0]):
+            self._protocol(
+                "AMP421",
+                "`step()` divides the gradients by the scale again: `unscale_()` was called with another optimizer "
+                "object, and a scaler remembers the object",
+                place,
+                *_at("unscaled", unit.unscaled_at),
+                advice="call `unscale_()` and `step()` with the same optimizer object",
+            )
         elif not unit.is_unscaled:
             self._divides(unit, scaler, place, "step()")
 
@@ -731,6 +767,12 @@ def may_have_modes() -> bool:
         has_modes = frame.f_code.co_name == "__torch_function__"
         frame = frame.f_back
     return not (has_modes or is_compiled or torch.distributed.is_initialized())
+
+
+def _has_unscaled(scaler: torch.amp.GradScaler, optimizer: Any) -> bool:
+    """Whether a scaler remembers that it has unscaled the gradients of this optimizer object."""
+    state = scaler._per_optimizer_states.get(id(optimizer))
+    return state is not None and state["stage"] is not OptState.READY
 
 
 def _at(what: str, place: Place | None) -> list[str]:

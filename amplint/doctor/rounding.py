@@ -9,7 +9,7 @@ import torch
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import parameters_of
 from amplint.doctor.readings import is_readable, name_of
-from amplint.doctor.weights import Sources
+from amplint.doctor.sources import Sources
 from amplint.verify.bench.instrument import gradient
 
 _STEPS = (4, 12, 40, 400)  # of an optimizer that are looked at: a finding needs two in a row, after any warm-up

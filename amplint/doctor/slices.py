@@ -9,6 +9,7 @@ not run again.
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import functools
 import io
@@ -18,10 +19,11 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
+from amplint.doctor.findings import Place
 from amplint.doctor.places import is_users
 
 # Methods that do something to a program which can't be undone, or that give something else when called again.
@@ -100,18 +102,82 @@ def whole_slice_for(frame: FrameType, wanted: torch.Tensor) -> Slice:
     return slice_for(frame, wanted, 0)
 
 
-def last_statement_for(frame: FrameType, wanted: torch.Tensor) -> Slice:
+def last_statement_for(frame: FrameType, wanted: Any) -> Slice:
     """The one statement of a frame's function that has computed `wanted` last, from variables that are as they were.
 
     Raises:
         NoSlice: There is none, or what it reads has changed since.
     """
     kept, target = _statements_for(frame, wanted, 0)
-    kept.take_last()
+    try:
+        kept.take_last()
+    except NoSlice:
+        if not (before := _before_loops(frame)):
+            raise
+        again = {name for each in before.loops for name in _defined(each)}
+        if target in again:
+            raise
+        kept = _Kept(before.statements, target)
+        kept.take_last(again)
     return _slice_of(frame, kept, target)
 
 
-def _statements_for(frame: FrameType, wanted: torch.Tensor, first: int) -> tuple[_Kept, str]:
+def line_that_sets(frame: FrameType, name: str) -> Place | None:
+    """The line of a frame's function that has set a variable last, in this round of the loop; None if none has."""
+    with contextlib.suppress(NoSlice):
+        statements = _before(body_of(frame.f_code, frame.f_globals), frame.f_lineno, 0, None)
+        for statement in reversed([*_before_loops(frame).statements, *statements]):
+            if name in _defined(statement) | _changed_in_place(statement):
+                return Place(frame.f_code.co_filename, statement.lineno, frame.f_code.co_name)
+    return None
+
+
+class _BeforeLoops(NamedTuple):
+    """The statements of a function before the loops around a line, and these loops."""
+
+    statements: list[ast.stmt]
+    loops: list[ast.stmt]
+
+
+def _before_loops(frame: FrameType) -> _BeforeLoops:
+    """What ran before the loops around the line of a frame."""
+    statements: list[ast.stmt] = []
+    loops: list[ast.stmt] = []
+    block: list[ast.stmt] | None = body_of(frame.f_code, frame.f_globals)
+    while block is not None:
+        around = next((each for each in block if each.lineno <= frame.f_lineno <= (each.end_lineno or 0)), None)
+        if not loops:
+            statements += [each for each in block if (each.end_lineno or each.lineno) < frame.f_lineno]
+        if around is None or isinstance(around, _SIMPLE):
+            break
+        loops += [around] if isinstance(around, (ast.For, ast.AsyncFor, ast.While)) else []
+        block = _block_with(around, frame.f_lineno)
+    return _BeforeLoops(statements if loops else [], loops)
+
+
+def line_that_updates(frames: Sequence[FrameType]) -> Place | None:
+    """The line that changes parameters by their gradients without an optimizer: `p.data.add_(p.grad, alpha=-lr)`."""
+    for frame in frames:
+        with contextlib.suppress(NoSlice):
+            for node in (node for part in body_of(frame.f_code, frame.f_globals) for node in ast.walk(part)):
+                changed = node.target if isinstance(node, ast.AugAssign) else _receiver(node)
+                if changed is not None and "grad" not in _attributes(changed) and "grad" in _attributes(node):
+                    return Place(frame.f_code.co_filename, changed.lineno, frame.f_code.co_name)
+    return None
+
+
+def _receiver(node: ast.AST) -> ast.expr | None:
+    """What a method that works in place, such as `p.data.add_(...)`, changes."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
+        return None if node.func.attr.endswith("__") else node.func.value
+    return None
+
+
+def _attributes(node: ast.AST) -> set[str]:
+    return {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+
+
+def _statements_for(frame: FrameType, wanted: Any, first: int) -> tuple[_Kept, str]:
     """The statements that may compute `wanted`, of which some are to be taken, and the name that holds it."""
     body = body_of(frame.f_code, frame.f_globals)
     target = _name_of(frame.f_locals, wanted)
@@ -267,7 +333,7 @@ def _block_with(statement: ast.stmt, line: int) -> list[ast.stmt] | None:
     return None
 
 
-def _name_of(variables: Mapping[str, Any], wanted: torch.Tensor) -> str | None:
+def _name_of(variables: Mapping[str, Any], wanted: Any) -> str | None:
     """What a variable, or an attribute of one, is called that holds a tensor; None if none does."""
     for name, value in variables.items():
         if value is wanted:
@@ -318,13 +384,16 @@ class _Kept:
                 if any(each.lineno >= first and name in _defined(each) for each in self._all):
                     raise NoSlice(f"`{name}` has changed since")
 
-    def take_last(self) -> None:
+    def take_last(self, again: Collection[str] = ()) -> None:
         """Take the fewest statements: variables that have not been set since hold what was read from them.
+
+        Args:
+            again: Names that are set after all these statements.
 
         Raises:
             NoSlice: A variable was set again, and what it held before can't be computed.
         """
-        changed: set[str] = set()
+        changed: set[str] = set(again)
         self.statements = self._fewest(self._all, changed)
         if self._needed:
             raise NoSlice(f"`{min(self._needed)}` has changed since")

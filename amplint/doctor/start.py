@@ -28,12 +28,13 @@ from typing import ClassVar, NamedTuple
 
 from packaging.version import InvalidVersion, Version
 
+from amplint.base.about import installing
 from amplint.doctor.findings import Finding, Report
 from amplint.doctor.options import Options, Stopped
 from amplint.doctor.session import Session
 
 _OLDEST = Version("2.4")
-_HOW = "pip install 'amplint[verify]'"
+_HOW = installing("verify")
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NO_TORCH = "the program never imported torch: it had nothing to watch"
 _ELSEWHERE = "processes that the program starts itself are not watched: where they train, start them with torchrun"

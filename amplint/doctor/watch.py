@@ -35,7 +35,7 @@ from amplint.doctor.protocol import Protocol, may_have_modes
 from amplint.doctor.regions import Regions
 from amplint.doctor.replay import Replays
 from amplint.doctor.rounding import Rounding
-from amplint.doctor.weights import Sources
+from amplint.doctor.sources import Sources
 from amplint.explain.search import find
 from amplint.verify.bench.instrument import watched
 from amplint.verify.bench.patching import patch, wrap

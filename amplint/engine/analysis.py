@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from amplint.base.edits import validate
 from amplint.base.findings import Edit, Finding
+from amplint.base.interruption import go_on
+from amplint.base.patience import of_file
 from amplint.engine.reading import UnfoldableError, internal_error
 from amplint.sources.comments import keeping_comments
 from amplint.sources.source import MARK, Source
@@ -31,7 +33,13 @@ def run(rules: list[Rule], module: Module) -> tuple[list[Finding], set[str]]:
     """
     findings: list[Finding] = []
     failed: set[str] = set()
+    time = of_file()
     for rule in rules:
+        go_on()
+        if time is not None:
+            if time.leaves(rule.code):
+                continue
+            time.start(rule.code)
         found, error = _ask(rule, module)
         findings += found
         if error is not None:
@@ -84,7 +92,7 @@ def _keeping_comments(module: Module, finding: Finding) -> Finding:
     if finding.fix is None:
         return finding
     if any(_meets_mark(module.source, edit) for edit in finding.fix.edits):
-        return finding._replace(fix=None, withheld="the fix would change an IPython line, or more than one cell")
+        return finding._replace(fix=None, withheld="the fix would change an IPython line or a second cell")
     edits = keeping_comments(module.source, finding.fix.edits)
     if edits is None:
         return finding._replace(fix=None, withheld="the fix would replace a comment")

@@ -41,5 +41,5 @@ def _with_others(source: Source, finding: Finding, group: list[Finding]) -> Find
         if each is not finding and _SURE.index(each.confidence) <= _SURE.index(finding.confidence):
             codes.setdefault(each.code, []).append(each.start)
     said = [f"{code} on {lines(source, starts)}" for code, starts in codes.items()]
-    message = f"{finding.message} (same cause: {', '.join(said)})" if said else finding.message
+    message = f"{finding.message} (this also fixes {' and '.join(said)})" if said else finding.message
     return finding._replace(message=message, cause="")

@@ -8,8 +8,10 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import takewhile
 
 from amplint.sources.source import LINE_END
 
@@ -62,12 +64,14 @@ def _statements(tree: ast.Module, row: int) -> Iterator[ast.AST]:
         yield node
         for name in _BODIES:
             body = getattr(node, name, None)
-            for child in body if isinstance(body, list) else ():
-                start, end = _rows(child)
-                if start > row:
-                    break
-                if end >= row:
-                    todo.append(child)
+            if isinstance(body, list):
+                todo += _on_row(body, row)
+
+
+def _on_row(body: list[ast.AST], row: int) -> Iterator[ast.AST]:
+    """The statements of a suite that a line is part of: mostly one."""
+    at = bisect_right(body, row, key=lambda each: _rows(each)[0])
+    return takewhile(lambda each: _rows(each)[1] >= row, reversed(body[:at]))
 
 
 def _rows(node: ast.AST) -> tuple[int, int]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.base import reads
 from amplint.base.findings import Finding
 from amplint.base.paths import contents, seen_from, version
 from amplint.engine.reading import UnfoldableError, UnreadableError, read
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.flow.analysis import Flow, flows
+from amplint.model.project.resolve_import import looked_in
 from amplint.model.syntax import ir
 from amplint.sources.load import load
 from amplint.sources.source import SourceError
@@ -33,7 +35,10 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
         reached = [edit.start for edit in finding.fix.edits if edit.end > module.own_length] if finding.fix else []
         if not reached:
             return finding
-        return finding._replace(fix=None, withheld=f"the fix would also change {_where(module, reached[0])}")
+        return finding._replace(
+            fix=None,
+            withheld=f"the fix would also change {_where(module, reached[0])}; make that change by hand",
+        )
     path, row = module.place(finding.start)
     assert path is not None
     call = _call(module, finding.start)
@@ -42,7 +47,13 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
     start, end = module.span(call)
     where = _where(module, finding.start)
     message = f"this call leads to line {row} of {where}: {finding.message}"
-    return finding._replace(start=start, end=end, message=message, fix=None, withheld=f"the code is in {where}")
+    return finding._replace(
+        start=start,
+        end=end,
+        message=message,
+        fix=None,
+        withheld=f"the line to change is in {where}, and a fix changes only the file of its finding",
+    )
 
 
 def _where(module: Module, offset: int) -> str:
@@ -103,9 +114,10 @@ def _told(path: str, place: tuple[str, int], rule: Rule, target: Target) -> bool
         return False
     if rule.code not in alone.told:
         module = alone.module
-        found = [each.start for each in rule.run(module)] if rule.run is not None else []
-        places = [module.place(each) for each in found if each <= module.own_length or _call(module, each) is not None]
-        alone.told[rule.code] = {(other or path, row) for other, row in places}
+        with reads.part(alone.look):
+            found = [each.start for each in rule.run(module)] if rule.run is not None else []
+            at = [module.place(each) for each in found if each <= module.own_length or _call(module, each) is not None]
+        alone.told[rule.code] = {(other or path, row) for other, row in at}
     return place in alone.told[rule.code]
 
 
@@ -115,23 +127,29 @@ class _Alone(NamedTuple):
     module: Module
     files: dict[str, tuple[int, int, int]]
     told: dict[str, set[tuple[str, int]]]
+    look: reads.Look
 
 
-_known: dict[tuple[str, Target], _Alone] = {}  # the last asked for at the end
+_known: dict[tuple[str, Target, object], _Alone] = {}  # the last asked for at the end
 
 
 def _alone(path: str, other: str, target: Target) -> _Alone:
     """What a file means by itself, with what it takes from `other`; read again where one of its files has changed."""
-    known = _known.pop((path, target), None)
+    src, start = looked_in()
+    known = _known.pop((path, target, (src, start)), None)
     if known is None or other not in known.files or any(version(each) != was for each, was in known.files.items()):
-        source = load(contents(path), path)
-        try:
-            module = read(source, target)
-        except UnfoldableError:
-            module = read(source, target, fold=False, follow=False)
+        look = reads.Look()
+        with reads.part(look):
+            source = load(contents(path), path)
+            try:
+                module = read(source, target, src=src, start=start)
+            except UnfoldableError:
+                module = read(source, target, fold=False, follow=False, src=src, start=start)
         files = {path, other, *(part.filename for part in module.parts), *(known.files if known is not None else ())}
-        known = _Alone(module, {each: version(each) for each in files}, {})
-    _known[path, target] = known
+        known = _Alone(module, {each: version(each) for each in files}, {}, look)
+    else:
+        reads.again(known.look)
+    _known[path, target, (src, start)] = known
     if len(_known) > _MOST:
         del _known[next(iter(_known))]
     return known

@@ -8,8 +8,9 @@ from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from amplint.base.edits import apply
-from amplint.base.findings import Finding, Fix, Location, Severity, withhold
+from amplint.base.findings import Finding, Fix, Kind, Location, Severity, withhold
 from amplint.base.paths import is_always_utf8, is_document
+from amplint.base.patience import of_file, patience
 from amplint.engine import analysis, prefilter, reading
 from amplint.engine.causes import one_per_cause
 from amplint.engine.code_words import without_prose
@@ -38,6 +39,10 @@ ROUNDS = 100
 _FEW = 3  # rules
 
 
+class _NoTimeError(Exception):
+    """There is no time left in which to try a fix."""
+
+
 def _forgets(work: Callable[P, T]) -> Callable[P, T]:
     """Keep nothing, when it is done, of what is only of use for the same file once more."""
 
@@ -60,6 +65,31 @@ def check_text(text: str, filename: str, settings: Settings, *, noqa: bool = Tru
     if not prefilter.matters(data, settings.codes) and "\0" not in text and prefilter.is_utf8(data):
         return Result(filename, None, ())
     return _check(Source.from_text(text, filename), settings, noqa=noqa)
+
+
+@_forgets
+def draft_text(text: str, filename: str, settings: Settings) -> tuple[Result, Callable[[], Result]]:
+    """The findings in a file's text as `check_text` has them, but that no fix is tried; and what tries the fixes."""
+    data = text.encode("utf-8", "surrogatepass")
+    if settings.docs or is_always_utf8(filename) or not prefilter.matters(data, settings.codes):
+        done = check_text(text, filename, settings)
+        return done, lambda: done
+    source = Source.from_text(text, filename)
+    comments = Suppressions(source)
+    if comments.whole_file:
+        done = Result(filename, source, ())
+        return done, lambda: done
+    require_size(source)
+    draft = with_room(lambda: _folded(lambda fold: _drafted(source, settings, comments, fold)))
+    more = comments.keep(reading.refused(source))
+
+    def tried() -> Result:
+        try:
+            return with_room(draft.tried).result(more)
+        except reading.UnfoldableError:  # it is read at once then, and not by pieces
+            return check_text(text, filename, settings)
+
+    return draft.result(more), tried
 
 
 @_forgets
@@ -105,13 +135,20 @@ def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = 
 
 @_forgets
 def fix_bytes(
-    data: bytes, filename: str, settings: Settings, *, unsafe: bool | None = None, wanted: Wanted | None = None
+    data: bytes,
+    filename: str,
+    settings: Settings,
+    *,
+    unsafe: bool | None = None,
+    wanted: Wanted | None = None,
+    before: Result | None = None,
 ) -> FixResult:
     """Make a file's safe fixes, and with `unsafe` the unsafe ones too, until there is nothing left to fix.
 
     Where `unsafe` isn't given the settings decide. With `wanted` only those of the findings that it gives back.
+    `before` is what is found in the file, where that is known.
     """
-    before = check_bytes(data, filename, settings)
+    before = before or check_bytes(data, filename, settings)
     unsafe = settings.unsafe_fixes if unsafe is None else unsafe
     if before.source is None or not _offered(before, unsafe):
         return FixResult(data, Counter(), before, before)
@@ -146,9 +183,16 @@ def _check_program(source: Source, settings: Settings, inside: Iterable[Finding]
         return Result(source.filename, source, ())
     require_size(source)
     within = comments.keep(inside)  # first, so that what these comments are for is known
-    findings, given_up = with_room(lambda: _folded(lambda fold: _find(source, settings, comments, fold)))
-    findings += (*within, *comments.keep(reading.refused(source)))
-    return _result(source, findings, settings)._replace(given_up=given_up)
+    draft, left, too_long = with_room(lambda: _in_time(source, settings, comments))
+    result = draft.result((*within, *comments.keep(reading.refused(source))))
+    return result._replace(given_up=(*result.given_up, *left), too_long=too_long, renamed=comments.renamed)
+
+
+def _in_time(source: Source, settings: Settings, comments: Suppressions) -> tuple[_Draft, tuple[str, ...], bool]:
+    """What is found in the time that a file has, what was not begun, and whether time was too short for something."""
+    with patience(source.filename) as time:
+        draft = _folded(lambda fold: _drafted(source, settings, comments, fold).tried())
+        return draft, tuple(f"{each} was not begun" for each in time.left), time.has_given_up
 
 
 def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> Result:
@@ -183,40 +227,76 @@ def _folded(work: Callable[[bool], T]) -> T:
         return work(False)
 
 
-def _find(
-    source: Source, settings: Settings, comments: Suppressions, fold: bool
-) -> tuple[list[Finding], tuple[str, ...]]:
-    """What the rules find, less what comments silence, and the comments that silence nothing; and what was given up."""
+class _Draft:
+    """What is found in a program, by reading it, before any of its fixes is tried."""
+
+    def __init__(
+        self, source: Source, settings: Settings, module: Module | None, raw: list[Finding], findings: list[Finding]
+    ) -> None:
+        self.findings = findings  # without what comments silence, and with the comments that silence nothing
+        self.given_up = analysis.given_up(module) if module is not None else ()
+        self._source = source
+        self._settings = settings
+        self._module = module
+        self._raw = raw  # what the rules have found, silenced or not
+
+    def tried(self) -> _Draft:
+        """The same without the fixes that don't do what they are for."""
+        to_try = [each for each in self.findings if each.fix and each.fix.edits and all_rules()[each.code].trial]
+        if to_try and self._module is not None:
+            tried = _tried_out(self._source, self._settings, to_try, self._before(self._module))
+            self.findings = [each for each in self.findings if each not in to_try] + tried
+        return self
+
+    def result(self, more: Iterable[Finding]) -> Result:
+        """What is found, with what is found apart from that."""
+        return _result(self._source, (*self.findings, *more), self._settings)._replace(given_up=self.given_up)
+
+    def _before(self, module: Module) -> Counter[str]:
+        """The codes that all rules which count find, and what they doubt."""
+        counting = _touched(module.texts, _counting(self._settings))
+        more, _ = analysis.run([each for each in counting if each.code not in self._settings.codes], module)
+        return Counter(each.code for each in (*self._raw, *more)) + analysis.doubts(counting, module)
+
+
+def _drafted(source: Source, settings: Settings, comments: Suppressions, fold: bool) -> _Draft:
+    """What the rules find, less what comments silence, and the comments that silence nothing."""
     raw: list[Finding] = []
     failed: set[str] = set()
-    given_up: tuple[str, ...] = ()
     try:
         module = _read(source, settings, settings.codes, fold)
         if module is not None:
             rules = _touched(module.texts, settings.codes)  # with what it takes from other files
             raw, failed = analysis.run(rules, module)
-            given_up = analysis.given_up(module)
     except UnreadableError as error:
-        return comments.keep([error.finding]), ()
+        return _Draft(source, settings, None, [], comments.keep([error.finding]))
     kept = one_per_cause(source, comments.keep(raw))
     if not settings.suspicions:  # before their fixes are tried
         kept = [each for each in kept if not each.is_suspicion]
-    to_try = [each for each in kept if each.fix and each.fix.edits and all_rules()[each.code].trial]
-    if to_try and module is not None:
-        counting = _touched(module.texts, _counting(settings))
-        more, _ = analysis.run([each for each in counting if each.code not in settings.codes], module)
-        before = Counter(each.code for each in (*raw, *more)) + analysis.doubts(counting, module)
-        tried = try_out(
-            source.text,
-            to_try,
-            before,
-            lambda text: _tried(source.like(text), settings)[1],
-            lambda text: _fixable(source.like(text), settings),
-        )
-        kept = [each for each in kept if each not in to_try] + tried
     if UNUSED in settings.codes:
         kept += comments.keep(list(comments.unused(settings.codes - failed)))
-    return kept, given_up
+    return _Draft(source, settings, module, raw, kept)
+
+
+def _tried_out(source: Source, settings: Settings, to_try: list[Finding], before: Counter[str]) -> list[Finding]:
+    """The findings without the fixes that don't do what they are for, or that there is no time to try."""
+
+    def in_time() -> None:
+        if (time := of_file()) is not None and (time.is_used_up or time.has_given_up):
+            raise _NoTimeError
+
+    def analyse(text: str) -> Counter[str]:
+        in_time()
+        found = _tried(source.like(text), settings)[1]
+        in_time()  # what is given up for want of it is not gone
+        return found
+
+    try:
+        in_time()
+        return try_out(source.text, to_try, before, analyse, lambda text: _fixable(source.like(text), settings))
+    except _NoTimeError:
+        why = "the file takes too long for the fix to be tried"
+        return [each._replace(fix=None, withheld=why) for each in to_try]
 
 
 def _touched(texts: Iterable[str], codes: frozenset[str]) -> list[Rule]:
@@ -303,16 +383,16 @@ def _offered(result: Result, unsafe: bool) -> list[Finding]:
 
 def _fix(
     source: Source, result: Result, settings: Settings, unsafe: bool, wanted: Wanted | None = None
-) -> tuple[Source, Counter[str], Result]:
+) -> tuple[Source, Counter[Kind], Result]:
     """Rounds of fixing what was found, which `result` is, and finding, until a round changes nothing."""
-    applied: Counter[str] = Counter()
+    applied: Counter[Kind] = Counter()
     for _ in range(ROUNDS):
         chosen = wanted(source, result.findings) if wanted else result.findings
         offered = _offered(result._replace(findings=tuple(chosen)), unsafe)
         text, done, broken = _round(source, [each.fix for each in offered if each.fix])
         if text == source.text:
             return source, applied, _with_broken(result, broken, settings)
-        applied.update(each.code for each in offered if each.fix in done)
+        applied.update(each.kind for each in offered if each.fix in done)
         source = source.like(text)
         result = _check(source, settings)
     error = RuntimeError(f"after {ROUNDS} rounds there is still something to fix")

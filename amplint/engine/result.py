@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections import Counter
 
-    from amplint.base.findings import Finding
+    from amplint.base.findings import Finding, Kind
     from amplint.sources.source import Source
 
 
@@ -19,13 +19,15 @@ class Result(NamedTuple):
     findings: tuple[Finding, ...]
     given_up: tuple[str, ...] = ()  # functions in which nothing could be found, a line each
     unsafe: bool = False  # the file's settings ask for unsafe fixes
+    renamed: tuple[tuple[str, str], ...] = ()  # see `Outcome`
+    too_long: bool = False  # it took so long that not all of it was done: `given_up` says what
 
 
 class FixResult(NamedTuple):
-    """A file's new bytes, how many findings of each code were fixed, what is left to find, and what was `before`."""
+    """A file's new bytes, how many findings of each kind were fixed, what is left to find, and what was `before`."""
 
     data: bytes
-    applied: Counter[str]
+    applied: Counter[Kind]
     result: Result
     before: Result
 
@@ -33,18 +35,29 @@ class FixResult(NamedTuple):
 class Outcome(NamedTuple):
     """What became of a file. `result` is None where nothing is left to find; `error` is one line about what failed.
 
-    `output` is the fixed text, or the diff; `fixed` counts the findings that went with it, and `comments` the comments
-    that were added to silence them. `given_up` are the functions in which nothing could be found, a line each;
-    `warning` is one about a file that was written.
+    `output` is the fixed text, or the diff; `applied` counts the findings that went with it, by their kinds, and
+    `comments` the comments that were added to silence them. `given_up` are the functions in which nothing could be
+    found, a line each; `warning` is one about a file that was written. `renamed` are the codes and names in comments
+    that rules had before, with the row of the first of each.
+    `too_long`: it took so long that not all of it was done; `unfinished`: the run was interrupted before this file was
+    done.
     """
 
     result: Result | None = None
     error: str | None = None
     output: bytes = b""
-    fixed: int = 0
+    applied: tuple[tuple[Kind, int], ...] = ()
     given_up: tuple[str, ...] = ()
     warning: str | None = None
     comments: int = 0
+    renamed: tuple[tuple[str, str], ...] = ()
+    too_long: bool = False
+    unfinished: bool = False
+
+    @property
+    def fixed(self) -> int:
+        """How many findings went."""
+        return sum(times for _, times in self.applied)
 
 
 class Linted(NamedTuple):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from amplint.config.toml_lines import parse_toml
+from amplint.explain.concepts import Asked, asked
 
 TABLES = Path(__file__).parent / "tables"
 
@@ -50,8 +51,9 @@ class Message(NamedTuple):
     """What is known of one message, in all its wordings, or of one symptom.
 
     `causes` begin with the most likely. `lines` are expressions for lines of logs, from which what matches `but` is
-    taken before; `asked` are words that a question about it has, joined by `&`. A wording that is general counts only
-    `beside` one of these words, and with `half` only where one of the dtypes in it is a half type.
+    taken before; `asked` are concepts that a question about it has, joined by `&` (`amplint.explain.concepts`), and
+    `questions` are such questions. A wording that is general counts only `beside` one of these words, and with `half`
+    only where one of the dtypes in it is a half type.
     """
 
     id: str
@@ -60,14 +62,15 @@ class Message(NamedTuple):
     causes: tuple[Cause, ...]
     lines: tuple[str, ...] = ()
     but: tuple[str, ...] = ()
-    asked: tuple[str, ...] = ()
+    asked: tuple[Asked, ...] = ()
+    questions: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     half: bool = False
 
     @property
     def title(self) -> str:
-        """What the message is called where there is no text of it to show."""
-        return plain(self.says[0].text) if self.says else self.id.replace("-", " ")
+        """What the message is called where there is no text of it to show: its first wording, or a question."""
+        return plain(self.says[0].text) if self.says else self.questions[0]
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -110,7 +113,8 @@ def _message(table: dict[str, Any]) -> Message:
         ),
         tuple(table.get("lines", ())),
         tuple(table.get("but", ())),
-        tuple(table.get("asked", ())),
+        tuple(map(asked, table.get("asked", ()))),
+        tuple(table.get("questions", ())),
         tuple(table.get("beside", ())),
         table.get("half", False),
     )

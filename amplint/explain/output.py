@@ -72,7 +72,7 @@ def list_text(messages: Iterable[Message]) -> str:
     for each in messages:
         lines.append(f"{each.id}: {', '.join(each.codes) or 'no rule'}")
         lines += [f"  {plain(text.text)}  [{text.releases}]" for text in each.says]
-        lines += [f"  {' '.join(asked.replace('&', '').replace('*', '').split())}?" for asked in each.asked[:3]]
+        lines += [f"  {question}" for question in each.questions]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
+from amplint.explain.concepts import concepts_of, is_elsewhere
 from amplint.explain.log_reader import Frame, Log
 from amplint.explain.messages import Message, Text, known
 from amplint.explain.patterns import Pattern, literals, pattern, squeeze
 
 # What a question has at most, or a message that stands alone; more is a log.
-_SHORT, _SHORT_LINES = 300, 3
+_SHORT, _SHORT_LINES = 500, 4
 # Words that identify a message of which only a part is given.
 _PART = 3
 _EXCEPTION = re.compile(r"^\s*(?:[\w.]*(?:Error|Warning|Exception)\s*:\s*)+")
@@ -22,10 +23,26 @@ _EXCEPTION = re.compile(r"^\s*(?:[\w.]*(?:Error|Warning|Exception)\s*:\s*)+")
 _LOOKED_AT = 100
 # What all lines have that `Message.lines` are about.
 _SUSPECT = re.compile(
-    r"\b(?:nan|inf(?:inity)?)\b|(?:infinite|finite) loss|scale\W{1,3}(?:0\b|\d(?:\.\d+)?e-)", re.IGNORECASE
+    r"\b(?:nan|inf(?:inity)?)\b|(?:infinite|finite) loss|scale\W{1,3}(?:0\b|\d(?:\.\d+)?e-)|Error: .*(?:half|float16)",
+    re.IGNORECASE,
 )
 _WORD = re.compile(r"[a-z_'][\w']*|\d[\d.]*")
 _ALIKE, _AT_MOST = 0.4, 3
+# How much of a wording's words a message has to have, and of its own to be of the wording, to be another form of it.
+_SAME, _OWN = 0.9, 0.6
+# What a person writes, and a log doesn't.
+_SENTENCE = re.compile(
+    r"\b(?:is|are|was|i|my|the|an?|when|with|without|in|at|on|to|after|but|does|gives?|becomes?|gets?|goes|from|of|and|for|"
+    r"it|why|how|while|only)\b",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(r"[:;,\n\"\u201c\u201d]\s")
+# Messages that one part of a wording may be of: more, and it says nothing.
+_FEW = 3
+# The weight of a word that no wording has.
+_RARE = 5.0
+_HALF = re.compile(r"half|float16", re.IGNORECASE)
+_FLOATING = re.compile(r"half|float|double", re.IGNORECASE)
 
 
 class Hit(NamedTuple):
@@ -56,17 +73,25 @@ def find(text: str, *, asked: bool = False) -> Found:
     short = len(text) <= _SHORT and len(log.lines) <= _SHORT_LINES and not log.frames
     question = asked and short
     hits = _by_text(log, alone=short)
-    if question and not hits:
-        hits = _more(_asked(log), _by_line(log)) or _by_part(text)
-    elif not question:
+    if not question:
         hits = _more(hits, _by_line(log))
+    elif not hits:
+        hits = _by_words(text) or _by_part(text)
+        if not hits and not is_elsewhere(text):
+            hits = _asked(text)
+            if not (hits and _SENTENCE.search(text)):
+                hits = _more(hits, _by_line(log, alone=True))
     if hits:
         return Found(tuple(sorted(hits, key=lambda each: each.at)), question)
-    return Found((), question, _nearest(text if question else _complaints(log)))
+    return Found((), question, _nearest(text if question else _complaints(log), asked=question))
 
 
 def _more(hits: list[Hit], others: list[Hit]) -> list[Hit]:
-    return hits + [each for each in others if each.message not in [hit.message for hit in hits]]
+    """Hits, and others by lines that no wording explains."""
+    lines = {each.at for each in hits if each.text}
+    return hits + [
+        each for each in others if each.at not in lines and each.message not in [hit.message for hit in hits]
+    ]
 
 
 @cache
@@ -94,16 +119,18 @@ def _is_beside(message: Message, log: Log) -> bool:
     return not message.beside or any(squeeze(word) in log.squeezed for word in message.beside)
 
 
-def _by_line(log: Log) -> list[Hit]:
+def _by_line(log: Log, *, alone: bool = False) -> list[Hit]:
+    """The messages of which lines say, each in its own words; one that stands `alone` may lack the error's name."""
     hits = []
-    suspects = [at for at, line in enumerate(log.lines) if _SUSPECT.search(line)]
+    forms = [(line, f"Error: {line}") if alone and not _EXCEPTION.match(line) else (line,) for line in log.lines]
+    suspects = [at for at, lines in enumerate(forms) if any(map(_SUSPECT.search, lines))]
     for message in known():
         if message.lines:
             expressions = [re.compile(each, re.IGNORECASE) for each in message.lines]
             but = [re.compile(each, re.IGNORECASE) for each in message.but]
-            lines = [at for at in suspects if _says(log.lines[at], expressions, but)]
-            if lines:
-                hits.append(Hit(message, None, log.lines[lines[0]], lines[0], len(lines), ()))
+            found = [at for at in suspects if any(_says(line, expressions, but) for line in forms[at])]
+            if found:
+                hits.append(Hit(message, None, log.lines[found[0]], found[0], len(found), ()))
     return hits
 
 
@@ -113,32 +140,71 @@ def _says(line: str, expressions: Iterable[re.Pattern[str]], but: Iterable[re.Pa
     return any(each.search(line) for each in expressions)
 
 
-def _asked(log: Log) -> list[Hit]:
-    """The symptoms that a question has all words of: those of which it has the most."""
-    words = _words_of(" ".join(log.lines).replace("\u2019", "'"))
-    scores: Counter[Message] = Counter()
-    for message in known():
-        for each in message.asked:
-            wanted = [word.strip() for word in each.split("&")]
-            if all(any(_is_word(given, word) for given in words) for word in wanted):
-                scores[message] = max(scores[message], len(wanted))
-    best = max(scores.values(), default=0)
-    line = log.lines[0] if log.lines else ""
-    return [Hit(message, None, line, 0, 1, ()) for message, score in scores.items() if score == best]
+def _asked(text: str) -> list[Hit]:
+    """The symptoms that a question is about: those that say most of it."""
+    concepts = concepts_of(text)
+    # An error that is not known is no question, unless it is about numbers.
+    if _EXCEPTION.match(text) and "nan" not in concepts:
+        return []
+    weights = {
+        message: max((each.weight for each in message.asked if each.fits(concepts)), default=0.0) for message in known()
+    }
+    best = max(weights.values())
+    line = text.strip().splitlines()[0]
+    return [Hit(message, None, line, 0, 1, ()) for message, weight in weights.items() if weight == best > 0]
 
 
-def _is_word(given: str, wanted: str) -> bool:
-    return given.startswith(wanted[:-1]) if wanted.endswith("*") else given == wanted
+def _by_words(text: str) -> list[Hit]:
+    """The message of which a text is another form: nearly all words of a wording, and few others."""
+    said = _EXCEPTION.sub("", text)
+    words = set(_words_of(said))
+    weight = _weights()
+    own = sum(weight.get(word, _RARE) for word in words)
+    best: tuple[float, Message, Text] | None = None
+    for message, wording, _ in _patterns():
+        of = frozenset(word for each in literals(wording.text) for word in _words_of(each))
+        common = sum(weight[word] for word in words & of)
+        share = common / sum(weight[word] for word in of)
+        if (
+            len(words & of) > _PART
+            and wording.origin != "python"
+            and share >= _SAME
+            and common >= _OWN * own
+            and (not message.half or _HALF.search(said))
+            and ("{dtype}" not in wording.text or _FLOATING.search(said))
+            and (best is None or share > best[0])
+        ):
+            best = share, message, wording
+    return [Hit(best[1], best[2], text.strip(), 0, 1, ())] if best else []
+
+
+@cache
+def _weights() -> dict[str, float]:
+    """How rare each word of the wordings is among them."""
+    spread = Counter(
+        word
+        for _, wording, _ in _patterns()
+        for word in {w for each in literals(wording.text) for w in _words_of(each)}
+    )
+    return {word: math.log(1 + len(_patterns()) / times) for word, times in spread.items()}
 
 
 def _by_part(text: str) -> list[Hit]:
-    """The messages of which a text is a part: what one remembers of it, or what a narrow window shows."""
-    part = _words_of(_EXCEPTION.sub("", text))
+    """The messages of which a text or one of its clauses is a part: what one remembers, or a narrow window shows."""
+    whole = _words_of(_EXCEPTION.sub("", text))
+    clauses = [words for each in _CLAUSE.split(text) if len(words := _words_of(each)) > _PART]
+    parts = [whole, *clauses] if len(whole) >= _PART else []
     found: dict[Message, Text] = {}
-    for message, wording, _ in _patterns() if len(part) >= _PART else ():
+    for message, wording, _ in _patterns():
         # Python's own wordings have the name that matters at their end.
-        if wording.origin != "python" and any(_has(_words_of(each), part) for each in literals(wording.text)):
+        if (
+            wording.origin != "python"
+            and (not message.half or _HALF.search(text) or not _FLOATING.search(text))
+            and any(_has(_words_of(each), part) for each in literals(wording.text) for part in parts)
+        ):
             found.setdefault(message, wording)
+    if len(found) > _FEW:
+        return []
     return [Hit(message, wording, text.strip(), 0, 1, ()) for message, wording in found.items()]
 
 
@@ -155,9 +221,10 @@ def _complaints(log: Log) -> str:
     return "\n".join([line for line in log.lines if _EXCEPTION.match(line)][-3:])
 
 
-def _nearest(text: str) -> tuple[Message, ...]:
-    """The messages that share most of a text's words, rare ones weighing more."""
+def _nearest(text: str, *, asked: bool) -> tuple[Message, ...]:
+    """The messages that share most of a text's words, rare ones weighing more, or of a question's concepts."""
     words = set(_words_of(_EXCEPTION.sub("", text)))
+    concepts = concepts_of(text) if asked else frozenset()
     of = {each: _words(each) for each in known()}
     spread = Counter(word for found in of.values() for word in found)
     weight = {word: math.log(1 + len(of) / (1 + spread[word])) for word in words}
@@ -165,12 +232,13 @@ def _nearest(text: str) -> tuple[Message, ...]:
 
     def alike(message: Message) -> float:
         common = words & of[message]
-        return sum(weight[word] for word in common) / total if len(common) > 1 else 0.0
+        by_words = sum(weight[word] for word in common) / total if len(common) > 1 else 0.0
+        return max(by_words, *(each.share(concepts) for each in message.asked), 0.0)
 
     near = sorted(((alike(each), each) for each in of), key=lambda each: -each[0])
     return tuple(each for score, each in near[:_AT_MOST] if score >= _ALIKE)
 
 
 def _words(message: Message) -> frozenset[str]:
-    told = " ".join([message.id.replace("-", " "), *message.asked, *(each.text for each in message.says)])
+    told = " ".join([message.id.replace("-", " "), *message.questions, *(each.text for each in message.says)])
     return frozenset(_words_of(told))

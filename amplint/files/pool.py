@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TypeVar
 
+from amplint.base.patience import listen
+
 Job = TypeVar("Job")
 Outcome = TypeVar("Outcome")
 
@@ -22,11 +24,16 @@ MOST = 61
 
 
 def in_processes(
-    work: Callable[[Job], Outcome], jobs: Sequence[Job], processes: int, lost: Callable[[Job], Outcome]
+    work: Callable[[Job], Outcome],
+    jobs: Sequence[Job],
+    processes: int,
+    lost: Callable[[Job], Outcome],
+    unfinished: Callable[[Job], Outcome],
 ) -> Iterator[Outcome]:
     """`work` done on each of `jobs`; in this process where others can't be had.
 
-    What a job comes to that ends the process that does it, `lost` says; the others are done.
+    What a job comes to that ends the process that does it, `lost` says; the others are done. When the user ends it,
+    what is done counts, and of the others `unfinished` says what they come to.
     """
     # What a process forked from this one then need not import itself.
     for module in ("amplint.engine.file", "amplint.model.module"):
@@ -36,15 +43,26 @@ def in_processes(
         try:
             with _nothing_from_here() as home:
                 pool = ProcessPoolExecutor(min(processes, len(rest), MOST), initializer=_begin, initargs=(home,))
-                outcomes = pool.map(work, rest)
+                before = multiprocessing.active_children()
+                outcomes = [pool.submit(work, job) for job in rest]
         except (OSError, ImportError, NotImplementedError):  # no semaphores, as in some containers, or no memory
             yield from map(work, rest)
             return
         done = 0
         try:
-            for outcome in outcomes:
+            for future in outcomes:
+                outcome = future.result()
                 done += 1
                 yield outcome
+        except KeyboardInterrupt:
+            # Nobody waits for what they are at; what they write is written in one step.
+            for process in multiprocessing.active_children():
+                if process not in before:
+                    process.kill()
+            finished = [future.done() and not future.cancelled() and future.exception() is None for future in outcomes]
+            for job, future, is_done in [*zip(rest, outcomes, finished, strict=True)][done:]:
+                yield future.result() if is_done else unfinished(job)
+            return
         except BrokenProcessPool:
             # One has died, for want of memory or of a bug in what it runs. At which job can't be told of several.
             if processes == 1:
@@ -85,6 +103,7 @@ def _nothing_from_here() -> Iterator[str | None]:
 def _begin(home: str | None) -> None:
     if home is not None:
         os.chdir(home)
+    listen(None)
     # Ctrl-C reaches all processes; the first ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_first, daemon=True).start()

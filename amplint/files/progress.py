@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from amplint.base.paths import visible
+from amplint.base.patience import Step
 
 T = TypeVar("T")
 # Seconds before a run counts as long, and between two looks of the line.
@@ -22,6 +23,30 @@ def say(text: str) -> None:
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         width = shutil.get_terminal_size().columns - 1
         print(f"\r\x1b[K{visible(text)[:width]}", end="", file=sys.stderr, flush=True)
+
+
+class Steps:
+    """How far a file has come that takes long, as the line of it says."""
+
+    def __init__(self) -> None:
+        self._filename = ""
+        self._next = 0.0
+        self.is_shown = False
+
+    def tell(self, step: Step) -> None:
+        """Say what is looked at, if it is time."""
+        now = time.monotonic()
+        if step.filename != self._filename:
+            self._filename, self._next = step.filename, now + _LONG
+        elif now >= self._next:
+            say(f"{step.filename}: {step.what}")
+            self._next, self.is_shown = now + _PAUSE, True
+
+    def clear(self) -> None:
+        """Take the line away, if there is one."""
+        if self.is_shown:
+            say("")
+            self.is_shown = False
 
 
 def counted(outcomes: Iterable[T], total: int) -> Iterator[T]:

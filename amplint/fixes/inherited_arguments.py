@@ -37,11 +37,11 @@ def pins(module: Module, legacy: Legacy, call: ir.Call, skip: int = 0) -> Pins:
     default = DEFAULT_DTYPE[legacy.device]
     torch = module_name(module, "torch")
     if dtype and (torch is None or call.unpacks("**")):
-        what = f"the old form is always {default}; inside another region the new form takes that region's dtype"
+        what = f"inside another region, the old form defaults to {default}, but the new form takes that region's dtype"
         return Pins(doubt=what)
     if cache and call.unpacks("**"):
         return Pins(
-            doubt="the old form always has the weight cache on; the new form takes over the outer region's setting"
+            doubt="inside another region, the old form caches weights, but the new form takes that region's setting"
         )
     arguments = (f"dtype={torch}.{default}",) if dtype else ()
     return Pins((*arguments, "cache_enabled=True") if cache else arguments)

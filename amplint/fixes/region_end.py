@@ -15,6 +15,7 @@ from amplint.base.findings import Applicability, Edit, Fix
 from amplint.fixes.edits import indentation, insert, line_end, line_start
 from amplint.fixes.movable import is_movable
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import region_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.scopes import owner_class
 
@@ -46,18 +47,18 @@ def end_region(
     body = region.body.statements
     runs = _runs(module, body, offending)
     if runs is None:
-        return Refused("other code in the same statement belongs to the region")
+        return Refused("the same statement also has code that needs the region")
     margins = _margins(module, region)
     if margins is None:
-        return Refused("the region shares a line with other code")
+        return Refused("the region is on one line with other code")
     outer, unit = margins
     if not _go_on_with_forwards(module, body, runs):
         return Refused(
-            "amplint sees no forward in the rest of the region: move out by hand the code that needs no region"
+            "amplint sees no forward in the rest of the region; move the code that needs no autocast out by hand"
         )
     if len(region.items) > 1:
         if len(runs) > 1 or runs[0][1] < len(body):
-            return Refused("leaving the `with` would leave its other contexts too")
+            return Refused(_leaves(module, region, item))
         return _split_items(module, region, item, runs[0][0], unit, safe=safe)
     header = _header(module, region)
     reopened = runs[-1][1] < len(body) or len(runs) > 1
@@ -69,7 +70,7 @@ def end_region(
         edits += shift(module, stretch, outer + unit, unit, outward=True)
         if stop < len(body):
             edits.append(insert(_tail_start(module, region, stop), f"{outer}{header}{module.source.newline}"))
-    title = "End the region before this statement" + (", and open it again afterwards" if reopened else "")
+    title = "End the region before this statement" + (", and open a new region after it" if reopened else "")
     return Fix(_applicability(safe), title, tuple(sorted(edits)))
 
 
@@ -90,11 +91,11 @@ def _without_header(module: Module, region: ir.With) -> Edit:
 def _why_header_stays(module: Module, region: ir.With, item: ir.Item, *, reopened: bool, goes: bool) -> str | None:
     """Why the `with` line can't be written again behind what leaves, where that is needed, or go from its place."""
     if _header(module, region) is None and (reopened or goes):
-        return "a comment or a line break in the `with` line would be lost or doubled"
+        return "the `with` line has a comment or a line break, which the fix can't keep in place"
     if reopened and not _is_repeatable(module, region):
-        return "the `with` line would mean something else where the region is opened again"
+        return "a name in the `with` line has changed where the region would be opened again"
     if item.target is not None and goes:
-        return "the name that the `with` binds would be missing"
+        return "the `with` has an `as` name, which the fix would remove"
     return None
 
 
@@ -102,16 +103,17 @@ def extend_region(module: Module, region: ir.With, last: ir.Statement) -> Fix | 
     """Take the statements behind `region`, up to `last` in the same suite, into it."""
     suite = region.block.statements
     if last.block is not region.block or suite.index(last) <= suite.index(region):
-        return Refused("the statement is in another block than the region")
+        return Refused("the loss and the region are in different blocks; move the loss into the region by hand")
     taken = suite[suite.index(region) + 1 : suite.index(last) + 1]
     outer, inner = indentation(module, region), indentation(module, region.body.statements[0])
     if outer is None or inner is None or any(indentation(module, each) != outer for each in taken):
-        return Refused("the region shares a line with other code")
+        return Refused("the region is on one line with other code")
     if len(region.items) > 1:
-        return Refused("the `with` has other contexts, which would contain the statement too")
+        return Refused(f"the `with` also enters {_others(module, region)}, which would then contain this statement too")
     stretch = _end(module, region), _end(module, last)
     edits = shift(module, stretch, outer, inner.removeprefix(outer), outward=False)
-    return Fix(Applicability.UNSAFE, "Move this statement into the region", tuple(sorted(edits)))
+    title = "Move this statement into the region" + (", with the code between them" if len(taken) > 1 else "")
+    return Fix(Applicability.UNSAFE, title, tuple(sorted(edits)))
 
 
 def begin_region_at(module: Module, region: ir.With, first: ir.Statement) -> Fix | Refused:
@@ -121,21 +123,41 @@ def begin_region_at(module: Module, region: ir.With, first: ir.Statement) -> Fix
     outer, inner = indentation(module, region), indentation(module, region.body.statements[0])
     header = _header(module, region)
     if outer is None or inner is None or any(indentation(module, each) != outer for each in between):
-        return Refused("the region shares a line with other code")
-    if len(region.items) > 1 or region.items[0].target is not None:
-        return Refused("the `with` has other contexts, or binds a name")
+        return Refused("the region is on one line with other code")
+    if len(region.items) > 1:
+        return Refused(
+            f"the `with` also enters {_others(module, region)}; begin a `with` for autocast alone before the forward"
+        )
+    if region.items[0].target is not None:
+        return Refused("the `with` has an `as` name, whose value other code may use")
     bound = {name for each in between for name in objects(module).assigned_in(each)}
     if (
         header is None
         or not _is_repeatable(module, region)
         or objects(module).names_in(region.items[0].context) & bound
     ):
-        return Refused("the `with` line would mean something else further up")
+        return Refused("a name in the `with` line changes between the forward and the region")
     start = line_start(module, module.span(first)[0])
     own = _without_header(module, region)
     moved = insert(start, f"{outer}{header}{module.source.newline}")
     edits = shift(module, (start, own.start), outer, inner.removeprefix(outer), outward=False)
-    return Fix(Applicability.UNSAFE, "Begin the region before this statement", (moved, *edits, own))
+    return Fix(
+        Applicability.UNSAFE,
+        "Begin the region before the forward (the model then runs in half precision)",
+        (moved, *edits, own),
+    )
+
+
+def _leaves(module: Module, region: ir.With, item: ir.Item) -> str:
+    return f"leaving the `with` would also leave {_others(module, region, item)}; give autocast a `with` of its own"
+
+
+def _others(module: Module, region: ir.With, item: ir.Item | None = None) -> str:
+    """What a `with` enters besides autocast; `item`: autocast, if it isn't known by its name."""
+    contexts = [each.context for each in region.items if each is not item]
+    if item is None:
+        contexts = [each for each in contexts if not (isinstance(each, ir.Call) and region_of(module, each))]
+    return " and ".join(f"`{module.on_one_line(each)}`" for each in contexts) or "another context"
 
 
 def _applicability(safe: bool) -> Applicability:
@@ -200,10 +222,10 @@ def _split_items(module: Module, region: ir.With, item: ir.Item, index: int, uni
     body = region.body.statements
     header = _header(module, region)
     if header is None or index == 0 or region.items[-1] is not item or region.is_async:
-        return Refused("leaving the `with` would leave its other contexts too")
+        return Refused(_leaves(module, region, item))
     end = module.layout.comma(region.items[-2])
     if end is None:
-        return Refused("leaving the `with` would leave its other contexts too")
+        return Refused(_leaves(module, region, item))
     inner = indentation(module, body[0]) or ""
     context = module.source.text[module.layout.span(item)[0] : module.layout.span(item)[1]]
     start = module.span(region)[0]
@@ -214,7 +236,7 @@ def _split_items(module: Module, region: ir.With, item: ir.Item, index: int, uni
     edits += shift(module, stretch, inner, unit, outward=False)
     return Fix(
         _applicability(safe),
-        "Nest the region in its own `with`, and end it before this statement",
+        "Give autocast its own `with`, which ends before this statement",
         tuple(sorted(edits)),
     )
 

@@ -105,7 +105,7 @@ class Renames:
                 yield self._use(value, legacy, modern)
         for binding in imports:
             if id(binding.alias) not in read and not guarded(module.names, binding.statement, modern):
-                refusal = "the name is imported but not used in this file, so another file may import it from this one"
+                refusal = f"this file imports `{binding.alias.bound}` but doesn't use it, so another file may"
                 yield Use(legacy, None, "name", binding, binding.statement, Rewrite(refusal), binding.statement.id)
 
     def _is_old(self, value: ir.Value, legacy: Legacy, modern: list[ir.Node]) -> bool:
@@ -119,7 +119,7 @@ class Renames:
         names = self.module.names.of(value)
         rewrite = self._refusal(legacy, names, value) or rewrite_use(self.module, legacy, value)
         if is_class_test(self.module, value) and modern:
-            rewrite = Rewrite("the file distinguishes the old name from the new one at this line")
+            rewrite = Rewrite("this line tests for the old class and the new class separately")
         reported = not only_named(value, legacy, modern)
         return Use(legacy, value, *self._origin(value), rewrite, value.id, reported)
 
@@ -169,17 +169,19 @@ class Renames:
             new = f"{legacy.module}.{legacy.name}"
             return Rewrite(f"{new} needs torch {since}, and the project allows older releases ({target.origin})")
         if legacy.old.rpartition(".")[2] in self._patched:
-            return Rewrite("a string contains the name, as for `mock.patch`, and would have to change too")
+            return Rewrite(
+                f"a string also names `{legacy.old}`, as for `mock.patch`; change the string and the code by hand"
+            )
         if any(name[0] == LOCAL for name in names):
-            return Rewrite("the file also defines its own replacement, with the old signature")
+            return Rewrite("the file also defines a class of its own under this name, with the old arguments")
         if names - {legacy.old, NOTHING}:
             return Rewrite("the name also means something else in this file")
         if self._imported_twice(value):
             return Rewrite(
-                "the name is imported more than once in this file, and a fix would rewrite only one of the imports"
+                "the file imports the name more than once, and a fix would rewrite only one import; keep one"
             )
         if in_fstring(value):
-            return Rewrite("the name is in an f-string, which a quoted device can end")
+            return Rewrite("the name is in an f-string, and the quotes of the device could end the f-string")
         renamed = isinstance(value, ir.Name) and legacy.name != value.name == legacy.old.rpartition(".")[2]
         if renamed and any(legacy.name in scope.bindings for scope in _scopes(self.module, legacy.name)):
             return Rewrite(f"the file already uses the name `{legacy.name}`")
@@ -221,12 +223,13 @@ class Renames:
         for each in self.uses:
             if each.group == use.group and each.rewrite.refusal is not None:
                 line = self.module.line(each.value) if each.value is not None else "line 0"
-                return f"another use of the name can't be rewritten ({line}: {each.rewrite.refusal})"
+                return f"another use of the name, on {line}, can't be rewritten: {each.rewrite.refusal}"
             if each.group == use.group and each.value is not None and not self._selected(each):
-                return f"{self.module.line(each.value)} also uses its import, and {each.code} is not selected"
+                line = self.module.line(each.value)
+                return f"{line} uses the same import, and {each.code} is not selected; select {each.code} too"
         for value in self._tests.get(use.legacy.old, ()):
             if value is not use.value:  # an instance of the new class is none of the old one
-                return f"{self.module.line(value)} still tests for the old class"
+                return f"{self.module.line(value)} tests for the old class; change that test to the new class first"
         return None
 
     def _selected(self, use: Use) -> bool:
@@ -238,18 +241,18 @@ class Renames:
         return self._selected(use) and self._blocked(use) is None
 
     def _exported(self, use: Use) -> str | None:
-        if self.module.source.filename.endswith("__init__.py"):
-            return "an `__init__.py` exports what it imports, so other files may use the name"
         bound = use.binding.alias.bound if use.binding is not None else use.legacy.old.rpartition(".")[2]
+        if self.module.source.filename.endswith("__init__.py"):
+            return f"an `__init__.py` exports what it imports, so other files may use `{bound}`"
         for statement in ir.walk_statements(self.module.program.body, into=False):
             values = [each for value in statement.values() for each in ir.walk_values(value)]
             exports = any(isinstance(each, ir.Name) and each.name == "__all__" for each in values)
             if exports and any(isinstance(each, ir.Constant) and each.value == bound for each in values):
-                return "`__all__` exports the name, so other files may use it"
+                return f"`__all__` exports `{bound}`, so other files may use `{bound}`"
         if use.statement is not None and ir.function_of(use.statement) is None:
             importer = importer_of(self.module.source.filename, bound)
             if importer is not None:
-                return f"another file imports the name from this one ({os.path.basename(importer)})"
+                return f"{os.path.basename(importer)} imports `{bound}` from this file"
         return None
 
     # --- fixing -----------------------------------------------------------------------------------------------------
@@ -271,7 +274,7 @@ class Renames:
             if withheld is None:
                 fix = self._fix(use)
                 if fix is None:
-                    withheld = "the import can't be rewritten without losing other code on its lines"
+                    withheld = "other code on the lines of the import would be lost; give the import lines of its own"
             yield rule.finding(where, message(use.legacy, self._path(use.legacy)), fix=fix, withheld=withheld)
 
     def _fix(self, use: Use) -> Fix | None:
@@ -289,7 +292,7 @@ class Renames:
         if any(has_comment(self.module, edit.start, edit.end) for edit in edits):
             return None
         doubts = [each.rewrite.doubt for each in together if each.rewrite.doubt is not None]
-        title = f"Replace `{use.legacy.old}` by `{self._path(use.legacy)}`" + (f" ({doubts[0]})" if doubts else "")
+        title = f"Replace with `{_instead(use.legacy, self._path(use.legacy))}`" + (f" ({doubts[0]})" if doubts else "")
         applicability = Applicability.UNSAFE if doubts else Applicability.SAFE
         return Fix(applicability, title, tuple(sorted(set(edits))))
 
@@ -400,11 +403,16 @@ class Renames:
 
 def message(legacy: Legacy, new: str) -> str:
     """One sentence: what is deprecated and what to write."""
+    return f"`{legacy.old}` is deprecated since torch 2.4; use `{_instead(legacy, new)}`"
+
+
+def _instead(legacy: Legacy, new: str) -> str:
+    """How the new name is called."""
     device = f'"{legacy.device}"'
     if legacy.style == "device_type":
-        return f"`{legacy.old}` is deprecated since torch 2.4; use `{new}(device_type={device})`"
+        return f"{new}(device_type={device})"
     rest = ", ..." if legacy.module == "torch.amp" or legacy.name.startswith("set") else ""
-    return f"`{legacy.old}` is deprecated since torch 2.4; use `{new}({device}{rest})`"
+    return f"{new}({device}{rest})"
 
 
 def _is_stored(module: Module, value: ir.Value) -> bool:

@@ -36,7 +36,7 @@ def rewrite_use(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
     if isinstance(parent, (ir.Function, ir.Class)) and value in parent.decorators:
         return _bare_decorator(module, legacy, value)
     if legacy.module == "torch":
-        return Rewrite("the function is passed on, and the new one takes other arguments")
+        return Rewrite(f"{_as_value(legacy)}, and the new function takes other arguments")
     if _in_annotation(value) or _in_type(module, value) or _only_tested(module, value):
         return Rewrite()
     return _of_class(module, legacy, value)
@@ -58,8 +58,12 @@ def _of_class(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
             else Rewrite("the class is assigned to a name that is not used in this file")
         )
     if isinstance(parent, ir.With):
-        return Rewrite("`with` needs an object and raises TypeError for the class: call the class")
-    return Rewrite("the class is passed on, and amplint can't see the call")
+        return Rewrite("`with` raises TypeError for a class; call the class, with the device")
+    return Rewrite(f"{_as_value(legacy)}, and amplint can't see the call of it")
+
+
+def _as_value(legacy: Legacy) -> str:
+    return f"`{legacy.old.rpartition('.')[2]}` is passed as a value"
 
 
 def _is_partial(module: Module, call: ir.Call, of: ir.Value) -> bool:
@@ -128,10 +132,12 @@ def _call(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
                 else Rewrite("the call's arguments are not those of the old class")
             )
         if _scripted(module, call) and legacy.module == "torch":
-            return Rewrite("TorchScript has no form of this call with a device")
+            return Rewrite("TorchScript does not support this call with a device")
         return Rewrite(edits=(add_first_argument(module, call, f'"{legacy.device}"'),))
     if call.unpacks("*"):
-        return Rewrite("the arguments are unpacked with `*`, and their positions change")
+        return Rewrite(
+            "the call unpacks its arguments with `*`, and the new class takes its arguments in another order"
+        )
     if len(call.positional) > len(legacy.parameters):
         return Rewrite("the call has more arguments than the old class takes")
     if named:
@@ -249,10 +255,10 @@ def _only_tested(module: Module, value: ir.Value) -> bool:
 def _base(module: Module, legacy: Legacy, cls: ir.Class) -> Rewrite:
     """A subclass: its own constructor must hand on keywords only, to which the device is added."""
     if len([base for base in cls.bases if base.keyword is None]) > 1:
-        return Rewrite("there are several base classes, so `super()` may call another one")
+        return Rewrite("the class has several bases, so `super().__init__` may be that of another base")
     init = next((s for s in cls.body.statements if isinstance(s, ir.Function) and s.name == "__init__"), None)
     if init is None:
-        return Rewrite("the subclass has no `__init__`, so its arguments come from callers elsewhere")
+        return Rewrite("the subclass has no `__init__`, and amplint can't see all calls that give it arguments")
     edits = []
     for call in module.own.within(init).calls:
         func = call.func
@@ -260,7 +266,10 @@ def _base(module: Module, legacy: Legacy, cls: ir.Class) -> Rewrite:
             if not isinstance(func.base, ir.Call):
                 continue  # Base.__init__(self, ...) is a use of its own
             if call.positional or call.unpacks():
-                return Rewrite("the subclass passes positional arguments to `super().__init__`")
+                return Rewrite(
+                    "the subclass passes positional arguments to `super().__init__`, where the device now comes first; "
+                    "pass keywords"
+                )
             edits.append(add_first_argument(module, call, f'"{legacy.device}"'))
     return Rewrite(edits=tuple(edits))
 
@@ -269,10 +278,13 @@ def _base_init(module: Module, legacy: Legacy, init: ir.Attribute) -> Rewrite:
     call = init.parent
     if isinstance(call, ir.Call) and call.func is init and len(call.positional) == 1 and not call.unpacks("*"):
         if call.unpacks("**"):
-            return Rewrite("the subclass passes unknown arguments to its base's constructor")
+            return Rewrite("the subclass passes unknown arguments to `__init__` of its base class")
         end = module.layout.outer(call.positional[0])[1]
         return Rewrite(edits=(insert(end, f', "{legacy.device}"'),))
-    return Rewrite("the subclass passes positional arguments to its base's constructor")
+    return Rewrite(
+        "the subclass passes positional arguments to `__init__` of its base class, where the device now comes first; "
+        "pass keywords"
+    )
 
 
 def _partial(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
@@ -283,12 +295,14 @@ def _partial(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
     if legacy.style == "front":
         return Rewrite(edits=(device,))
     if call.unpacks("*"):
-        return Rewrite("the arguments are unpacked with `*`, and their positions change")
+        return Rewrite(
+            "the call unpacks its arguments with `*`, and the new class takes its arguments in another order"
+        )
     positional = call.positional[1:]
     if len(positional) > len(legacy.parameters):
         return Rewrite("the call has more arguments than the old class takes")
     if not positional and call.keyword("enabled") is None and not _called_without_positional(module, call):
-        return Rewrite("callers of the partial may pass `enabled` by position, which would become the dtype")
+        return Rewrite("a caller may pass `enabled` to the partial by position, where it would become the dtype")
     pin = pins(module, legacy, call, skip=1)
     added = "".join(f", {each}" for each in pin.arguments)
     if len(call.args) == 1:

@@ -37,6 +37,14 @@ def text_with_comment(module: Module, statement: ir.Statement) -> str:
 
 def removed(module: Module, statement: ir.Statement) -> Edit | None:
     """Delete a statement with the comment on its line, and the if that would be left empty; None if it can't be."""
+    top = _without_empty_ifs(statement)
+    if top is None or not stands_alone(module, top):
+        return None
+    return Edit(line_start(module, module.span(top)[0]), line_end(module, last_offset(module, top)), "")
+
+
+def _without_empty_ifs(statement: ir.Statement) -> ir.Statement | None:
+    """What goes with a statement so that no block is left empty; None where one would be."""
     while len(statement.block.statements) == 1:
         parent = statement.parent
         if not isinstance(parent, ir.If) or parent.orelse is not None:
@@ -44,15 +52,22 @@ def removed(module: Module, statement: ir.Statement) -> Edit | None:
         if any(isinstance(value, (ir.Call, ir.Walrus)) for value in ir.walk_values(parent.test)):
             return None  # to ask may do something
         statement = parent
-    if not stands_alone(module, statement):
-        return None
-    return Edit(line_start(module, module.span(statement)[0]), line_end(module, last_offset(module, statement)), "")
+    return statement
 
 
 def call_removed(module: Module, call: ir.Node) -> Edit | None:
     """Delete a statement that is a call and nothing else; None if it is part of one, or can't be."""
     statement = own_statement(call)
     return removed(module, statement) if statement is not None else None
+
+
+def why_not_removed(what: str, statement: ir.Statement | None) -> str:
+    """Why there is no edit that deletes `what`, a call or a statement, for which `statement` is None in another one."""
+    if statement is None:
+        return f"{what} is part of a larger statement"
+    if _without_empty_ifs(statement) is None:
+        return f"{what} is the only statement of its block"
+    return f"{what} is on one line with other code"
 
 
 def line_behind(module: Module, statement: ir.Statement, code: str) -> Edit | None:

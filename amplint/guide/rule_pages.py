@@ -10,8 +10,7 @@ from typing import Any
 
 from amplint.base.about import SCHEMA_VERSION
 from amplint.explain.messages import leading_to, plain
-from amplint.registry import FORMER_NAMES
-from amplint.registry.rule import Rule
+from amplint.registry.rule import Rule, Stage
 
 # What the rules of a family are about, by the first digit of their codes.
 FAMILIES = {
@@ -65,7 +64,7 @@ def as_document(rules: Sequence[Rule]) -> str:
 
 def _below(rule: Rule) -> str:
     """A rule's page under a heading of the file's, which its own are below."""
-    former = [name for name, code in FORMER_NAMES.items() if code == rule.code]
+    former = (each.lower() for each in rule.formerly)
     anchors = "".join(f'<a id="{name}"></a>' for name in (rule.code.lower(), rule.name, *former))
     lines = _page(rule).splitlines()
     in_code = False
@@ -82,9 +81,30 @@ def as_text(rules: Sequence[Rule]) -> str:
 
 
 def _page(rule: Rule) -> str:
-    state = "On by default." if rule.default else f'Off by default; `extend-select = ["{rule.code}"]` turns it on.'
-    origin = f" Of the plugin {rule.plugin}." if rule.plugin else ""
-    return f"# {rule.name} ({rule.code})\n\nSeverity: {rule.severity.value}. {state}{origin}\n\n{_explanation(rule)}"
+    said = [f"Severity: {rule.severity.value}.", _state(rule)]
+    if rule.fixes is not None and rule.stage is not Stage.REMOVED:
+        said.append(f"Fixes: {fix_words(rule) or 'none'}.")
+    if rule.formerly:
+        said.append(f"Formerly {', '.join(rule.formerly)}.")
+    if rule.plugin:
+        said.append(f"Of the plugin {rule.plugin}.")
+    return f"# {rule.name} ({rule.code})\n\n{' '.join(said)}\n\n{_explanation(rule)}"
+
+
+def fix_words(rule: Rule) -> str:
+    """The kinds of fixes that a rule offers: `safe, unsafe`; empty where it offers none, or doesn't say."""
+    return ", ".join(each.value for each in rule.fixes or ())
+
+
+def _state(rule: Rule) -> str:
+    """Whether a rule runs."""
+    on = f'`extend-select = ["{rule.code}"]` turns it on.'
+    if rule.stage is Stage.REMOVED:
+        return "It was removed, and never runs."
+    if rule.stage is Stage.PREVIEW:
+        return f"In preview: it needs `preview = true`{'' if rule.default_in_preview else f'; {on[:-1]} then'}."
+    state = "On by default." if rule.default else f"Off by default; {on}"
+    return f"{state} Deprecated: it will be removed." if rule.stage is Stage.DEPRECATED else state
 
 
 def _explanation(rule: Rule) -> str:
@@ -140,6 +160,9 @@ def as_json(rules: Sequence[Rule], *, as_list: bool) -> str:
             "code": rule.code,
             "severity": rule.severity.value,
             "default": rule.default,
+            "stage": rule.stage.value,
+            "fixes": None if rule.fixes is None else [each.value for each in rule.fixes],
+            "formerly": list(rule.formerly),
             "summary": rule.summary,
             "explanation": _explanation(rule),
             "proofs": proofs().get(rule.code, []),

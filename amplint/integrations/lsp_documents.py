@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from hashlib import blake2b
 from itertools import accumulate, pairwise, takewhile
 
 from lsprotocol import types
@@ -26,12 +28,23 @@ _WORD = re.compile(r"\w+")
 
 
 class Document:
-    """A text and what was found in it. `units` is how columns count: `utf-8`, `utf-16` or `utf-32`."""
+    """A text and what was found in it. `units` is how columns count: `utf-8`, `utf-16` or `utf-32`.
 
-    def __init__(self, source: Source, findings: list[Finding], version: int | None, units: str) -> None:
+    `untried` gives the findings once their fixes were tried; None where that is done.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        findings: list[Finding],
+        version: int | None,
+        units: str,
+        untried: Callable[[], list[Finding]] | None = None,
+    ) -> None:
         self.source = source
         self.findings = findings
         self.version = version
+        self.untried = untried
         self._units = units
 
     def position(self, offset: int) -> types.Position:
@@ -66,6 +79,12 @@ class Document:
     def diagnostics(self) -> list[types.Diagnostic]:
         """All findings, for the editor to underline."""
         return [self.diagnostic(each) for each in self.findings]
+
+    @cached_property
+    def result_id(self) -> str:
+        """The name of these diagnostics: another for each version of the text, and where what is found differs."""
+        found = repr(self.diagnostics()).encode("utf-8", "surrogatepass")
+        return f"{self.version}-{blake2b(found, digest_size=8).hexdigest()}"
 
     def diagnostic(self, finding: Finding) -> types.Diagnostic:
         """One finding, with what to do where amplint can't do it itself."""

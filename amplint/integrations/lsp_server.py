@@ -18,8 +18,8 @@ from pygls.uris import to_fs_path
 from pygls.workspace import TextDocument
 
 from amplint import __version__
-from amplint.api import check, fix
-from amplint.base.findings import Finding
+from amplint.api import draft, fix
+from amplint.base.interruption import Interrupted, go_on, until
 from amplint.base.paths import hold
 from amplint.config.keys import problem
 from amplint.config.selection import SettingsError
@@ -35,6 +35,12 @@ T = TypeVar("T")
 PAUSE = 0.2
 # What decides about findings beside the documents that are open.
 _WATCHED = "**/{amplint.toml,pyproject.toml,setup.cfg,setup.py,*.txt,env*.yml,env*.yaml,conda*.yml,conda*.yaml,*.py}"
+# A file's findings depend on what it imports.
+_PULL = types.DiagnosticOptions(inter_file_dependencies=True, workspace_diagnostics=False, identifier="amplint")
+
+
+class _OutdatedError(Exception):
+    """A text has changed while something was found out about it."""
 
 
 class Server(LanguageServer):
@@ -55,8 +61,24 @@ class Server(LanguageServer):
             return None
         known = self._known.get(uri)
         if known is None or known.version != text.version:
-            known = self._known[uri] = await self._analysed(text)
+            try:
+                known = self._known[uri] = await self._analysed(text)
+            except _OutdatedError:
+                return await self.document(uri)
         return known
+
+    async def tried(self, uri: str) -> Document | None:
+        """The same, once its fixes were tried. To find out takes as long again, and diagnostics don't wait for it."""
+        document = await self.document(uri)
+        if document is not None and document.untried is not None:
+            try:
+                findings = await self._in_worker(document.untried, self._has_changed(uri, document.version))
+            except _OutdatedError:
+                return await self.tried(uri)
+            # Where that fails, nothing says that a fix is good.
+            untested = [each._replace(fix=None) for each in document.findings]
+            document.findings, document.untried = untested if findings is None else findings, None
+        return document
 
     def text(self, uri: str) -> TextDocument | None:
         """An open document of Python. The cells of notebooks are none: each by itself means nothing."""
@@ -68,11 +90,22 @@ class Server(LanguageServer):
         version, code = text.version, text.source
         source = Source.from_text(code, _path(self, text))
         settings = self._settings(source.filename)
-        findings: list[Finding] = []
+        drafted = None
         if settings is not None:
-            findings = await self._in_worker(lambda: check(code, source.filename, settings)) or []
+            has_changed = self._has_changed(text.uri, version)
+            drafted = await self._in_worker(lambda: draft(code, source.filename, settings), has_changed)
+        findings, untried = drafted or ([], None)
         units = self.workspace.position_encoding or types.PositionEncodingKind.Utf16
-        return Document(source, findings, version, str(getattr(units, "value", units)))
+        return Document(source, findings, version, str(getattr(units, "value", units)), untried)
+
+    def _has_changed(self, uri: str, version: int | None) -> Callable[[], bool]:
+        """Whether a document is no more in a version, at the time when that is asked."""
+
+        def has_changed() -> bool:
+            text = self.workspace.text_documents.get(uri)
+            return text is None or text.version != version
+
+        return has_changed
 
     async def fixing(self, document: Document) -> list[types.TextEdit] | None:
         """The edits that make a document's safe fixes, and no others, whatever the settings say."""
@@ -84,9 +117,25 @@ class Server(LanguageServer):
             lambda: document.edits_to(fix(source.text, source.filename, settings, unsafe=False))
         )
 
-    async def _in_worker(self, work: Callable[[], T]) -> T | None:
+    async def _in_worker(self, work: Callable[[], T], is_over: Callable[[], bool] = lambda: False) -> T | None:
+        """What some work gives, unless it is over before; None where it fails.
+
+        Raises:
+            _OutdatedError: it is over.
+        """
+
+        def run() -> T:
+            try:
+                with until(is_over):
+                    go_on()
+                    return work()
+            except Interrupted:
+                raise _OutdatedError from None
+
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._worker, work)
+            return await asyncio.get_running_loop().run_in_executor(self._worker, run)
+        except _OutdatedError:
+            raise
         except Exception as error:  # a bug of ours, which must not end the server
             self._say_once("", describe(error))
             return None
@@ -131,8 +180,32 @@ class Server(LanguageServer):
     def _say(self, message: str) -> None:
         self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"amplint: {message}"))
 
+    async def pulled(self, uri: str, previous: str | None) -> types.DocumentDiagnosticReport:
+        """What is found in the text that the editor holds now, or that this is the result `previous`."""
+        document = await self.document(uri)
+        # What was found in a text that has changed since would be shown at the wrong lines.
+        while document and (text := self.text(uri)) and text.version != document.version:
+            document = await self.document(uri)
+        if document is None:
+            return types.RelatedFullDocumentDiagnosticReport([])
+        if document.result_id == previous:
+            return types.RelatedUnchangedDocumentDiagnosticReport(document.result_id)
+        return types.RelatedFullDocumentDiagnosticReport(document.diagnostics(), result_id=document.result_id)
+
+    @property
+    def _pulls(self) -> bool:
+        """Whether the editor asks for what is found: to publish it as well would show it twice."""
+        client = self.client_capabilities.text_document
+        return bool(client and client.diagnostic)
+
     def lint(self, uri: str, pause: float = 0) -> None:
-        """Publish what is found in a document, unless it is changed again within `pause` seconds."""
+        """Publish what is found in a document, unless it is changed again within `pause` seconds.
+
+        An editor that pulls asks itself, also about the documents that import this one.
+        """
+        if self._pulls:
+            self._known.clear()
+            return
         if earlier := self._pending.pop(uri, None):
             earlier.cancel()
         self._pending[uri] = asyncio.ensure_future(self._publish(uri, pause))
@@ -150,6 +223,9 @@ class Server(LanguageServer):
     def lint_all(self) -> None:
         """Lint all open documents anew: what they import, or their configuration, has changed."""
         self._known.clear()
+        workspace = self.client_capabilities.workspace
+        if self._pulls and workspace and workspace.diagnostics and workspace.diagnostics.refresh_support:
+            self.workspace_diagnostic_refresh(None)
         for uri in self.workspace.text_documents:
             self.lint(uri)
 
@@ -169,7 +245,8 @@ class Server(LanguageServer):
             pending.cancel()
         self.holds(uri)
         self.lint_all()
-        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+        if not self._pulls:
+            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
 
 def _path(server: Server, text: TextDocument) -> str:
@@ -222,6 +299,10 @@ def make() -> Server:
     def files_changed(ls: Server, params: types.DidChangeWatchedFilesParams) -> None:
         ls.lint_all()
 
+    @server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, _PULL)
+    async def pulled(ls: Server, params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
+        return await ls.pulled(params.text_document.uri, params.previous_result_id)
+
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     async def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
         document = await ls.document(params.text_document.uri)
@@ -229,7 +310,7 @@ def make() -> Server:
 
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(KINDS, resolve_provider=True))
     async def actions(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
-        document = await ls.document(params.text_document.uri)
+        document = await ls.tried(params.text_document.uri)
         if document is None:
             return []
         client = ls.client_capabilities

@@ -11,7 +11,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
-from amplint.registry.rule import GROUP, Known, Rule, Shows
+from amplint.registry.rule import GROUP, OURS, Known, Rule, Shows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 _RULES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "rules")
 # Where installers put distributions. What else may be on sys.path, the current directory first of all, can be what is
 # linted, and nothing of that is ever imported.
-_INSTALLED = ("site-packages", "dist-packages")
-
-
-# Names that rules had before, which are still understood, and the codes of the rules.
-FORMER_NAMES = {"island-without-upcast": "AMP311", "arms-disagree": "AMP420"}
+INSTALLED = ("site-packages", "dist-packages")
 
 
 def all_rules() -> dict[str, Rule]:
@@ -37,6 +33,47 @@ def shows_of(code: str) -> Shows | None:
     return None if rule is None else rule.shows
 
 
+def page_of(code: str) -> Rule:
+    """The rule with a code, which may be one that was removed."""
+    return all_rules().get(code) or known().removed[code]
+
+
+def meant_by(word: str) -> str:
+    """The code, or the start of codes, that a word means: itself, unless it is a name or a former code.
+
+    A rule can be named by its code, by its name, and by those that it had before; a family by its name.
+    """
+    if word in all_rules():
+        return word
+    named = names()
+    return named.get(word) or named.get(word.lower(), word)
+
+
+@cache
+def redirects() -> dict[str, str]:
+    """The codes and names that rules had before, and the codes that they have now."""
+    return {former: code for code, rule in _ours_last() for former in rule.formerly}
+
+
+@cache
+def families() -> dict[str, str]:
+    """The names of the families of this package's rules, and what their codes start with."""
+    ours = (rule for code, rule in all_rules().items() if code.startswith(OURS))
+    return {rule.module_name.split(".")[-2]: rule.code[: len(OURS) + 1] for rule in ours}
+
+
+@cache
+def names() -> dict[str, str]:
+    """All words that mean codes, or the start of codes, and are neither."""
+    removed = {rule.name: code for code, rule in known().removed.items()}
+    return {**removed, **redirects(), **{rule.name: code for code, rule in _ours_last()}, **families()}
+
+
+def _ours_last() -> list[tuple[str, Rule]]:
+    """The rules, in an order in which a later one takes a name from an earlier one."""
+    return sorted(all_rules().items(), key=lambda each: each[0].startswith(OURS))
+
+
 @cache
 def known() -> Known:
     """The rules of this package and of plugins."""
@@ -47,7 +84,7 @@ def known() -> Known:
         found[rule.code] = rule
     declared = _declared()
     if not declared:
-        return Known(found)
+        return Known.of(found)
     from amplint.registry.plugins import load  # noqa: PLC0415 - most environments have none
 
     return load(found, declared)
@@ -69,7 +106,7 @@ def _declared() -> dict[str, bytes]:
     """
     found: dict[str, bytes] = {}
     for folder in dict.fromkeys(sys.path):
-        if os.path.basename(folder) not in _INSTALLED or not os.path.isabs(folder):
+        if os.path.basename(folder) not in INSTALLED or not os.path.isabs(folder):
             continue
         try:
             names = os.listdir(folder) if folder != os.getcwd() else []

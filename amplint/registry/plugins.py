@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.registry.rule import GROUP, OURS, Known, PluginError, Rule, header_of, reason
+from amplint.registry.rule import GROUP, OURS, Header, Known, PluginError, Rule, Stage, header_of, reason
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
@@ -31,6 +31,9 @@ _ARGUMENT = rf"""
     severity\s*=\s*[\w.]+ | (?:trial|simulated|about_absence)\s*=\s*(?:True|False)
     | default\s*=\s*(?P<default>True|False)
     | triggers\s*=\s*\((?P<triggers>\s*{_LITERAL}\s*,\s*(?:{_LITERAL}\s*,\s*)*(?:{_LITERAL}\s*)?)\)
+    | stage\s*=\s*Stage\.(?P<stage>[A-Z]+)
+    | formerly\s*=\s*\((?P<formerly>\s*{_LITERAL}\s*,\s*(?:{_LITERAL}\s*,\s*)*(?:{_LITERAL}\s*)?)\)
+    | fixes\s*=\s*\(\s*(?:Applicability\.[A-Z]+\s*,\s*)*(?:Applicability\.[A-Z]+\s*)?\)
     | not_shown\s*=\s*{_LITERAL}
     | shown_by\s*=\s*\(\s*{_LITERAL}\s*,\s*(?:{_LITERAL}\s*,\s*)*(?:{_LITERAL}\s*)?\)
 """
@@ -69,7 +72,7 @@ def load(ours: dict[str, Rule], declared: Mapping[str, bytes]) -> Known:
         except PluginError as error:
             errors.append(str(error))
     broken = prefixes - {code[: len(OURS)] for code in rules}
-    return Known(dict(sorted(rules.items())), tuple(sorted(prefixes)), tuple(sorted(broken)), tuple(errors))
+    return Known.of(dict(sorted(rules.items())), tuple(sorted(prefixes)), tuple(sorted(broken)), tuple(errors))
 
 
 def _points(declared: Mapping[str, bytes]) -> Iterator[_Point]:
@@ -152,8 +155,13 @@ def _rule(module: str, file: str, point: _Point) -> Rule:
         with open(file, encoding="utf-8") as opened:
             header = _HEADER.fullmatch(header_of(opened.read()))
         if header:
-            words = tuple(each[1:-1] for each in re.findall(_LITERAL, header["triggers"] or ""))
-            rule = Rule.from_header(module, words, header["default"] != "False", point.distribution)
+            said = Header(
+                _words(header["triggers"]),
+                header["default"] != "False",
+                Stage[header["stage"] or "STABLE"],
+                _words(header["formerly"]),
+            )
+            rule = Rule.from_header(module, said, point.distribution)
         else:
             rule = import_module(module).rule
     except (Exception, SystemExit) as error:
@@ -161,6 +169,14 @@ def _rule(module: str, file: str, point: _Point) -> Rule:
     if not isinstance(rule, Rule) or rule.module_name != module:
         raise PluginError(f"plugin {point.distribution}: {module} has no `rule = Rule(__name__, __doc__, ...)`")
     rule.plugin = point.distribution
-    if not rule.triggers:
+    if others := [each for each in rule.formerly if each[:3].isupper() and not each.startswith(point.prefix)]:
+        raise PluginError(
+            f"plugin {point.distribution}: {rule.code} can't have been {others[0]}, which has another prefix"
+        )
+    if not rule.triggers and rule.stage is not Stage.REMOVED:
         raise PluginError(f"plugin {point.distribution}: {rule.code} has no trigger words, so it would never run")
     return rule
+
+
+def _words(literals: str | None) -> tuple[str, ...]:
+    return tuple(each[1:-1] for each in re.findall(_LITERAL, literals or ""))

@@ -15,13 +15,15 @@ can rely on is in `amplint.plugin_api`.
 
 from __future__ import annotations
 
+from enum import Enum
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
-    from amplint.base.findings import Confidence, Finding, Fix, Severity
+    from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
     from amplint.model import Module
 
     Check = Callable[[Module], Iterable[Finding]]
@@ -40,13 +42,35 @@ DOC_HEADINGS = (
 
 OURS = "AMP"  # what the codes of this package start with
 # What a rule's module defines beyond its header.
-_DEFINED = ("doc", "severity", "trial", "shows", "about_absence", "run", "doubts")
+_DEFINED = ("doc", "severity", "trial", "shows", "about_absence", "fixes", "run", "doubts")
 # Where the header starts and ends in the module's text.
 _HEADER, _END, _END_WITH_COMMENT = "\nrule = Rule(", ")\n", ")  #"
 
 
 class PluginError(Exception):
     """A plugin, or a rule of it, can't be used; the message is one line that names the plugin."""
+
+
+class Stage(str, Enum):
+    """Where a rule is in its life.
+
+    `PREVIEW`: it runs only with `preview`. `DEPRECATED`: it runs, and to select it is warned about. `REMOVED`: it never
+    runs; its page says why, and to ignore it or to silence it is not an error.
+    """
+
+    PREVIEW = "preview"
+    STABLE = "stable"
+    DEPRECATED = "deprecated"
+    REMOVED = "removed"
+
+
+class Header(NamedTuple):
+    """What of a rule is known without its module: its trigger words, whether it is on by default, and its life."""
+
+    triggers: tuple[str, ...] = ()
+    default: bool = True
+    stage: Stage = Stage.STABLE
+    formerly: tuple[str, ...] = ()
 
 
 class Shows(NamedTuple):
@@ -69,8 +93,11 @@ class Rule:
     `shown_by` names the observables by which `amplint verify` sees what the rule says in a run of a user's own step,
     `simulated` where it takes a device that a CPU only stands in for; else `not_shown` says why no run can show it.
     `about_absence` says that what is found is that something is missing, which a snippet of a program can't tell.
+    `fixes` are the kinds of fixes that it offers; None where it doesn't say. `stage` is where it is in its life, and
+    `formerly` the codes and names that it had before, which are still understood.
 
-    A rule from the registry knows its header (code, name, triggers, default); the rest it imports on first use.
+    A rule from the registry knows its `Header`, code and name; the rest it imports on first use. `default` is whether
+    it is on where nothing is selected, `default_in_preview` whether it is so with `preview`.
     `plugin` is the distribution, with its release, that a rule is of; empty for ours.
     """
 
@@ -79,6 +106,7 @@ class Rule:
     trial: bool
     shows: Shows | None  # None: the rule doesn't say
     about_absence: bool
+    fixes: tuple[Applicability, ...] | None
     run: Check | None
     doubts: Doubt | None
     plugin = ""
@@ -96,37 +124,50 @@ class Rule:
         simulated: bool = False,
         not_shown: str = "",
         about_absence: bool = False,
+        fixes: tuple[Applicability, ...] | None = None,
+        stage: Stage = Stage.STABLE,
+        formerly: tuple[str, ...] = (),
     ) -> None:
-        self._take_header(module_name, triggers, default)
+        self._take_header(module_name, Header(triggers, default, stage, formerly))
         self.doc = doc or ""
         self.severity = severity
         self.trial = trial
         how = "simulated" if simulated else "yes" if shown_by else "no"
         self.shows = Shows(how, shown_by, not_shown) if shown_by or not_shown else None
         self.about_absence = about_absence
+        self.fixes = fixes
         self.run = None
         self.doubts = None
 
-    def _take_header(self, module_name: str, triggers: tuple[str, ...], default: bool) -> None:
+    def _take_header(self, module_name: str, header: Header) -> None:
         self.module_name = module_name
         code, _, name = module_name.rpartition(".")[2].partition("_")
         self.code = code.upper()
         self.name = name.replace("_", "-")
-        self.default = default
-        self.triggers = tuple(tuple(word.strip().encode() for word in each.split("&")) for each in triggers)
+        self.stage = header.stage
+        self.formerly = header.formerly
+        self.default = header.default and header.stage is not Stage.PREVIEW
+        self.default_in_preview = header.default
+        self.triggers = tuple(tuple(word.strip().encode() for word in each.split("&")) for each in header.triggers)
 
     @classmethod
     def from_text(cls, module_name: str, text: str) -> Rule:
         """The rule of a module that is not imported: modules of rules import the model, which few files need."""
         header = header_of(text)
-        triggers = header.partition("triggers=(")[2].partition(")")[0]
-        return cls.from_header(module_name, tuple(triggers.split('"')[1::2]), "default=False" not in header)
+        stage = header.partition("stage=Stage.")[2].partition(",")[0].strip()
+        said = Header(
+            _words(header, "triggers"),
+            "default=False" not in header,
+            Stage[stage] if stage else Stage.STABLE,
+            _words(header, "formerly"),
+        )
+        return cls.from_header(module_name, said)
 
     @classmethod
-    def from_header(cls, module_name: str, triggers: tuple[str, ...], default: bool, plugin: str = "") -> Rule:
+    def from_header(cls, module_name: str, header: Header, plugin: str = "") -> Rule:
         """The rule of a module that is not imported, of what the text says in its header."""
         rule = cls.__new__(cls)
-        rule._take_header(module_name, triggers, default)
+        rule._take_header(module_name, header)
         rule.plugin = plugin
         return rule
 
@@ -138,6 +179,10 @@ class Rule:
             self.__dict__.setdefault(each, getattr(defined, each))
         return self.__dict__[name]
 
+    @property
+    def _header(self) -> tuple[object, ...]:
+        return self.code, self.triggers, self.default_in_preview, self.stage, self.formerly
+
     def _imported(self) -> Rule:
         """The rule as a plugin's module has it, which may fail in any way.
 
@@ -146,7 +191,7 @@ class Rule:
         """
         try:
             defined = import_module(self.module_name).rule
-            if (defined.code, defined.triggers, defined.default) == (self.code, self.triggers, self.default):
+            if defined._header == self._header:
                 return defined  # type: ignore[no-any-return]
             why = "its header differs from its source text"
         except (Exception, SystemExit) as error:
@@ -232,6 +277,11 @@ def header_of(text: str) -> str:
     return text.partition(_HEADER)[2].partition(_END)[0].partition(_END_WITH_COMMENT)[0]
 
 
+def _words(header: str, argument: str) -> tuple[str, ...]:
+    """The strings of a tuple in a header."""
+    return tuple(header.partition(f"{argument}=(")[2].partition(")")[0].split('"')[1::2])
+
+
 def reason(error: BaseException) -> str:
     """What an exception says, on one line."""
     said = next(iter(str(error).splitlines()), "")
@@ -246,9 +296,26 @@ GROUP = b"[amplint.rules]"
 
 
 class Known(NamedTuple):
-    """All rules by their codes, in order; the prefixes that codes have, those of broken plugins too; what is wrong."""
+    """All rules by their codes, in order; the prefixes that codes have, those of broken plugins too; what is wrong.
+
+    Rules that were `removed` are apart: they have a page, and nothing else.
+    """
 
     rules: dict[str, Rule]
     prefixes: tuple[str, ...] = (OURS,)
     broken: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
+    removed: Mapping[str, Rule] = MappingProxyType({})
+
+    @classmethod
+    def of(
+        cls,
+        rules: dict[str, Rule],
+        prefixes: tuple[str, ...] = (OURS,),
+        broken: tuple[str, ...] = (),
+        errors: tuple[str, ...] = (),
+    ) -> Known:
+        """What is known of `rules`, which are in all stages."""
+        gone = {code: rule for code, rule in rules.items() if rule.stage is Stage.REMOVED}
+        left = {code: rule for code, rule in rules.items() if code not in gone}
+        return cls(left, prefixes, broken, errors, gone)

@@ -10,7 +10,7 @@ from amplint.config.formats import FOR_PEOPLE
 from amplint.engine.result import HeldBack
 
 if TYPE_CHECKING:
-    from amplint.base.findings import Finding
+    from amplint.base.findings import Finding, Kind
     from amplint.engine.result import Result
     from amplint.sources.source import Source
 
@@ -74,19 +74,31 @@ class Place(NamedTuple):
         return _applicability(self.finding) == "unsafe" and not self.unsafe
 
 
+class Fixed(NamedTuple):
+    """How many findings of each kind were fixed in a file."""
+
+    filename: str
+    applied: tuple[tuple[Kind, int], ...]
+
+
 class Report(NamedTuple):
-    """The findings of a run that are left, and how many were fixed.
+    """The findings of a run that are left, and what was fixed in which files.
 
     `errors` are what kept the run from doing all its work, a line each; `code` is what it exits with. Where `comments`
     were added, so many to each of some files, those that are not left were not fixed but silenced.
     """
 
     results: tuple[Result, ...]
-    fixed: int = 0
+    made: tuple[Fixed, ...] = ()
     errors: tuple[str, ...] = ()
     code: int = 0
     comments: tuple[int, ...] = ()
     held: HeldBack | None = None
+
+    @property
+    def fixed(self) -> int:
+        """How many findings were fixed, or silenced."""
+        return sum(times for each in self.made for _, times in each.applied)
 
     @property
     def findings(self) -> list[Finding]:

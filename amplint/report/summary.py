@@ -6,8 +6,11 @@ from collections import Counter
 
 from amplint.base.about import SCHEMA_VERSION
 from amplint.base.paths import is_document, visible
+from amplint.config.formats import SEVERITIES
 from amplint.registry import shows_of
 from amplint.report import Report
+
+SUSPICION = "suspicion"
 
 
 def summary(report: Report) -> str:
@@ -16,18 +19,47 @@ def summary(report: Report) -> str:
 
 
 def _found(report: Report) -> str:
-    suspicions = sum(finding.is_suspicion for finding in report.findings)
-    left = len(report.findings) - suspicions
-    more = f" and {_count(suspicions, 'suspicion')}" if suspicions else ""
+    left = Counter[str](SUSPICION if each.is_suspicion else each.severity.value for each in report.findings)
     if report.comments:
-        text = silenced(report) + (f"Found {_count(left, 'error')}.\n" if left else "")
+        text = silenced(report) + (f"Found {_counts(left)}.\n" if left else "")
     elif report.fixed:
-        text = f"Found {_count(report.fixed + left, 'error')}{more} ({report.fixed} fixed, {left} remaining).\n"
-    elif left or more:
-        text = f"Found {_count(left, 'error')}{more}.\n"
+        remaining = left.total() - left[SUSPICION]
+        text = f"Found {_counts(left + _gone(report))} ({report.fixed} fixed, {remaining} remaining).\n"
+    elif left:
+        text = f"Found {_counts(left)}.\n"
     else:
         return "" if report.errors or (report.held and report.held.written) else "All checks passed!\n"
     return text + _what_next(report)
+
+
+def _gone(report: Report) -> Counter[str]:
+    """How many findings of each severity were fixed, or silenced."""
+    gone = Counter[str]()
+    for each in report.made:
+        for kind, times in each.applied:
+            gone[kind.severity.value] += times
+    return gone
+
+
+def _counts(counts: Counter[str]) -> str:
+    """`2 errors, 1 warning`, the gravest first."""
+    return ", ".join(_count(counts[each], each) for each in (*SEVERITIES, SUSPICION) if counts[each])
+
+
+def fixes(report: Report, done: str = "Fixed") -> str:
+    """What was fixed, by file and rule, with an empty line after it; empty where nothing was."""
+    if not report.fixed or report.comments:
+        return ""
+    text = f"{done} {_counts(_gone(report))}:\n"
+    width = max(len(str(times)) for each in report.made for _, times in each.applied)
+    for each in report.made:
+        text += f"- {visible(each.filename)}:\n"
+        by_rule = Counter[tuple[str, str]]()
+        for kind, times in each.applied:
+            by_rule[kind.code, kind.name] += times
+        for (code, name), times in sorted(by_rule.items(), key=lambda item: (-item[1], item[0])):
+            text += f"    {times:>{width}} \N{MULTIPLICATION SIGN} {code} ({name})\n"
+    return f"{text}\n"
 
 
 def _what_next(report: Report) -> str:
@@ -61,8 +93,8 @@ def diff_summary(report: Report) -> str:
     hidden = sum(place.hidden for place in report.places())
     if report.fixed:
         more = f" ({_count(hidden, 'additional fix')} available with `--unsafe-fixes`)" if hidden else ""
-        return f"Would fix {_count(report.fixed, 'error')}{more}.\n"
-    return f"No errors would be fixed ({_count(hidden, 'fix')} available with `--unsafe-fixes`).\n" if hidden else ""
+        return f"Would fix {_counts(_gone(report))}{more}.\n"
+    return f"No findings would be fixed ({_count(hidden, 'fix')} available with `--unsafe-fixes`).\n" if hidden else ""
 
 
 def silenced(report: Report, done: str = "Silenced") -> str:
@@ -70,7 +102,7 @@ def silenced(report: Report, done: str = "Silenced") -> str:
     if not report.comments:
         return ""
     where = f"{_count(sum(report.comments), 'comment')} in {_count(len(report.comments), 'file')}"
-    return f"{done} {_count(report.fixed, 'error')} by {where}.\n"
+    return f"{done} {_counts(_gone(report))} by {where}.\n"
 
 
 def held_back(report: Report) -> str:
@@ -81,8 +113,8 @@ def held_back(report: Report) -> str:
     path = visible(path)
     if written:
         entries, files, new, gone = written
-        return f"{path} lists {_count(entries, 'error')} in {_count(files, 'file')} ({new} new, {gone} gone).\n"
-    text = f"{_count(held, 'error')} not reported: listed in {path}.\n" if held else ""
+        return f"{path} lists {_count(entries, 'finding')} in {_count(files, 'file')} ({new} new, {gone} gone).\n"
+    text = f"{_count(held, 'finding')} not reported: listed in {path}.\n" if held else ""
     if stale:
         what = "1 entry that no longer occurs" if stale == 1 else f"{stale} entries that no longer occur"
         text += f"{path} lists {what}; run with --write-baseline to remove {'it' if stale == 1 else 'them'}.\n"

@@ -1,5 +1,8 @@
 """What comments say to amplint: `# noqa: AMP401`, `# amplint: ignore[AMP401]`, `off[AMP4]` and `on`, `ignore-file`.
 
+In brackets a rule or a family may also be named: `ignore[clip-without-unscale]`. flake8 would take a `noqa` with
+a name for one of all codes.
+
 `off` and `on`, like `ignore-file`, stand on lines of their own. What is off stays off until it is on again, or until
 a line of code that is indented less than the comment: the end of its block.
 """
@@ -12,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
-from amplint.registry import all_rules, known
+from amplint.registry import all_rules, known, meant_by, names, redirects
 from amplint.sources.comments import Layout
 from amplint.sources.source import Source
 
@@ -23,6 +26,7 @@ _DIRECTIVE = r"""\#\s*(?:
     | amplint:\s*(?P<switch>ignore-file|off|on)(?![\w-])(?:\s*\[(?P<only>[^\]\#]*)\]|(?!\s*\[))
 )"""
 _HINT = re.compile(r"noqa|amplint:", re.IGNORECASE)
+_WORD = re.compile(r"(?<![\w-])[a-z][\w-]*", re.IGNORECASE)
 # A comment behind a comment, as in `noqa: AMP401  # type: ignore`, and not as in `noqa: AMP401 see #12`.
 _NEXT = re.compile(r"#\s*[^\W\d]")
 
@@ -39,11 +43,15 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 class Code(NamedTuple):
-    """A code or a prefix as it stands in a comment; that of an `off` or `on` without codes is empty."""
+    """A code or a prefix, or what a name in a comment means; that of an `off` or `on` without codes is empty.
+
+    `former` is what is written, where a rule had that code or name before.
+    """
 
     text: str
     start: int
     end: int
+    former: str = ""
 
     def covers(self, code: str) -> bool:
         """Whether it stands for the rule `code`."""
@@ -107,13 +115,25 @@ def _directive(match: re.Match[str], offset: int, rows: range, alone: bool) -> D
     kind = (match["switch"] or ("ignore" if group == "ignore" else "noqa")).lower()
     codes: tuple[Code, ...] | None = None
     if group:
-        every = _patterns()[1].finditer(comment, *match.span(group))
-        codes = tuple(Code(each.group().upper(), offset + each.start(), offset + each.end()) for each in every)
+        codes = tuple(_codes(comment, match.span(group), offset, named=group != "noqa"))
     elif kind in ("off", "on"):
         codes = (Code("", offset + match.start(), offset + match.end()),)
     following = _NEXT.search(comment, match.end())
     end = following.start() if following else len(comment)
     return Directive(offset + match.start(), offset + end, offset + len(comment), rows, codes, kind, alone)
+
+
+def _codes(comment: str, span: tuple[int, int], offset: int, *, named: bool) -> Iterator[Code]:
+    """The codes in a part of a comment that starts at `offset`; with `named` the names of rules and families, too."""
+    words = [each for each in _WORD.finditer(comment, *span) if named]
+    # No part of a name with hyphens is a code: `amp` in `vendor-amp` isn't.
+    inside = {at for word in words if "-" in word.group() for at in range(*word.span())}
+    found = [each for each in _patterns()[1].finditer(comment, *span) if each.start() not in inside]
+    found += (each for each in words if each.group().lower() in names())
+    for each in sorted(found, key=lambda each: each.start()):
+        word = each.group().lower() if each.group().lower() in names() else each.group().upper()
+        former = word if word in redirects() else ""
+        yield Code(meant_by(word), offset + each.start(), offset + each.end(), former)
 
 
 class Ranges:

@@ -42,6 +42,17 @@ class Suppressions:
             return False  # to look for comments takes longer
         return any(each.kind == "ignore-file" and each.codes is None for each in self.directives)
 
+    @property
+    def renamed(self) -> tuple[tuple[str, str], ...]:
+        """The codes and names in comments that rules had before, with the row of the first, after its cell if any."""
+        found: dict[str, str] = {}
+        for each in self.directives:
+            for code in each.codes or ():
+                if code.former:
+                    cell, row, _ = self._source.place(code.start)
+                    found.setdefault(code.former, f"{row}" if cell is None else f"cell {cell}:{row}")
+        return tuple(found.items())
+
     def keep(self, findings: Iterable[Finding]) -> list[Finding]:
         """The findings that no comment silences, without the fixes that would change what comments keep as it is."""
         left: list[Finding] = []

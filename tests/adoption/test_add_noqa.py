@@ -7,6 +7,7 @@ import io
 import json
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def added(text: str, reason: str = "") -> str:
     done = silence(f"import torch\n{text}".encode(), "a.py", EVERYTHING, reason)
     assert done.result.findings == ()
     again = silence(done.data, "a.py", EVERYTHING, reason)
-    assert (again.data, again.comments, again.findings) == (done.data, 0, 0)
+    assert (again.data, again.comments, again.findings) == (done.data, 0, Counter())
     return done.data.decode().partition("\n")[2]
 
 
@@ -130,7 +131,7 @@ def test_what_is_not_checked_is_left_alone() -> None:
     data = f"import torch\n{OLD}\nx = (\n".encode()
     done = silence(data, "a.py", EVERYTHING, "")
     assert [each.code for each in done.result.findings] == ["AMP001"]
-    assert done == Silenced(data, 0, 0, done.result)
+    assert done == Silenced(data, 0, Counter(), done.result)
 
 
 def disturbed(text: str, choose: random.Random) -> bytes:
@@ -187,7 +188,7 @@ def test_nothing_but_comments_differs_and_nothing_is_found(path: Path, seed: int
 
 def test_adopted_in_one_go(project: Write, amplint: Run) -> None:
     root = project({"old.py": LEGACY, "a/b.py": LEGACY * 2, "new.py": MODERN})
-    assert amplint("--add-noqa", ".") == (0, "Silenced 3 errors by 3 comments in 2 files.\n", "")
+    assert amplint("--add-noqa", ".") == (0, "Silenced 3 warnings by 3 comments in 2 files.\n", "")
     assert (root / "old.py").read_text() == LEGACY.replace("autocast():", "autocast():  # noqa: AMP101")
     assert amplint(".") == (0, "All checks passed!\n", "")
     assert amplint("--add-noqa", ".") == (0, "All checks passed!\n", "")
@@ -203,7 +204,7 @@ def test_the_reason_stands_behind_an_equals_sign(project: Write, amplint: Run) -
 def test_it_can_be_shown_first(project: Write, amplint: Run) -> None:
     root = project({"old.py": LEGACY})
     ran = amplint("--add-noqa", "--diff")
-    assert (ran.code, ran.err) == (1, "Would silence 1 error by 1 comment in 1 file.\n")
+    assert (ran.code, ran.err) == (1, "Would silence 1 warning by 1 comment in 1 file.\n")
     assert "+    with torch.cuda.amp.autocast():  # noqa: AMP101\n" in ran.out
     assert (root / "old.py").read_text() == LEGACY
     assert amplint("--add-noqa", "--diff", "--quiet").err == ""
@@ -214,12 +215,12 @@ def test_what_is_left_is_reported(project: Write, amplint: Run) -> None:
     ran = amplint("--add-noqa", "--output-format=concise")
     assert ran.code == 1
     assert "broken.py:1:24: AMP001" in ran.out
-    assert ran.out.endswith("Silenced 1 error by 1 comment in 1 file.\nFound 1 error.\n")
+    assert ran.out.endswith("Silenced 1 warning by 1 comment in 1 file.\nFound 1 error.\n")
 
 
 def test_programs_read_what_is_left_and_people_the_rest(project: Write, amplint: Run) -> None:
     project({"old.py": LEGACY})
-    assert amplint("--add-noqa", "--output-format=json") == (0, "[]\n", "Silenced 1 error by 1 comment in 1 file.\n")
+    assert amplint("--add-noqa", "--output-format=json") == (0, "[]\n", "Silenced 1 warning by 1 comment in 1 file.\n")
 
 
 @pytest.mark.parametrize(
@@ -257,12 +258,12 @@ def test_standard_input(
     assert cli.main(["--add-noqa", "-"]) == 0
     out, err = capfdbinary.readouterr()
     assert out.decode() == LEGACY.replace("autocast():", "autocast():  # noqa: AMP101")
-    assert err.decode() == "Silenced 1 error by 1 comment in 1 file.\n"
+    assert err.decode() == "Silenced 1 warning by 1 comment in 1 file.\n"
 
 
 def test_many_files_in_processes(project: Write, amplint: Run) -> None:
     project({f"{number}.py": LEGACY for number in range(40)})
-    assert amplint("--add-noqa", "-j2").out == "Silenced 40 errors by 40 comments in 40 files.\n"
+    assert amplint("--add-noqa", "-j2").out == "Silenced 40 warnings by 40 comments in 40 files.\n"
     assert amplint("-j2").out == "All checks passed!\n"
 
 
@@ -278,7 +279,7 @@ def test_notebooks(project: Write, amplint: Run) -> None:
         "nbformat_minor": 5,
     }
     root = project({"a.ipynb": json.dumps(book, indent=1)})
-    assert amplint("--add-noqa").out == "Silenced 3 errors by 3 comments in 1 file.\n"
+    assert amplint("--add-noqa").out == "Silenced 3 warnings by 3 comments in 1 file.\n"
     written = json.loads((root / "a.ipynb").read_text("utf-8"))
     assert [each["source"] for each in written["cells"]] == [
         ["%time x = 1\n", "import torch\n", f"{OLD}  # noqa: AMP102"],
@@ -321,7 +322,7 @@ def test_examples_are_left_as_they_are(project: Write, amplint: Run) -> None:
     root = project({"a.md": text, "b.py": program, "c.md": valid})
     ran = amplint("--docs", "--add-noqa", "--output-format=concise")
     assert (ran.code, ran.out.count(": AMP102")) == (1, 3)
-    assert "Silenced 1 error by 1 comment in 1 file.\nFound 3 errors.\n" in ran.out
+    assert "Silenced 1 warning by 1 comment in 1 file.\nFound 3 warnings.\n" in ran.out
     assert (root / "c.md").read_text() == valid
     assert (root / "a.md").read_text() == text
     assert (root / "b.py").read_text() == program.replace(f"return {OLD}", f"return {OLD}  # noqa: AMP102")

@@ -32,15 +32,15 @@ def entries(root: Path) -> list[list[str]]:
 
 def test_only_what_is_new_is_reported(project: Write, amplint: Run) -> None:
     root = project({"old.py": LEGACY, "a/b.py": LEGACY, "new.py": MODERN})
-    assert amplint(FILE, "--write-baseline") == (0, "amp.json lists 2 errors in 2 files (2 new, 0 gone).\n", "")
-    assert amplint(FILE) == (0, "All checks passed!\n2 errors not reported: listed in amp.json.\n", "")
+    assert amplint(FILE, "--write-baseline") == (0, "amp.json lists 2 findings in 2 files (2 new, 0 gone).\n", "")
+    assert amplint(FILE) == (0, "All checks passed!\n2 findings not reported: listed in amp.json.\n", "")
     assert amplint(FILE, "new.py") == (0, "All checks passed!\n", "")
     (root / "new.py").write_text(LEGACY)
     ran = amplint(FILE, CONCISE)
     assert ran.code == 1
     assert ran.out.startswith("new.py:5:10: AMP101")
-    assert ran.out.endswith("[*] 1 fixable with `--fix`.\n2 errors not reported: listed in amp.json.\n")
-    assert "Found 1 error.\n" in ran.out
+    assert ran.out.endswith("[*] 1 fixable with `--fix`.\n2 findings not reported: listed in amp.json.\n")
+    assert "Found 1 warning.\n" in ran.out
 
 
 def test_lines_may_move_and_be_indented(project: Write, amplint: Run) -> None:
@@ -48,7 +48,7 @@ def test_lines_may_move_and_be_indented(project: Write, amplint: Run) -> None:
     amplint(FILE, "--write-baseline")
     moved = LEGACY.replace("\n\n\ndef", "\n\nx = 1\n\n\ndef").replace("    ", "\t").replace("\n", "\r\n")
     (root / "old.py").write_text(f"import os\r\n{moved}", newline="")
-    assert amplint(FILE).out.endswith("1 error not reported: listed in amp.json.\n")
+    assert amplint(FILE).out.endswith("1 finding not reported: listed in amp.json.\n")
     # A line that was changed is looked at again.
     (root / "old.py").write_text(LEGACY.replace("autocast()", "autocast(True)"))
     ran = amplint(FILE, CONCISE)
@@ -79,7 +79,7 @@ def test_from_any_directory(project: Write, amplint: Run, monkeypatch: pytest.Mo
     ):
         monkeypatch.chdir(root / place)
         assert amplint("--baseline", baseline, path).out.startswith(
-            "All checks passed!\n1 error not reported: listed in "
+            "All checks passed!\n1 finding not reported: listed in "
         )
 
 
@@ -89,9 +89,9 @@ def test_through_links(project: Write, amplint: Run, monkeypatch: pytest.MonkeyP
     (root / "link").symlink_to("real")
     amplint("--baseline=real/amp.json", "--write-baseline", "real")
     monkeypatch.chdir(root / "link")
-    assert amplint(FILE, root / "link" / "old.py").out.startswith("All checks passed!\n1 error not reported")
+    assert amplint(FILE, root / "link" / "old.py").out.startswith("All checks passed!\n1 finding not reported")
     monkeypatch.chdir(root)
-    assert amplint("--baseline=link/amp.json", "real").out.startswith("All checks passed!\n1 error not reported")
+    assert amplint("--baseline=link/amp.json", "real").out.startswith("All checks passed!\n1 finding not reported")
 
 
 def test_the_file_is_sorted_stable_and_readable(project: Write, amplint: Run) -> None:
@@ -108,7 +108,7 @@ def test_the_file_is_sorted_stable_and_readable(project: Write, amplint: Run) ->
     assert (root / "amp.json").read_text() == text
     # One more is one line more.
     (root / "b.py").write_text(LEGACY)
-    assert amplint(FILE, "--write-baseline").out == "amp.json lists 5 errors in 4 files (1 new, 0 gone).\n"
+    assert amplint(FILE, "--write-baseline").out == "amp.json lists 5 findings in 4 files (1 new, 0 gone).\n"
     assert [line for line in (root / "amp.json").read_text().splitlines() if line not in lines] == [
         line for line in (root / "amp.json").read_text().splitlines() if '"b.py"' in line
     ]
@@ -116,7 +116,7 @@ def test_the_file_is_sorted_stable_and_readable(project: Write, amplint: Run) ->
 
 def test_nothing_found_is_a_baseline_too(project: Write, amplint: Run) -> None:
     root = project({"new.py": MODERN})
-    assert amplint(FILE, "--write-baseline").out == "amp.json lists 0 errors in 0 files (0 new, 0 gone).\n"
+    assert amplint(FILE, "--write-baseline").out == "amp.json lists 0 findings in 0 files (0 new, 0 gone).\n"
     assert (root / "amp.json").read_text() == '{\n  "amplint-baseline": 1,\n  "findings": []\n}\n'
     assert amplint(FILE) == (0, "All checks passed!\n", "")
 
@@ -125,12 +125,12 @@ def test_what_was_not_linted_is_no_stale_entry_and_stays(project: Write, amplint
     root = project({"a.py": LEGACY, "b.py": LEGACY, "c.py": LEGACY})
     amplint(FILE, "--write-baseline")
     (root / "a.py").write_text(MODERN)
-    assert amplint(FILE, "b.py").out == "All checks passed!\n1 error not reported: listed in amp.json.\n"
+    assert amplint(FILE, "b.py").out == "All checks passed!\n1 finding not reported: listed in amp.json.\n"
     assert "1 entry that no longer occurs" in amplint(FILE, "a.py").out
     (root / "c.py").unlink()
     assert "1 entry that no longer occurs" in amplint(FILE).out
     # One that is gone can't be linted any more.
-    assert amplint(FILE, "--write-baseline", "a.py").out == "amp.json lists 1 error in 1 file (0 new, 2 gone).\n"
+    assert amplint(FILE, "--write-baseline", "a.py").out == "amp.json lists 1 finding in 1 file (0 new, 2 gone).\n"
     assert entries(root) == [["b.py", "AMP101"]]
 
 
@@ -149,7 +149,7 @@ def test_a_file_that_was_not_checked_is_never_held_back(project: Write, amplint:
     ran = amplint(FILE, "--write-baseline", CONCISE)
     assert ran.code == 1
     assert "AMP001" in ran.out
-    assert ran.out.endswith("Found 1 error.\namp.json lists 1 error in 1 file (0 new, 0 gone).\n")
+    assert ran.out.endswith("Found 1 warning.\namp.json lists 1 finding in 1 file (0 new, 0 gone).\n")
     assert entries(root) == [["a.py", "AMP101"]]
     ran = amplint(FILE, CONCISE)
     assert ran.code == 1
@@ -185,14 +185,14 @@ def test_fix_leaves_alone_what_is_held_back(project: Write, amplint: Run) -> Non
     amplint(FILE, "--write-baseline")
     assert (
         amplint(FILE, "--fix", "--unsafe-fixes").out
-        == "All checks passed!\n2 errors not reported: listed in amp.json.\n"
+        == "All checks passed!\n2 findings not reported: listed in amp.json.\n"
     )
     assert amplint(FILE, "--diff", "--unsafe-fixes") == (0, "", "")
     (root / "a.py").write_text(LEGACY + SECOND)
     ran = amplint(FILE, "--diff")
-    assert (ran.code, ran.err) == (1, "Would fix 1 error.\n")
+    assert (ran.code, ran.err) == (1, "Would fix 1 warning.\n")
     assert amplint(FILE, "--fix").out == (
-        "Found 1 error (1 fixed, 0 remaining).\n2 errors not reported: listed in amp.json.\n"
+        "Found 1 warning (1 fixed, 0 remaining).\n2 findings not reported: listed in amp.json.\n"
     )
     assert (root / "a.py").read_text() == LEGACY + SECOND.replace("cuda.amp.autocast()", 'amp.autocast("cuda")')
     assert (root / "b.py").read_text() == UNSAFE
@@ -207,7 +207,7 @@ def test_a_fix_that_would_fix_what_is_held_back_as_well(project: Write, amplint:
     (root / "a.py").write_text(new)
     ran = amplint(FILE)
     assert ran.out.count("help: no fix: the fix would also fix a finding of the baseline") == 2
-    assert "Found 2 errors.\n1 error not reported: listed in amp.json.\n" in ran.out
+    assert "Found 2 warnings.\n1 finding not reported: listed in amp.json.\n" in ran.out
     assert amplint(FILE, "--diff").out == ""
     assert amplint(FILE, "--fix", "--unsafe-fixes") == ran
     assert (root / "a.py").read_text() == new
@@ -218,7 +218,7 @@ def test_a_fix_that_would_fix_what_is_held_back_as_well(project: Write, amplint:
 def test_what_is_fixed_is_not_written_down(project: Write, amplint: Run) -> None:
     root = project({"a.py": LEGACY, "b.py": UNSAFE})
     ran = amplint(FILE, "--fix", "--write-baseline")
-    assert ran.out == ("Found 1 error (1 fixed, 0 remaining).\namp.json lists 1 error in 1 file (1 new, 0 gone).\n")
+    assert ran.out == ("Found 1 warning (1 fixed, 0 remaining).\namp.json lists 1 finding in 1 file (1 new, 0 gone).\n")
     assert (root / "a.py").read_text() == MODERN
     assert entries(root) == [["b.py", "AMP201"]]
 
@@ -238,7 +238,7 @@ def test_verified_fixes_leave_it_alone_too(project: Write, amplint: Run, monkeyp
     (root / "a.py").write_text(LEGACY + SECOND)
     monkeypatch.setattr("amplint.cli.verify.Confirmation", Confirmed)
     assert amplint(FILE, "--fix", "--verify").out == (
-        "Found 1 error (1 fixed, 0 remaining).\n1 error not reported: listed in amp.json.\n"
+        "Found 1 warning (1 fixed, 0 remaining).\n1 finding not reported: listed in amp.json.\n"
     )
     assert (root / "a.py").read_text() == LEGACY + SECOND.replace("cuda.amp.autocast()", 'amp.autocast("cuda")')
 
@@ -248,7 +248,7 @@ def test_programs_read_only_what_is_new(project: Write, amplint: Run, output_for
     root = project({"a.py": LEGACY})
     amplint(FILE, "--write-baseline")
     ran = amplint(FILE, f"--output-format={output_format}")
-    assert (ran.code, ran.err) == (0, "1 error not reported: listed in amp.json.\n")
+    assert (ran.code, ran.err) == (0, "1 finding not reported: listed in amp.json.\n")
     assert "AMP101" not in ran.out
     assert amplint(FILE, f"--output-format={output_format}", "--quiet").err == ""
     (root / "a.py").write_text(LEGACY + SECOND)
@@ -258,12 +258,12 @@ def test_programs_read_only_what_is_new(project: Write, amplint: Run, output_for
 
 def test_many_files_in_processes(project: Write, amplint: Run) -> None:
     root = project({f"{number:02}.py": LEGACY for number in range(40)})
-    assert amplint(FILE, "--write-baseline", "-j2").out.startswith("amp.json lists 40 errors in 40 files")
+    assert amplint(FILE, "--write-baseline", "-j2").out.startswith("amp.json lists 40 findings in 40 files")
     (root / "07.py").write_text(LEGACY + SECOND)
     for jobs in ("-j1", "-j2"):
         ran = amplint(FILE, jobs, CONCISE)
         assert ran.out.startswith("07.py:10:10: AMP101")
-        assert "Found 1 error.\n" in ran.out
+        assert "Found 1 warning.\n" in ran.out
     assert "1 fixed" in amplint(FILE, "--fix", "-j2").out
     assert (root / "08.py").read_text() == LEGACY
 
@@ -282,12 +282,12 @@ def test_standard_input(
         return Ran(code, out.decode(), err.decode())
 
     name = "--stdin-filename=a/old.py"
-    assert given(LEGACY, name) == (0, "All checks passed!\n1 error not reported: listed in amp.json.\n", "")
+    assert given(LEGACY, name) == (0, "All checks passed!\n1 finding not reported: listed in amp.json.\n", "")
     assert given(LEGACY).code == 1
     assert given(LEGACY + SECOND, name, CONCISE).out.startswith("a/old.py:10:10: AMP101")
     fixed = given(LEGACY + SECOND, name, "--fix")
     assert fixed.out == LEGACY + SECOND.replace("cuda.amp.autocast()", 'amp.autocast("cuda")')
-    assert fixed.err == "Found 1 error (1 fixed, 0 remaining).\n1 error not reported: listed in amp.json.\n"
+    assert fixed.err == "Found 1 warning (1 fixed, 0 remaining).\n1 finding not reported: listed in amp.json.\n"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.base.about import DOCUMENTATION, rule_url
+from amplint.base.about import DOCUMENTATION, REPOSITORY, rule_url
 from amplint.base.findings import Finding, Severity
 from amplint.integrations.lsp_documents import Document
 from amplint.registry import all_rules
@@ -34,6 +34,7 @@ PAGE = "https://amplint.github.io/amplint/rules/AMP101/"
 def test_the_address_is_the_one_of_the_project_and_the_site() -> None:
     urls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
     assert urls["Documentation"] == DOCUMENTATION
+    assert urls["Repository"] == REPOSITORY
     assert re.findall(r"^site_url: (.+)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE) == [DOCUMENTATION]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.benchmarks.measure import Bench, Row, table
 from tests.field.fetch import default_cache
 
-NAMES = ("tree", "amp_files", "startup", "plugin", "scaling", "pool", "verify", "layers")
+NAMES = ("tree", "cache", "amp_files", "startup", "plugin", "scaling", "edits", "pool", "verify", "layers")
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from tests.conftest import LEGACY, MODERN, UNSAFE, Ran
 Write = Callable[[dict[str, str | bytes]], Path]
 Run = Callable[..., Ran]
 
-FOUND = "AMP101 [*] `torch.cuda.amp.autocast`"
+FOUND = "AMP101 [*] warning: `torch.cuda.amp.autocast`"
 
 
 def test_exit_codes(project: Write, amplint: Run) -> None:
@@ -52,10 +52,12 @@ def test_findings_come_in_one_order(project: Write, amplint: Run) -> None:
 
 def test_last_lines(project: Write, amplint: Run) -> None:
     project({"old.py": LEGACY, "unsafe.py": UNSAFE})
-    assert amplint("old.py").out.endswith("\nFound 1 error.\n[*] 1 fixable with `--fix`.\n")
+    assert amplint("old.py").out.endswith("\nFound 1 warning.\n[*] 1 fixable with `--fix`.\n")
     assert amplint("unsafe.py").out.endswith("\nFound 1 error.\n1 fixable with `--fix --unsafe-fixes`.\n")
-    assert amplint(".").out.endswith("\nFound 2 errors.\n[*] 1 fixable with `--fix`, 1 more with `--unsafe-fixes`.\n")
-    assert amplint(".", "--unsafe-fixes").out.endswith("\nFound 2 errors.\n[*] 2 fixable with `--fix`.\n")
+    assert amplint(".").out.endswith(
+        "\nFound 1 error, 1 warning.\n[*] 1 fixable with `--fix`, 1 more with `--unsafe-fixes`.\n"
+    )
+    assert amplint(".", "--unsafe-fixes").out.endswith("\nFound 1 error, 1 warning.\n[*] 2 fixable with `--fix`.\n")
     assert "Found" not in amplint(".", "--quiet").out
     assert amplint("old.py", "--output-format=json").out.endswith("]\n")
 
@@ -72,7 +74,9 @@ def test_fix(project: Write, amplint: Run) -> None:
     root = project({"old.py": LEGACY, "unsafe.py": UNSAFE})
     ran = amplint("--fix")
     assert ran.code == 1
-    assert ran.out.endswith("\nFound 2 errors (1 fixed, 1 remaining).\n1 fixable with `--fix --unsafe-fixes`.\n")
+    assert ran.out.endswith(
+        "\nFound 1 error, 1 warning (1 fixed, 1 remaining).\n1 fixable with `--fix --unsafe-fixes`.\n"
+    )
     assert (root / "old.py").read_text() == MODERN
     assert (root / "unsafe.py").read_text() == UNSAFE
     assert amplint("--fix", "--unsafe-fixes") == (0, "Found 1 error (1 fixed, 0 remaining).\n", "")
@@ -108,7 +112,7 @@ def test_diff_applies(project: Write, amplint: Run) -> None:
     root = project({"a b/old.py": LEGACY, "old.py": LEGACY.replace("\n", "\r\n"), "u.py": UNSAFE, "new.py": MODERN})
     ran = amplint("--diff")
     assert ran.code == 1
-    assert ran.err == "Would fix 2 errors (1 additional fix available with `--unsafe-fixes`).\n"
+    assert ran.err == "Would fix 2 warnings (1 additional fix available with `--unsafe-fixes`).\n"
     assert (root / "old.py").read_bytes() == LEGACY.replace("\n", "\r\n").encode()
     for command in (
         ["git", "apply", "--unsafe-paths"],
@@ -119,7 +123,7 @@ def test_diff_applies(project: Write, amplint: Run) -> None:
     assert (root / "old.py").read_bytes() == MODERN.replace("\n", "\r\n").encode()
     assert (root / "a b" / "old.py").read_text() == MODERN
     ran = amplint("--diff")
-    assert ran == (0, "", "No errors would be fixed (1 fix available with `--unsafe-fixes`).\n")
+    assert ran == (0, "", "No findings would be fixed (1 fix available with `--unsafe-fixes`).\n")
     assert amplint("--diff", "new.py") == (0, "", "")
     assert amplint("--diff", "--exit-zero", "--unsafe-fixes").code == 0
 
@@ -150,7 +154,7 @@ class TestStandardInput:
     def test_fix_prints_the_text(self, project: Write, amplint: Run, stdin: Callable[[bytes], None]) -> None:
         project({})
         stdin(LEGACY.encode())
-        assert amplint("-", "--fix") == (0, MODERN, "Found 1 error (1 fixed, 0 remaining).\n")
+        assert amplint("-", "--fix") == (0, MODERN, "Found 1 warning (1 fixed, 0 remaining).\n")
         stdin((LEGACY + "(").encode())
         ran = amplint("-", "--fix", "--output-format=concise")
         assert (ran.code, ran.out) == (1, LEGACY + "(")
@@ -265,19 +269,21 @@ class TestFailuresAreOneLineAndLeaveTheRestAlone:
         ("arguments", "message"),
         [
             (["--select", "AMP4O1"], "unknown rule 'AMP4O1'; the nearest is AMP401"),
-            (["--ignore", "AMP1,deprecated-autocast"], "unknown rule 'deprecated-autocast'; did you mean AMP101?"),
+            (
+                ["--ignore", "AMP1,deprecated-autocasts"],
+                "unknown rule 'deprecated-autocasts'; did you mean deprecated-autocast",
+            ),
             (
                 ["--target-torch", "new"],
                 "--target-torch: 'new' is neither a release such as 2.4 nor a specifier such as",
             ),
-            (["--fixx"], "unrecognized arguments: --fixx"),
-            (["--unsafe"], "unrecognized arguments: --unsafe"),
+            (["--fixx"], "unknown option --fixx; did you mean --fix?"),
+            (["--unsafe"], "unknown option --unsafe; did you mean --unsafe-fixes?"),
             (["--output-format", "xml"], "argument --output-format: invalid choice: 'xml'"),
             (
                 ["--statistics", "--output-format", "github"],
                 "--statistics needs --output-format full, concise, grouped, json or json-lines",
             ),
-            (["rule"], "name a rule, or use --all"),
             (["rule", "AMP101", "--all"], "name a rule, or use --all"),
             (["rule", "AMP4O1"], "unknown rule 'AMP4O1'; the nearest is AMP401"),
             ([""], "an empty path"),
@@ -326,7 +332,7 @@ def test_version_and_help(project: Write, amplint: Run) -> None:
     assert amplint("--quiet", "--version") == (0, "amplint 0.1.0\n", "")
     ran = amplint("--help")
     assert ran.code == 0
-    for word in ("--unsafe-fixes", "--target-torch", "amplint rule", "Exit codes"):
+    for word in ("--unsafe-fixes", "--target-torch", "  rule  ", "Exit codes"):
         assert word in ran.out
 
 
@@ -334,7 +340,9 @@ def test_rule(project: Write, amplint: Run) -> None:
     project({})
     ran = amplint("rule", "AMP101")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("# deprecated-autocast (AMP101)\n\nSeverity: warning. On by default.\n\n")
+    assert ran.out.startswith(
+        "# deprecated-autocast (AMP101)\n\nSeverity: warning. On by default. Fixes: safe, unsafe.\n\n"
+    )
     assert "\n## Fix safety\n" in ran.out
     page = json.loads(amplint("rule", "AMP101", "--output-format", "json").out)
     assert (page["code"], page["name"], page["severity"], page["default"]) == (

@@ -25,7 +25,7 @@ from tests.conftest import LEGACY, MODERN, Ran, processor_time
 Write = Callable[[dict[str, str | bytes]], Path]
 Run = Callable[..., Ran]
 
-FOUND = "AMP101 [*] `torch.cuda.amp.autocast`"
+FOUND = "AMP101 [*] warning: `torch.cuda.amp.autocast`"
 CONCISE = "--output-format=concise"
 
 
@@ -75,7 +75,7 @@ class TestWhatIsShown:
         project({f"{self.NAME}/x.txt": ""})
         assert amplint(self.NAME).err == f"amplint: warning: no Python files in {self.SHOWN}\n"
         assert amplint(f"x{self.NAME}").err == f"amplint: error: x{self.SHOWN}: no such file or directory\n"
-        assert amplint("--\x1b[2J").err == "amplint: error: unrecognized arguments: --\\x1b[2J\n"
+        assert amplint("--\x1b[2J").err == "amplint: error: unknown option --\\x1b[2J; `amplint --help` lists all\n"
 
     def test_messages(self) -> None:
         fix = Fix(Applicability.DISPLAY, "help\x1b[2J")
@@ -137,7 +137,7 @@ class TestWhatIsNoFile:
         ran = amplint(CONCISE, "-q", "--fix")
         listening.close()
         assert (ran.code, ran.err) == (1, "")
-        assert ran.out.startswith("z.py:1:1: AMP001 source code cannot contain null bytes")
+        assert ran.out.startswith("z.py:1:1: AMP001 error: source code cannot contain null bytes")
         assert (root / "a.py" / "b.py").read_text() == MODERN
 
     @pytest.mark.parametrize("name", ["requirements.txt", "setup.py", ".gitignore", "helpers.py", ".git/info/exclude"])
@@ -309,7 +309,7 @@ class TestOneFailureIsOneFailure:
         ran = amplint(CONCISE, "-q", *flags)
         assert ran.code == 2
         lines = ran.out.splitlines()
-        assert lines[0].startswith(f"a.py:1:1: AMP000 AMP102 failed with {type(failing).__name__}")
+        assert lines[0].startswith(f"a.py:1:1: AMP000 error: AMP102 failed with {type(failing).__name__}")
         assert lines[0].endswith("with the code that causes it: https://github.com/amplint/amplint/issues)")
         if flags == ["--fix"]:
             assert "torch.cuda.amp.autocast" not in (root / "a.py").read_text()

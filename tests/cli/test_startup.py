@@ -50,6 +50,7 @@ OURS = {
     "amplint.base.about",
     "amplint.base.paths",
     "amplint.base.project_root",
+    "amplint.base.reads",
     "amplint.cli",
     "amplint.cli.arguments",
     "amplint.cli.check",

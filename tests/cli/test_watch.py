@@ -50,7 +50,7 @@ def clip(model, scaler, optimizer):
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 """
 WRONG = RIGHT.replace("    scaler.unscale_(optimizer)\n", "")
-_LAST = re.compile(r"(\d+ fixed, )?(no|\d+) errors?\b|watching \d")
+_LAST = re.compile(r"(\d+ fixed, )?(no|\d+) findings?\b|watching \d")
 _STAMP = re.compile(r"^\[\d\d:\d\d:\d\d\] ")
 
 
@@ -113,15 +113,15 @@ def test_a_file_that_changes(project: Write, watching: Callable[..., Watching]) 
     process = watching()
     first = process.round()
     assert codes(first) == ["old.py AMP101"]
-    assert first[1:] == ["Found 1 error.", "[*] 1 fixable with `--fix`.", "watching 2 files; Ctrl-C ends it"]
+    assert first[1:] == ["Found 1 warning.", "[*] 1 fixable with `--fix`.", "watching 2 files; Ctrl-C ends it"]
     (root / "new.py").write_text(LEGACY)
     changed = process.round()
-    assert (changed[0], codes(changed), changed[-1]) == ("new.py", ["new.py AMP101"], "1 error (2 in all 2 files)")
+    assert (changed[0], codes(changed), changed[-1]) == ("new.py", ["new.py AMP101"], "1 finding (2 in all 2 files)")
     (root / "old.py").write_text(MODERN)
-    assert process.round() == ["old.py", "no errors (1 in all 2 files)"]
+    assert process.round() == ["old.py", "no findings (1 in all 2 files)"]
     # Saved as it was: said again, as somebody may wait for it.
     os.utime(root / "new.py", (1, 1))
-    assert process.round()[-1] == "1 error"
+    assert process.round()[-1] == "1 finding"
     assert process.quiet()
     assert process.end() == (0, "")
 
@@ -135,7 +135,7 @@ def test_a_file_that_others_import(project: Write, watching: Callable[..., Watch
     (root / "other.py").write_text(LEGACY)
     assert process.quiet()
     (root / "helpers.py").unlink()
-    assert process.round() == ["helpers.py", "no errors"]
+    assert process.round() == ["helpers.py", "no findings"]
     assert process.end() == (0, "")
 
 
@@ -145,9 +145,9 @@ def test_what_is_imported_can_come_later(project: Write, watching: Callable[...,
     assert process.round()[-1].startswith("watching 2 files")
     (root / "helpers.py").write_text(WRONG)
     found = process.round()
-    assert (found[0], codes(found), found[-1]) == ("helpers.py (new)", ["train.py AMP401"], "1 error")
+    assert (found[0], codes(found), found[-1]) == ("helpers.py (new)", ["train.py AMP401"], "1 finding")
     (root / "helpers.py").unlink()
-    assert process.round() == ["helpers.py (gone)", "no errors"]
+    assert process.round() == ["helpers.py (gone)", "no findings"]
     assert process.end() == (0, "")
 
 
@@ -163,7 +163,7 @@ def test_files_come_go_and_move(project: Write, watching: Callable[..., Watching
     found = process.round()
     assert (found[0], codes(found)) == ("c.py (new), deep/er/b.py (gone)", ["c.py AMP101"])
     (root / "c.py").unlink()
-    assert process.round() == ["c.py (gone)", "no errors"]
+    assert process.round() == ["c.py (gone)", "no findings"]
     assert process.end() == (0, "")
 
 
@@ -215,7 +215,7 @@ def test_a_file_that_is_named_may_be_away_for_long(project: Write, watching: Cal
     process = watching("a.py")
     process.round()
     (root / "a.py").unlink()
-    assert process.round() == ["a.py (gone)", "no errors"]
+    assert process.round() == ["a.py (gone)", "no findings"]
     (root / "a.py").write_text(LEGACY)
     assert codes(process.round()) == ["a.py AMP101"]
     assert process.end() == (0, "")
@@ -226,13 +226,13 @@ def test_settings(project: Write, watching: Callable[..., Watching]) -> None:
     process = watching()
     process.round()
     (root / "sub" / "amplint.toml").write_text('ignore = ["AMP1"]\n')
-    assert process.round() == ["sub/amplint.toml", "no errors (1 in all 2 files)"]
+    assert process.round() == ["sub/amplint.toml", "no findings (1 in all 2 files)"]
     (root / "sub" / "amplint.toml").write_text("ignroe = 1\n")
     process.round()
     (root / "sub" / "amplint.toml").unlink()
     assert codes(process.round()) == ["sub/a.py AMP101"]
     (root / "pyproject.toml").write_text('[project]\ndependencies = ["torch<2.4"]\n')
-    assert process.round() == ["pyproject.toml", "no errors"]
+    assert process.round() == ["pyproject.toml", "no findings"]
     code, said = process.end()
     assert code == 0
     assert said.count("\n") == 1
@@ -253,12 +253,25 @@ def test_settings_that_are_named(project: Write, watching: Callable[..., Watchin
     (root / "lib" / "helpers.py").write_text(WRONG)
     first, found, *_ = process.round()
     assert first == "lib/helpers.py"
-    assert found.startswith("scripts/train.py:11:9: AMP401 this call leads to line 5 of ../lib/helpers.py")
+    assert found.startswith("scripts/train.py:11:9: AMP401 error: this call leads to line 5 of ../lib/helpers.py")
     (root / "conf" / "any.toml").write_text("ignore = ['AMP101', 'AMP4']\n")
-    assert process.round() == ["conf/any.toml", "no errors"]
+    assert process.round() == ["conf/any.toml", "no findings"]
     (root / "conf" / "any.toml").write_text("ignroe = 1\n")
-    assert process.round() == ["conf/any.toml", "no errors"]
+    assert process.round() == ["conf/any.toml", "no findings"]
     assert process.end()[1] == "amplint: error: conf/any.toml:1: unknown key 'ignroe'; did you mean 'ignore'?\n"
+
+
+def test_settings_that_are_extended(project: Write, watching: Callable[..., Watching]) -> None:
+    root = project({"old.py": LEGACY, "amplint.toml": "extend = 'conf/base.toml'\n", "conf/base.toml": ""})
+    process = watching()
+    assert codes(process.round()) == ["old.py AMP101"]
+    (root / "conf" / "base.toml").write_text("ignore = ['AMP101']\n")
+    assert process.round() == ["conf/base.toml", "no findings"]
+    (root / "conf" / "base.toml").write_text("ignroe = 1\n")
+    process.round()
+    (root / "conf" / "base.toml").write_text("")
+    assert codes(process.round()) == ["old.py AMP101"]
+    process.end()
 
 
 def test_documents(project: Write, watching: Callable[..., Watching]) -> None:
@@ -276,11 +289,11 @@ def test_fixing(project: Write, watching: Callable[..., Watching]) -> None:
     process = watching("--fix")
     process.round()
     (root / "a.py").write_text(LEGACY)
-    assert process.round() == ["a.py", "1 fixed, no errors"]
+    assert process.round() == ["a.py", "1 fixed, no findings"]
     assert (root / "a.py").read_text() == MODERN
     assert process.quiet()  # what it has written itself is no change
     (root / "a.py").write_text(LEGACY)
-    assert process.round() == ["a.py", "1 fixed, no errors"]
+    assert process.round() == ["a.py", "1 fixed, no findings"]
     assert process.end() == (0, "")
 
 

@@ -1,36 +1,51 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import amplint.config.selection
+import amplint.registry
 from amplint.base.findings import Severity
 from amplint.base.target import Target
 from amplint.config.declared_target import from_option
 from amplint.config.defaults import DEFAULT_EXCLUDE
-from amplint.config.selection import Selection, SettingsError, enabled_codes
+from amplint.config.selection import Selection, SettingsError, enabled_codes, notices
 from amplint.config.settings import Overrides, Resolver, Settings
-from amplint.registry.rule import Rule
+from amplint.registry.rule import Known, Rule, Stage
 
 Write = Callable[[dict[str, str | bytes]], Path]
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [
-        "amp000_internal_error",
-        "amp001_invalid_syntax",
-        "amp101_deprecated_autocast",
-        "amp201_device",
-        "amp401_clip_without_unscale",
-        "amp402_step_bypasses_scaler",
-        "amp412_scheduler_ignores_skip",
-    ]
-    rules = [Rule(name, "", severity=Severity.ERROR, default="412" not in name) for name in names]
-    monkeypatch.setattr(amplint.config.selection, "all_rules", lambda: {rule.code: rule for rule in rules})
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A few rules: one in preview, one deprecated, one that was removed, and one with another code and name before."""
+    life: dict[str, dict[str, Any]] = {
+        "internal.amp000_internal_error": {},
+        "internal.amp001_invalid_syntax": {},
+        "deprecated.amp101_deprecated_autocast": {},
+        "arguments.amp201_device": {},
+        "scaler.amp401_clip_without_unscale": {"formerly": ("AMP499", "clip-scaled")},
+        "scaler.amp402_step_bypasses_scaler": {},
+        "scaler.amp412_scheduler_ignores_skip": {"default": False},
+        "regions.amp301_new": {"stage": Stage.PREVIEW},
+        "regions.amp302_newer": {"stage": Stage.PREVIEW, "default": False},
+        "arguments.amp202_old": {"stage": Stage.DEPRECATED, "default": False},
+        "scaler.amp404_gone": {"stage": Stage.REMOVED},
+    }
+    rules = [Rule(f"rules.{name}", "", severity=Severity.ERROR, **more) for name, more in life.items()]
+    found = Known.of({rule.code: rule for rule in rules})
+    made = (amplint.registry.names, amplint.registry.families, amplint.registry.redirects)
+    for module in (amplint.registry, amplint.config.selection):
+        monkeypatch.setattr(module, "known", lambda: found)
+    for each in made:
+        each.cache_clear()
+    yield
+    for each in made:
+        each.cache_clear()
 
 
 def short(layers: list[Selection]) -> str:
@@ -42,9 +57,9 @@ def short(layers: list[Selection]) -> str:
     ("layers", "expected"),
     [
         ([], "000 001 101 201 401 402"),
-        ([Selection(("ALL",))], "000 001 101 201 401 402 412"),
+        ([Selection(("ALL",))], "000 001 101 201 202 401 402 412"),
         ([Selection(("AMP4",))], "000 001 401 402 412"),
-        ([Selection(("AMP",))], "000 001 101 201 401 402 412"),
+        ([Selection(("AMP",))], "000 001 101 201 202 401 402 412"),
         ([Selection(())], "000 001"),
         ([Selection(extend_select=("AMP412",))], "000 001 101 201 401 402 412"),
         ([Selection(ignore=("AMP4",))], "000 001 101 201"),
@@ -70,16 +85,89 @@ def test_selection(layers: list[Selection], expected: str) -> None:
 
 @pytest.mark.usefixtures("registry")
 @pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        (Selection(("scaler",)), "000 001 401 402 412"),
+        (Selection(("clip-without-unscale",)), "000 001 401"),
+        (Selection(("Clip-Without-Unscale",)), "000 001 401"),
+        # What a name stands for says how specific it is.
+        (Selection(("scaler",), ignore=("clip-without-unscale",)), "000 001 402 412"),
+        (Selection(("clip-without-unscale",), ignore=("scaler",)), "000 001 401"),
+        # Former codes and names are those of now.
+        (Selection(("AMP499",)), "000 001 401"),
+        (Selection(("AMP4",), ignore=("clip-scaled",)), "000 001 402 412"),
+        # What was removed may be ignored.
+        (Selection(("AMP401",), ignore=("AMP404", "gone")), "000 001 401"),
+        # Without preview, rules in preview are off, whoever asks.
+        (Selection(("AMP3", "AMP401")), "000 001 401"),
+        (Selection(("ALL",)), "000 001 101 201 202 401 402 412"),
+    ],
+)
+def test_names_and_stages(selection: Selection, expected: str) -> None:
+    assert short([selection]) == expected
+
+
+@pytest.mark.usefixtures("registry")
+def test_preview() -> None:
+    def on(*layers: Selection) -> frozenset[str]:
+        return enabled_codes(layers, preview=True)
+
+    assert on() == enabled_codes([]) | {"AMP301"}
+    assert on(Selection(("AMP3",))) == {"AMP000", "AMP001", "AMP301", "AMP302"}
+    assert on(Selection(ignore=("AMP301",))) == enabled_codes([])
+
+
+@pytest.mark.usefixtures("registry")
+def test_what_was_removed_can_not_be_asked_for() -> None:
+    for selector in ("AMP404", "gone"):
+        for wanted in (Selection((selector,)), Selection(extend_select=(selector,))):
+            with pytest.raises(SettingsError, match=rf"^rule {selector} was removed; `amplint rule {selector}` says"):
+                enabled_codes([wanted])
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize(
+    ("key", "selector", "said"),
+    [
+        ("select", "AMP401", []),
+        ("select", "AMP4", []),
+        ("select", "ALL", []),
+        ("ignore", "AMP499", ["rule AMP499 is now AMP401 (clip-without-unscale); the old one still works"]),
+        ("select", "clip-scaled", ["rule clip-scaled is now AMP401 (clip-without-unscale); the old one still works"]),
+        ("ignore", "AMP404", ["rule AMP404 was removed, so to name it here does nothing"]),
+        ("select", "AMP202", ["rule AMP202 is deprecated and will be removed; `amplint rule AMP202` says more"]),
+        ("ignore", "AMP202", []),
+        ("select", "AMP301", ["AMP301 has no effect without `--preview`: it is in preview"]),
+        ("extend-select", "regions", ["regions has no effect without `--preview`: all its rules are in preview"]),
+        ("ignore", "AMP301", []),
+    ],
+)
+def test_notices(key: str, selector: str, said: list[str]) -> None:
+    assert list(notices(key, selector, preview=False)) == said
+    assert list(notices(key, selector, preview=True)) == [each for each in said if "preview" not in each]
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize(
     ("selector", "hint"),
     [
         ("AMP4O1", "the nearest is AMP401"),
-        ("AMP403", "the nearest is AMP402"),
-        ("AMP999", "the nearest is AMP412"),
-        ("amp201", "the nearest is AMP201"),
-        ("AMP3", "the nearest is AMP201"),
-        ("clip-without-unscale", "did you mean AMP401?"),
-        ("deprecated-autocasts", "did you mean AMP101?"),
+        ("AMP401X", "did you mean AMP401?"),
+        ("AMP405", "the nearest is AMP402"),
+        (
+            "AMP999",
+            "the families are AMP0 (internal), AMP1 (deprecated), AMP2 (arguments), AMP4 (scaler), AMP3 (regions)",
+        ),
+        ("AMP450", "the rules are AMP401 to AMP412"),
+        ("amp201", "did you mean AMP201?"),
+        ("amp4", "did you mean AMP4?"),
+        ("all", "did you mean ALL?"),
+        ("deprecated-autocasts", "did you mean deprecated-autocast (AMP101)?"),
+        ("scalr", "did you mean scaler (AMP4)?"),
+        ("ignores", "did you mean scheduler-ignores-skip (AMP412)?"),
         ("AL", "did you mean ALL?"),
+        ("E501", "codes start with AMP"),
+        ("HSE101", "is the plugin with the HSE rules not installed?"),
         ("", "the rules are AMP000 to AMP412"),
         ("E", "the rules are AMP000 to AMP412"),
     ],
@@ -184,7 +272,7 @@ def test_a_project_without_configuration_does_not_need_toml(project: Write, monk
         ("[tool.amplint]\nzzz = 1\n", r"pyproject.toml:2: unknown key 'zzz'$"),
         ('[tool.amplint]\nselect = "AMP1"\n', r"pyproject.toml:2: 'select' must be a list of strings"),
         ("[tool.amplint]\nexclude = [1]\n", r"pyproject.toml:2: 'exclude' must be a list of strings"),
-        ('[tool.amplint]\nignore = [\n  "AMP9"]\n', r"pyproject.toml:3: unknown rule 'AMP9'; the nearest is AMP\d+"),
+        ('[tool.amplint]\nignore = [\n  "AMP9"]\n', r"pyproject.toml:3: unknown rule 'AMP9'; the families are AMP0"),
         ("[tool.amplint]\ntarget-torch = 2.4\n", r"pyproject.toml:2: 'target-torch' must be a string"),
         ('[tool.amplint]\ntarget-torch = "new"\n', r"pyproject.toml:2: 'target-torch': 'new' is neither a release"),
         ('[tool.amplint]\ntarget-torch = ">3,<2"\n', r"'target-torch': '>3,<2' matches no release of torch"),

@@ -203,7 +203,7 @@ def test_an_interrupt(project: Write) -> None:
 
 def test_nothing_is_run(project: Write) -> None:
     root = project({"train.py": "print('running')\n", "libraries/torch/__init__.py": ""})
-    needs = "pip install 'amplint[verify]'"
+    needs = 'pip install "amplint[verify] @ git+https://github.com/amplint/amplint"'
     # -S leaves all out that is installed; what amplint itself needs is put back.
     packaging = str(Path(str(importlib.util.find_spec("packaging").origin)).parent)  # type: ignore[union-attr]
     (root / "libraries/packaging").symlink_to(packaging)

@@ -48,8 +48,8 @@ def test_a_suspicion_is_shown_where_it_is_asked_for_and_fails_nothing(project: W
     assert amplint("train.py") == Ran(0, "All checks passed!\n", "")
     shown = amplint("--suspicions", "--output-format=concise", "train.py")
     assert shown.code == 0
-    assert ": AMP413 suspicion: the checkpoint has" in shown.out
-    assert "Found 0 errors and 1 suspicion.\n" in shown.out
+    assert ": AMP413 note (suspicion): the checkpoint has" in shown.out
+    assert "Found 1 suspicion.\n" in shown.out
 
 
 def test_beside_what_is_certain_the_run_fails(project: Write, amplint: Run) -> None:

@@ -142,7 +142,8 @@ def train(model, optimizer, scaler, batches):
         ran = amplint("explain", *dash)
         assert (ran.code, ran.err) == (0, "")
         assert f"comes from {root}/train.py:10" in ran.out
-        assert "In train.py amplint finds:\n  train.py:10:9: AMP405 [*] raises: gradients are unscaled" in ran.out
+        found = "train.py:10:9: AMP405 [*] error: raises: gradients are unscaled"
+        assert f"In train.py amplint finds:\n  {found}" in ran.out
         assert ran.out.endswith(
             f"Next: amplint check train.py\nNext: amplint check --diff train.py\nNext: amplint run train.py{RUN}\n"
         )
@@ -182,7 +183,7 @@ def train(model, optimizer, scaler, batches):
             "AssertionError: No inf checks were recorded for this optimizer.\n"
         )
         out = amplint("explain").out
-        assert "train.py:10:9: AMP407 gradients are cleared" in out
+        assert "train.py:10:9: AMP407 error: gradients are cleared" in out
         diff = "Next: amplint check train.py\nNext: amplint check --diff --unsafe-fixes train.py\n"
         assert out.endswith(f"{diff}Next: amplint run train.py{RUN}\n")
 
@@ -262,7 +263,7 @@ def train(model, optimizer, scaler, batches):
 
     def test_nearest(self, project: Write, amplint: Run) -> None:
         project({})
-        ran = amplint("explain", "no inf check was recorded for my optimizer")
+        ran = amplint("explain", "inf checks of my optimizer were recorded twice")
         assert ran.code == 1
         assert ran.out.startswith("amplint knows no message in this text.\n\nThe nearest known messages, which")
         assert "  No inf checks were recorded for this optimizer. (no-inf-checks-for-optimizer)\n" in ran.out

@@ -331,7 +331,7 @@ QUESTIONS = [
     ("model is not learning", "does-not-learn"),
     ("loss doesn't decrease", "does-not-learn"),
     ("training is slower with AMP", "slower-with-amp"),
-    ("autocast uses no less memory", "slower-with-amp"),
+    ("autocast uses no less memory", "memory-with-amp"),
     ("accuracy is worse with fp16 than fp32", "worse-than-float32"),
     ("loss jumps after resuming from a checkpoint", "worse-after-resume"),
     ("grad norm is inf", "gradients-not-finite"),

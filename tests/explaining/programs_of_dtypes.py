@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everyone calls it
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from tests.explaining.registry import Step, prints, unwarned
 
@@ -216,3 +217,68 @@ def sampling() -> None:
 @prints("apex-missing")
 def apex() -> None:
     exec("from apex import amp")
+
+
+@prints("dtype-mismatch")
+def attention_mask() -> None:
+    F.scaled_dot_product_attention(HALF[None], HALF[None], HALF[None], attn_mask=FLOAT.bfloat16())
+
+
+@prints("dtype-mismatch-in-place")
+def put() -> None:
+    FLOAT.clone().put_(torch.tensor([0]), HALF[0, :1])
+
+
+@prints("mixed-half-types")
+def cat_of_the_other_half_type() -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.cat([HALF, HALF])
+
+
+@prints("half-indices")
+def embedding() -> None:
+    F.embedding(HALF[0], FLOAT)
+
+
+@prints("optimizer-mixed-dtypes")
+def assigned_gradient() -> None:
+    nn.Parameter(FLOAT.clone()).grad = HALF.clone()
+
+
+@prints("in-place-on-half")
+def changed_in_place() -> None:
+    x = HALF.clone().requires_grad_()
+    y = x.exp()
+    y.mul_(2)
+    y.sum().backward()
+
+
+@prints("in-place-on-half")
+def changed_in_place_in_bfloat16() -> None:
+    x = HALF.bfloat16().requires_grad_()
+    y = x.exp()
+    y.mul_(2)
+    y.sum().backward()
+
+
+@prints("checkpoint-recompute")
+def recomputed_in_another_dtype() -> None:
+    layer, ran = nn.Linear(4, 4), []
+
+    def block(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=not ran):
+            ran.append(x)
+            hidden: torch.Tensor = layer(x).exp()
+            return hidden
+
+    checkpoint(block, FLOAT.clone().requires_grad_(), use_reentrant=False).sum().backward()
+
+
+@prints("predictions-not-finite")
+def bce_of_nan() -> None:
+    F.binary_cross_entropy(torch.full((1,), torch.nan).half().float(), torch.ones(1))
+
+
+@prints("probabilities-not-finite")
+def distribution_of_nan() -> None:
+    torch.distributions.Normal(torch.full((1,), torch.nan).half().float(), torch.ones(1))

@@ -227,3 +227,8 @@ def scheduler_first() -> None:
     scheduler = torch.optim.lr_scheduler.StepLR(step.optimizer, 1)
     step.backward()
     scheduler.step()
+
+
+@prints("scale-not-float32")
+def half_scale() -> None:
+    torch._amp_update_scale_(torch.ones(1).half(), torch.zeros(1, dtype=torch.int32), torch.zeros(1), 2.0, 0.5, 2)

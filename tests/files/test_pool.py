@@ -40,6 +40,10 @@ def lost(number: int) -> int:
     return -number
 
 
+def unfinished(number: int) -> int:
+    raise AssertionError(number)  # nobody has interrupted it
+
+
 def dies_once(job: tuple[int, Path]) -> int:
     number, died = job
     if number == 5 and os.getpid() != PARENT and not died.exists():
@@ -49,29 +53,31 @@ def dies_once(job: tuple[int, Path]) -> int:
 
 
 def test_outcomes_come_in_order_and_from_other_processes() -> None:
-    assert list(pool.in_processes(slow_at_first, range(40), 3, lost)) == [(number, True) for number in range(40)]
+    assert list(pool.in_processes(slow_at_first, range(40), 3, lost, unfinished)) == [
+        (number, True) for number in range(40)
+    ]
 
 
 def test_no_process_is_left_behind() -> None:
     # One that goes on while Python shuts down makes it complain on stderr now and then.
-    list(pool.in_processes(slow_at_first, range(40), 3, lost))
+    list(pool.in_processes(slow_at_first, range(40), 3, lost, unfinished))
     assert not multiprocessing.active_children()
 
 
 def test_a_job_that_ends_its_process_costs_no_other() -> None:
     done = [number if number not in (5, 31) else -number for number in range(40)]
-    assert list(pool.in_processes(deadly, range(40), 3, lost)) == done
-    assert list(pool.in_processes(deadly, range(4, 7), 1, lost)) == [4, -5, 6]
+    assert list(pool.in_processes(deadly, range(40), 3, lost, unfinished)) == done
+    assert list(pool.in_processes(deadly, range(4, 7), 1, lost, unfinished)) == [4, -5, 6]
 
 
 def test_a_process_that_dies_by_itself_costs_none(tmp_path: Path) -> None:
     jobs = [(number, tmp_path / "died") for number in range(40)]
-    assert list(pool.in_processes(dies_once, jobs, 3, dies_once)) == list(range(40))
+    assert list(pool.in_processes(dies_once, jobs, 3, dies_once, unfinished)) == list(range(40))
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists a process's children")
 def test_no_process_outlives_the_first_one(tmp_path: Path) -> None:
-    code = "from amplint.files import pool; import time; list(pool.in_processes(time.sleep, [60] * 9, 3, print))"
+    code = "from amplint.files import pool; import time; list(pool.in_processes(time.sleep, [60] * 9, 3, print, print))"
     first = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
     children = Path(f"/proc/{first.pid}/task/{first.pid}/children")
     while len(others := children.read_text().split()) < 3:
@@ -105,7 +111,9 @@ def test_where_there_can_be_no_processes_one_does_it(monkeypatch: pytest.MonkeyP
         raise error
 
     monkeypatch.setattr(pool, "ProcessPoolExecutor", refuse)
-    assert list(pool.in_processes(slow_at_first, range(3), 2, lost)) == [(number, False) for number in range(3)]
+    assert list(pool.in_processes(slow_at_first, range(3), 2, lost, unfinished)) == [
+        (number, False) for number in range(3)
+    ]
 
 
 @pytest.mark.parametrize("mode", [[], ["--diff"], ["--fix"], ["--output-format=json"], ["--statistics"]])
@@ -129,7 +137,7 @@ def test_output_is_the_same(project: Write, amplint: Run, mode: list[str]) -> No
 def test_processes_are_for_many_files_only(project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
 
-    def counting(work: Callable[[object], object], jobs: list[object], processes: int, _: object) -> object:
+    def counting(work: Callable[[object], object], jobs: list[object], processes: int, *_: object) -> object:
         counts.append((len(jobs), processes))
         return map(work, jobs)
 
@@ -140,7 +148,7 @@ def test_processes_are_for_many_files_only(project: Write, amplint: Run, monkeyp
     assert amplint("-j", "1", ".").code == 1
     assert counts == []
     assert amplint("-j2", ".").out.endswith(
-        f"Found {len(FILES) // 2} errors.\n[*] {len(FILES) // 2} fixable with `--fix`.\n"
+        f"Found {len(FILES) // 2} warnings.\n[*] {len(FILES) // 2} fixable with `--fix`.\n"
     )
     assert counts == [(len(FILES), 2)]
 

@@ -19,6 +19,8 @@ from tests.conftest import LEGACY
 
 Write = Callable[[dict[str, str | bytes]], Path]
 
+# What is looked at in a file that takes long: a rule, or a function.
+STEP = r"\d+\.py: (AMP\d{3}|run|the file's own code)"
 # What counts as long is short here.
 SLOW = """
 import sys
@@ -61,9 +63,21 @@ def test_a_bar_that_goes(many: Path) -> None:
     looks = shown.split("\r\x1b[K")
     assert looks[0] == looks[-1] == ""
     assert len(looks) > 3
-    for look in looks[1:-1]:
+    bars = [look for look in looks if look and not re.fullmatch(STEP, look)]
+    assert bars
+    for look in bars:
         assert re.fullmatch(r"\[#* *\] \d+/20 files", look)
         assert look.index("]") == 25
+    assert "\x1b" not in out
+
+
+def test_what_takes_long_in_a_file(many: Path) -> None:
+    out, shown = on_terminal(["--no-cache", "0.py"], long=0.0)
+    looks = shown.split("\r\x1b[K")
+    assert looks[0] == looks[-1] == ""
+    assert looks[1:-1]
+    for look in looks[1:-1]:
+        assert re.fullmatch(STEP, look)
     assert "\x1b" not in out
 
 
@@ -74,7 +88,7 @@ def test_it_is_as_wide_as_the_terminal(many: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "rest"),
-    [(["--quiet"], {}), ([], {"TERM": "dumb"}), ([], {"long": 1000}), ([f"{number}.py" for number in range(10)], {})],
+    [(["--quiet"], {}), ([], {"TERM": "dumb"}), ([], {"long": 1000}), (["0.py"], {"long": 1000})],
 )
 def test_who_does_not_see_it(many: Path, arguments: list[str], rest: dict[str, object]) -> None:
     assert on_terminal(arguments, **rest)[1] == ""  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -41,6 +42,11 @@ def test_each_package_is_told_in_few_lines() -> None:
         assert 1 <= len(part.strip().splitlines()[1:]) <= 3, part
 
 
+# Those of the extension for VS Code.
+_EXTENSION = json.loads((ROOT / "editors" / "vscode" / "package.json").read_text("utf-8"))
+SETTINGS = set(_EXTENSION["contributes"]["configuration"]["properties"])
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_names_exists(page: Path) -> None:
     text = page.read_text("utf-8")
@@ -52,7 +58,7 @@ def test_what_a_page_names_exists(page: Path) -> None:
             assert anchor in _anchors(place), (link, anchor)
     for name in _FILE.findall(text):
         assert (ROOT / name).exists(), name
-    public = {f"amplint.{name}" for name in (*amplint.__all__, "__all__")}
+    public = {f"amplint.{name}" for name in (*amplint.__all__, "__all__")} | SETTINGS
     for name in set(_MODULE.findall(text)) - public - {"amplint.toml"}:
         path = ROOT / name.replace(".", "/")
         assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), name

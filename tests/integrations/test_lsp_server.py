@@ -17,11 +17,31 @@ from pygls.lsp.client import LanguageClient
 
 from amplint import check
 from amplint.integrations.lsp_documents import Document
+from amplint.integrations.lsp_server import PAUSE
 from amplint.sources.source import Source
 from tests.conftest import LEGACY, MODERN, UNSAFE
 
 Write = Callable[[dict[str, str | bytes]], Path]
 _WAIT = 600.0  # only if it fails
+NO_CLIP = "def clip(model):\n    pass\n"
+CLIP = "import torch\n\n\ndef clip(model):\n    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+CALLS_CLIP = """\
+import torch
+
+from helper import clip
+
+
+def train(model, optimizer, batches):
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = (model(x) - y).square().mean()
+        scaler.scale(loss).backward()
+        clip(model)
+        scaler.step(optimizer)
+        scaler.update()
+"""
 _RESOLVES = types.CodeActionClientCapabilities(resolve_support=types.ClientCodeActionResolveOptions(["edit"]))
 
 
@@ -34,6 +54,8 @@ class Editor(LanguageClient):
         self.published: dict[str, list[types.PublishDiagnosticsParams]] = {}
         self.messages: list[str] = []
         self.registered: list[types.Registration] = []
+        self.server: types.InitializeResult
+        self.refreshed = 0
         self.news = asyncio.Event()
 
         @self.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
@@ -49,6 +71,11 @@ class Editor(LanguageClient):
         @self.feature(types.CLIENT_REGISTER_CAPABILITY)
         def registered(params: types.RegistrationParams) -> None:
             self.registered += params.registrations
+            self.news.set()
+
+        @self.feature(types.WORKSPACE_DIAGNOSTIC_REFRESH)
+        def refresh(params: None) -> None:
+            self.refreshed += 1
             self.news.set()
 
     def uri(self, name: str) -> str:
@@ -85,6 +112,12 @@ class Editor(LanguageClient):
         found: list[types.PublishDiagnosticsParams] = await self.until(of_version)
         return list(found[-1].diagnostics)
 
+    async def pull(self, uri: str, previous: str | None = None) -> types.DocumentDiagnosticReport:
+        """What the server answers when it is asked what is in a document."""
+        document = types.TextDocumentIdentifier(uri)
+        asked = types.DocumentDiagnosticParams(document, identifier="amplint", previous_result_id=previous)
+        return await self.text_document_diagnostic_async(asked)
+
     async def actions(
         self, uri: str, at: tuple[int, int] = (4, 12), only: list[str] | None = None
     ) -> list[types.CodeAction]:
@@ -117,6 +150,7 @@ def session(
     actions: types.CodeActionClientCapabilities | None = None,
     document_changes: bool = True,
     options: object = None,
+    pulls: bool = False,
 ) -> None:
     """Start a server, let an editor work with it, and see it end as it should."""
 
@@ -125,12 +159,16 @@ def session(
         await editor.start_io(sys.executable, "-m", "amplint", "server", "--stdio")
         watching = types.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True)
         edits = types.WorkspaceEditClientCapabilities(document_changes=document_changes)
+        pulling = types.DiagnosticClientCapabilities() if pulls else None
+        refreshing = types.DiagnosticWorkspaceClientCapabilities(refresh_support=pulls)
         can = types.ClientCapabilities(
-            workspace=types.WorkspaceClientCapabilities(workspace_edit=edits, did_change_watched_files=watching),
-            text_document=types.TextDocumentClientCapabilities(code_action=actions),
+            workspace=types.WorkspaceClientCapabilities(
+                workspace_edit=edits, did_change_watched_files=watching, diagnostics=refreshing
+            ),
+            text_document=types.TextDocumentClientCapabilities(code_action=actions, diagnostic=pulling),
             general=types.GeneralClientCapabilities(position_encodings=encodings),
         )
-        await editor.initialize_async(
+        editor.server = await editor.initialize_async(
             types.InitializeParams(can, root_uri=root.as_uri(), initialization_options=options)
         )
         editor.initialized(types.InitializedParams())
@@ -192,6 +230,79 @@ def test_findings_as_you_type(project: Write) -> None:
         assert editor.messages == []
 
     session(root, work)
+
+
+class TestPulled:
+    def test_full_then_unchanged(self, project: Write) -> None:
+        async def work(editor: Editor) -> None:
+            uri = editor.open("train.py", LEGACY)
+            first = await editor.pull(uri)
+            assert isinstance(first, types.RelatedFullDocumentDiagnosticReport)
+            (found,) = first.items
+            assert found.code_description
+            assert found.code_description.href == "https://amplint.github.io/amplint/rules/AMP101/"
+            assert first.result_id
+            again = await editor.pull(uri, first.result_id)
+            assert isinstance(again, types.RelatedUnchangedDocumentDiagnosticReport)
+            assert again.result_id == first.result_id
+            editor.change(uri, f"# moved\n{LEGACY}", 2)
+            moved = await editor.pull(uri, first.result_id)
+            assert isinstance(moved, types.RelatedFullDocumentDiagnosticReport)
+            assert moved.items[0].range.start.line == found.range.start.line + 1
+            editor.change(uri, MODERN, 3)
+            clean = await editor.pull(uri, moved.result_id)
+            assert isinstance(clean, types.RelatedFullDocumentDiagnosticReport)
+            assert not clean.items
+
+        session(project({}), work, pulls=True)
+
+    def test_nothing_is_pushed(self, project: Write) -> None:
+        async def work(editor: Editor) -> None:
+            uri = editor.open("train.py", LEGACY)
+            editor.change(uri, f"{LEGACY}\n", 2)
+            editor.text_document_did_save(types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(uri)))
+            await editor.until(lambda: editor.refreshed)
+            await asyncio.sleep(2 * PAUSE)  # the time after which it would be
+            await editor.pull(uri)
+            editor.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri)))
+            await editor.until(lambda: editor.refreshed > 1)
+            assert editor.published == {}
+
+        session(project({}), work, pulls=True)
+
+    def test_what_an_open_file_imports_counts_before_it_is_saved(self, project: Write) -> None:
+        root = project({"helper.py": NO_CLIP, "main.py": CALLS_CLIP})
+
+        async def work(editor: Editor) -> None:
+            uri = editor.open("main.py", CALLS_CLIP)
+            before = await editor.pull(uri)
+            assert isinstance(before, types.RelatedFullDocumentDiagnosticReport)
+            assert not before.items
+            other = editor.open("helper.py", NO_CLIP)
+            editor.change(other, CLIP, 2)
+            after = await editor.pull(uri, before.result_id)
+            assert isinstance(after, types.RelatedFullDocumentDiagnosticReport)
+            assert [each.code for each in after.items] == ["AMP401"]
+
+        session(root, work, pulls=True)
+
+    def test_the_server_says_that_it_can_be_asked(self, project: Write) -> None:
+        async def work(editor: Editor) -> None:
+            provider = editor.server.capabilities.diagnostic_provider
+            assert isinstance(provider, types.DiagnosticOptions)
+            assert provider.inter_file_dependencies
+            assert not provider.workspace_diagnostics
+
+        session(project({}), work)
+
+    def test_there_is_nothing_in_other_files(self, project: Write) -> None:
+        async def work(editor: Editor) -> None:
+            for uri in (editor.open("a.txt", LEGACY, "plaintext"), editor.uri("never_opened.py")):
+                report = await editor.pull(uri)
+                assert isinstance(report, types.RelatedFullDocumentDiagnosticReport)
+                assert not report.items
+
+        session(project({"never_opened.py": LEGACY}), work, pulls=True)
 
 
 def test_half_typed_code(project: Write) -> None:
@@ -438,31 +549,13 @@ def test_other_languages_are_left_alone(project: Write) -> None:
 
 def test_unsaved_text_of_an_imported_file_counts(project: Write) -> None:
     """A helper that the editor holds is read as it stands there, and from disk again when it is closed."""
-    helper = "import torch\n\n\ndef clip(model):\n    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
-    main = """\
-import torch
-
-from helper import clip
-
-
-def train(model, optimizer, batches):
-    scaler = torch.amp.GradScaler("cuda")
-    for x, y in batches:
-        optimizer.zero_grad()
-        with torch.autocast("cuda", dtype=torch.float16):
-            loss = (model(x) - y).square().mean()
-        scaler.scale(loss).backward()
-        clip(model)
-        scaler.step(optimizer)
-        scaler.update()
-"""
-    root = project({"helper.py": "def clip(model):\n    pass\n", "main.py": main})
+    root = project({"helper.py": NO_CLIP, "main.py": CALLS_CLIP})
 
     async def work(editor: Editor) -> None:
-        uri = editor.open("main.py", main)
+        uri = editor.open("main.py", CALLS_CLIP)
         assert not await editor.diagnostics(uri)
-        other = editor.open("helper.py", helper)
-        editor.change(uri, main + "\n", 2)
+        other = editor.open("helper.py", CLIP)
+        editor.change(uri, CALLS_CLIP + "\n", 2)
         (found,) = await editor.diagnostics(uri, 2)
         assert found.code == "AMP401"
         editor.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(other)))
@@ -491,7 +584,7 @@ def test_without_pygls(project: Write, amplint: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "pygls.lsp.server", None)
     ran = amplint("server")
     assert ran.code == 2
-    assert "pip install 'amplint[lsp]'" in ran.err
+    assert 'pip install "amplint[lsp] @ git+https://github.com/amplint/amplint"' in ran.err
 
 
 def test_many_quick_edits_end_in_what_the_last_text_has(project: Write) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from amplint.config.file import parse_toml
 from amplint.registry import plugins
-from amplint.registry.rule import Rule
+from amplint.registry.rule import Header, Rule
 from tests import ROOT
 from tests.conftest import LEGACY, Ran
 
@@ -38,7 +38,7 @@ def train(model, optimizer, batches):
         scaler.step(optimizer)
         scaler.update(1024.0)
 """
-FOUND = "HSE101 `scaler.update(1024.0)` pins the scale, which never adapts to an overflow"
+FOUND = "HSE101 warning: `scaler.update(1024.0)` pins the scale, which never adapts to an overflow"
 HOUSE = "plugin house 1.0"
 HEADER = 'rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("pinned",){more})\n'
 MODULE = (
@@ -145,7 +145,7 @@ class TestTheExample:
         assert run(example, *CONCISE, cwd=root).out.splitlines() == [f"a.py:13:9: {FOUND}"]
         project({"pyproject.toml": "[tool.amplint]\nignore = ['HSE2']\n"})
         ran = run(example, cwd=root)
-        assert ran.err == "amplint: error: pyproject.toml:2: unknown rule 'HSE2'; the nearest is HSE101\n"
+        assert ran.err == "amplint: error: pyproject.toml:2: unknown rule 'HSE2'; the only rule is HSE101\n"
 
     def test_fixing(self, example: Path, project: Write) -> None:
         root = project({"a.py": PINNED})
@@ -167,7 +167,7 @@ class TestTheExample:
         ran = run(example, "rule", "HSE101", cwd=tmp_path)
         assert (ran.code, ran.err) == (0, "")
         assert ran.out.startswith(
-            "# pinned-scale (HSE101)\n\nSeverity: warning. On by default. Of the plugin house-rules 1.0.\n\nEach `upd"
+            "# pinned-scale (HSE101)\n\nSeverity: warning. On by default. Fixes: unsafe. Of the plugin house-rules 1.0."
         )
         pages = json.loads(run(example, "rule", "--all", "--output-format=json", cwd=tmp_path).out)
         assert [(page["code"], page["plugin"]) for page in pages][-2:] == [
@@ -178,8 +178,8 @@ class TestTheExample:
     def test_flake8(self, example: Path, project: Write) -> None:
         root = project({"a.py": PINNED, "b.py": PINNED.replace("1024.0)", "1024.0)  # noqa: HSE101")})
         for select, expected in (
-            ((), [f"./a.py:13:9: {FOUND}"]),
-            (("--select=HSE",), [f"./a.py:13:9: {FOUND}"]),
+            ((), [f"./a.py:13:9: {FOUND.replace('warning: ', '')}"]),
+            (("--select=HSE",), [f"./a.py:13:9: {FOUND.replace('warning: ', '')}"]),
             (("--select=AMP",), []),
             (("--extend-ignore=HSE101",), []),
         ):
@@ -296,7 +296,7 @@ class TestBrokenPlugins:
         assert ran.err == (
             "amplint: error: plugins one 1.0 and other 1.0: both have the prefix 'HSE', so neither's rules are on\n"
         )
-        assert ran.out == "a.py:1:1: THR101 it is pinned\n"
+        assert ran.out == "a.py:1:1: THR101 error: it is pinned\n"
 
     def test_one_that_is_installed_twice_is_what_python_imports(self, site: Path, project: Write) -> None:
         install(site, "house_rules", "[amplint.rules]\nHSE = rules\n", {"rules/hse101_x.py": module()}, "2.0")
@@ -306,7 +306,7 @@ class TestBrokenPlugins:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (site, other, ROOT)))}
         command = [sys.executable, "-m", "amplint", *CONCISE]
         done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
-        assert (done.stdout, done.stderr) == ("a.py:1:1: HSE101 it is pinned\n", "")
+        assert (done.stdout, done.stderr) == ("a.py:1:1: HSE101 error: it is pinned\n", "")
 
     @pytest.mark.parametrize(
         ("text", "said"),
@@ -346,7 +346,7 @@ class TestBrokenPlugins:
         ran = run(site, *CONCISE, cwd=root)
         assert (ran.code, ran.err) == (2, "")
         lines = ran.out.splitlines()
-        assert lines[0].startswith(f"a.py:1:1: AMP000 {said}")
+        assert lines[0].startswith(f"a.py:1:1: AMP000 error: {said}")
         assert lines[0].endswith("(please report it to the authors of house 1.0)")
         assert [line.split(" ")[1] for line in lines[1:]] == ["AMP101", "AMP101"]
 
@@ -390,7 +390,7 @@ class TestHeaders:
         text = module().replace('("pinned",)', "WORDS").replace("rule = ", "WORDS = ('pin' + 'ned',)\nrule = ")
         install(site, "house", "[amplint.rules]\nHSE = rules\n", {"rules/hse101_x.py": text, "rules/hse1_no.py": "("})
         ran = run(site, *CONCISE, "a.py", cwd=project({"a.py": "pinned\n"}))
-        assert (ran.out, ran.err) == ("a.py:1:1: HSE101 it is pinned\n", "")
+        assert (ran.out, ran.err) == ("a.py:1:1: HSE101 error: it is pinned\n", "")
 
     @pytest.mark.parametrize("triggers", ['"a", "b & c"', "\n'a',\n\"b & c\",\n", "'a', 'b & c',"])
     def test_words(self, tmp_path: Path, triggers: str) -> None:
@@ -398,7 +398,7 @@ class TestHeaders:
         file.write_text(f"\nrule = Rule(__name__, __doc__, triggers=({triggers}))\n")
         point = plugins._Point("ABC", "abc101_x", "house 1.0")
         rule = plugins._rule("abc101_x", str(file), point)
-        assert rule.triggers == Rule.from_header("abc101_x", ("a", "b & c"), True).triggers
+        assert rule.triggers == Rule.from_header("abc101_x", Header(("a", "b & c"))).triggers
         assert (rule.code, rule.name, rule.plugin) == ("ABC101", "x", "house 1.0")
 
 

@@ -20,7 +20,7 @@ from tests.conftest import LEGACY, MODERN, Ran
 Write = Callable[[dict[str, str | bytes]], Path]
 Run = Callable[..., Ran]
 
-SUMMARY = "Found 1 error.\n[*] 1 fixable with `--fix`.\n"
+SUMMARY = "Found 1 warning.\n[*] 1 fixable with `--fix`.\n"
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -58,7 +58,7 @@ def test_what_is_fixed_on_standard_input_still_goes_to_stdout(
     root = project({})
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LEGACY.encode())))
     ran = amplint("-", "--fix", "-o", "left.json", "--output-format=json")
-    assert ran == (0, MODERN, "Found 1 error (1 fixed, 0 remaining).\n")
+    assert ran == (0, MODERN, "Found 1 warning (1 fixed, 0 remaining).\n")
     assert (root / "left.json").read_text() == "[]\n"
 
 

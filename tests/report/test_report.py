@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.engine.result import Result
-from amplint.report import Report, render
+from amplint.report import Fixed, Report, render
 from amplint.report.formats.diff import painted
 from amplint.report.summary import diff_summary, statistics, summary
+from amplint.report.text import linked
 from amplint.sources.source import Source
 from tests.conftest import LEGACY, Ran
 
@@ -37,6 +38,8 @@ def finding(start: int, end: int, *, code: str = "AMP401", **rest: Any) -> Findi
 
 def report(text: str, *findings: Finding, **rest: Any) -> Report:
     unsafe = rest.pop("unsafe", False)
+    if fixed := rest.pop("fixed", 0):
+        rest["made"] = (Fixed("dir/x.py", ((finding(0, 1).kind, fixed),)),)
     return Report((Result("dir/x.py", Source("dir/x.py", text), findings, unsafe=unsafe),), **rest)
 
 
@@ -50,7 +53,7 @@ def show(text: str, span: str, **rest: Any) -> list[str]:
 def test_full() -> None:
     text = "\n" * 9 + "x = clip(y)\n"
     assert render("full", report(text, finding(13, 17, fix=SAFE))).splitlines() == [
-        "AMP401 [*] message",
+        "AMP401 [*] error: message",
         "  --> dir/x.py:10:5",
         "   |",
         "10 | x = clip(y)",
@@ -88,7 +91,7 @@ def test_carets(text: str, span: str, line: str, carets: str) -> None:
 
 
 def test_a_finding_without_a_line_has_no_excerpt() -> None:
-    assert render("full", report("", finding(0, 0))) == "AMP401 message\n --> dir/x.py:1:1\n\n"
+    assert render("full", report("", finding(0, 0))) == "AMP401 error: message\n --> dir/x.py:1:1\n\n"
 
 
 def test_long_lines_are_cut() -> None:
@@ -126,7 +129,7 @@ def test_advice() -> None:
 def test_concise_marks_what_the_flags_would_fix() -> None:
     def marked(fix: Fix | None, unsafe: bool) -> bool:
         text = render("concise", report("xyz", finding(1, 2, fix=fix), unsafe=unsafe))
-        assert re.fullmatch(r"dir/x\.py:1:2: AMP401 (\[\*\] )?message\n", text)
+        assert re.fullmatch(r"dir/x\.py:1:2: AMP401 (\[\*\] )?error: message\n", text)
         return "[*]" in text
 
     assert marked(SAFE, False)
@@ -316,7 +319,7 @@ def test_summary_leads_to_the_proof_where_there_can_be_one() -> None:
 def test_diff_summary() -> None:
     assert diff_summary(report("x")) == ""
     assert diff_summary(report("x", finding(0, 1, fix=UNSAFE))) == (
-        "No errors would be fixed (1 fix available with `--unsafe-fixes`).\n"
+        "No findings would be fixed (1 fix available with `--unsafe-fixes`).\n"
     )
     assert diff_summary(report("x", fixed=2)) == "Would fix 2 errors.\n"
     assert diff_summary(report("x", finding(0, 1, fix=UNSAFE), finding(0, 1, fix=UNSAFE), fixed=1)) == (
@@ -324,18 +327,20 @@ def test_diff_summary() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("environment", "coloured"),
-    [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
-)
-def test_colour_is_for_terminals(project: Write, environment: dict[str, str], coloured: bool) -> None:
-    project({"old.py": LEGACY})
-    command = [sys.executable, "-m", "amplint", "old.py"]
-    settled = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {"TERM": "xterm"} | environment
-    piped = subprocess.run(command, capture_output=True, check=False, env=settled).stdout
-    assert b"\033" not in piped
+# What says that a terminal shows links, or that nothing reads colours.
+_SAID_BY_TERMINALS = {
+    *("NO_COLOR", "FORCE_COLOR", "CI", "TERM", "TERM_PROGRAM", "VTE_VERSION", "WT_SESSION", "KONSOLE_VERSION")
+}
+
+
+def _environment(**said: str) -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key not in _SAID_BY_TERMINALS} | {"TERM": "xterm"} | said
+
+
+def _on_a_terminal(command: list[str], environment: dict[str, str]) -> bytes:
+    """What a command that finds something writes to a terminal."""
     ours, theirs = pty.openpty()
-    with subprocess.Popen(command, stdout=theirs, env=settled) as process:
+    with subprocess.Popen(command, stdout=theirs, env=environment) as process:
         os.close(theirs)
         shown = b""
         try:
@@ -345,8 +350,65 @@ def test_colour_is_for_terminals(project: Write, environment: dict[str, str], co
             pass
     os.close(ours)
     assert process.returncode == 1
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("said", "coloured"),
+    [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+def test_colour_is_for_terminals(project: Write, said: dict[str, str], coloured: bool) -> None:
+    project({"old.py": LEGACY})
+    command = [sys.executable, "-m", "amplint", "old.py"]
+    environment = _environment(**said)
+    piped = subprocess.run(command, capture_output=True, check=False, env=environment).stdout
+    assert b"\033" not in piped
+    shown = _on_a_terminal(command, environment)
     assert (b"\033[" in shown) == coloured
     assert re.sub(rb"\033\[[\d;]*m", b"", shown).replace(b"\r\n", b"\n") == piped
+
+
+_LINK = b"\033]8;;https://amplint.github.io/amplint/rules/AMP101/\033\\\033[1;33mAMP101\033[0m\033]8;;\033\\ "
+
+
+@pytest.mark.parametrize(
+    ("said", "links"),
+    [
+        ({}, False),
+        ({"TERM_PROGRAM": "iTerm.app"}, True),
+        ({"TERM": "xterm-kitty"}, True),
+        ({"VTE_VERSION": "6800"}, True),
+        ({"VTE_VERSION": "4205"}, False),
+        ({"WT_SESSION": "1"}, True),
+        ({"WT_SESSION": "1", "NO_COLOR": "1"}, False),
+        ({"WT_SESSION": "1", "TERM": "dumb"}, False),
+        ({"WT_SESSION": "1", "CI": "true"}, False),
+    ],
+)
+@pytest.mark.parametrize("form", ["full", "concise", "grouped"])
+def test_codes_are_links_on_terminals_that_can(project: Write, said: dict[str, str], links: bool, form: str) -> None:
+    project({"old.py": LEGACY})
+    command = [sys.executable, "-m", "amplint", "--output-format", form, "old.py"]
+    assert (_LINK in _on_a_terminal(command, _environment(**said))) == links
+
+
+@pytest.mark.parametrize(("said", "links"), [({}, False), ({"FORCE_COLOR": "1"}, True)])
+def test_codes_are_links_in_a_pipe_only_where_colour_is_forced(
+    project: Write, said: dict[str, str], links: bool
+) -> None:
+    project({"old.py": LEGACY})
+    command = [sys.executable, "-m", "amplint", "old.py"]
+    piped = subprocess.run(command, capture_output=True, check=False, env=_environment(WT_SESSION="1", **said)).stdout
+    assert (_LINK in piped) == links
+
+
+def test_a_plugins_code_is_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WT_SESSION", "1")
+    for name in ("CI", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    assert linked("X", "AMP101", colour=True) != "X"
+    assert linked("X", "XYZ001", colour=True) == "X"
+    assert linked("X", "AMP101", colour=False) == "X"
 
 
 def test_a_diff_in_colours() -> None:

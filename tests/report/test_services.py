@@ -409,4 +409,4 @@ def test_grouped(project: Write, amplint: Run) -> None:
     blocks = amplint("--output-format=grouped", "-q").out.split("\n\n")
     assert [line[:18] for line in blocks[0].splitlines()] == ["a.py:", "   13:10 AMP101 [*", "  109:10 AMP101 [*"]
     assert blocks[1].splitlines()[0] == "b/c.py:"
-    assert set(FOR_PEOPLE) == {name for name in FORMATS if "Found 3 errors" in amplint(f"--output-format={name}").out}
+    assert set(FOR_PEOPLE) == {name for name in FORMATS if "Found 3 warnings" in amplint(f"--output-format={name}").out}

@@ -628,7 +628,7 @@ def test_the_command(project: Write, amplint: Callable[..., Ran]) -> None:
     root = project({"a/n.ipynb": as_bytes(*TRAINING), "a/.ipynb_checkpoints/n-checkpoint.ipynb": as_bytes(*TRAINING)})
     ran = amplint("--output-format", "concise")
     assert ran.code == 1
-    assert ran.out.startswith("a/n.ipynb:cell 4:6:5: AMP401 [*] gradients")
+    assert ran.out.startswith("a/n.ipynb:cell 4:6:5: AMP401 [*] error: gradients")
     assert ran.out.count("AMP401") == 1
     told = json.loads(amplint("--output-format", "json").out)
     assert [(each["cell"], each["location"]["row"], each["noqa_row"]) for each in told] == [(4, 6, 6)]

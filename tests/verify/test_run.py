@@ -444,7 +444,7 @@ def test_mistakes_in_the_options(amplint: Amplint, arguments: list[str], said: s
 
 def test_without_torch(amplint: Amplint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     it = fixture(tmp_path / "it", "1/0")
-    how = "pip install 'amplint[verify]'\n"
+    how = 'pip install "amplint[verify] @ git+https://github.com/amplint/amplint"\n'
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "2.3.1")
     ran = amplint("verify", "--run", it)
     assert (ran.code, ran.err) == (2, f"amplint: error: verify needs torch 2.4 or later, this is 2.3.1: {how}")

@@ -11,7 +11,7 @@ from amplint.model.names.reaching_definitions import returned
 from amplint.model.names.tables import arguments_of
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.objects.autocast_objects import region_of
-from amplint.model.objects.call_context import Callee
+from amplint.model.objects.call_context import CallContext, Callee
 from amplint.model.objects.key_parts import made_key, own_self
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to, with_defaults
@@ -43,6 +43,8 @@ class CallGraph:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._objects = objects(module)
+        self._found: dict[tuple[int, CallContext | None], Callee | None] = {}  # what calls run, in a call context
+        self._found_with = self._objects.names_known
         self._matters: dict[int, bool] = {}
         self._trains: dict[int, bool] = {}
         self._reached: dict[ir.Block, set[int]] = {}
@@ -80,6 +82,16 @@ class CallGraph:
 
     def find(self, call: ir.Call) -> Callee | None:
         """What a call runs, where that is certain."""
+        if self._found_with != self._objects.names_known:  # more is known of what objects are
+            self._found_with = self._objects.names_known
+            self._found.clear()
+        context = self._objects.call_context
+        question = call.id, context if context.aliases or context.classes else None
+        if question not in self._found:
+            self._found[question] = self._find(call)
+        return self._found[question]
+
+    def _find(self, call: ir.Call) -> Callee | None:
         func = call.func
         if isinstance(func, ir.Name):
             return self._named(func, call)

@@ -32,6 +32,7 @@ class Events:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._objects: Objects = objects(module)
+        self._calls: dict[int, list[ir.Call]] = {}  # in the expressions of statements
         self.external_calls = ExternalCalls(module, self.below)
 
     def of(self, call: ir.Call) -> Event | None:
@@ -116,10 +117,12 @@ class Events:
 
     def in_statement(self, statement: ir.Statement) -> Iterator[Event]:
         """The events of a statement's own expressions."""
-        for each in statement.values():
-            for value in ir.walk_values(each):
-                if isinstance(value, ir.Call) and (event := self.of(value)) is not None:
-                    yield event
+        if statement.id not in self._calls:
+            values = (value for each in statement.values() for value in ir.walk_values(each))
+            self._calls[statement.id] = [each for each in values if isinstance(each, ir.Call)]
+        for call in self._calls[statement.id]:
+            if (event := self.of(call)) is not None:
+                yield event
 
 
 def events(module: Module) -> Events:

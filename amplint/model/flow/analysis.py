@@ -14,11 +14,12 @@ from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from amplint.base.patience import of_file
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events
 from amplint.model.flow.eval_expressions import MAX_WORK
 from amplint.model.flow.eval_statements import Statements
-from amplint.model.flow.event_states import EventStates, SeveralOptimizersError, TooManyPathsError
+from amplint.model.flow.event_states import EventStates, SeveralOptimizersError, TooLongError, TooManyPathsError
 from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.guessed_branches import OF_WHAT_IS_MISSING
 from amplint.model.flow.open_regions import Regions
@@ -60,6 +61,7 @@ class Flow:
         self._events = events(module)
         # Where following calls makes too many paths, the function by itself is looked at; if that has too many as well,
         # nothing is said about it.
+        self._takes_too_long = False
         followed = effort > 0 and self._run(MAX_DEPTH, effort)
         self.lost = self.work if effort > 0 and not followed else 0
         self.given_up = not followed and not self._run(0, MAX_WORK)
@@ -78,19 +80,27 @@ class Flow:
         self.disabled = self._transfer.switches.disabled
         self.surely_enabled = self._transfer.switches.surely_enabled
         function = self.container if isinstance(self.container, ir.Function) else None
+        if (time := of_file()) is not None:
+            time.start(function.name if function is not None else "the file's own code")
         start = State(regions=self.regions.decorators(function) if function is not None else ())
         try:
             with self._expressions.within(objects(self._module).call_context, function):
                 paths = statements.block(self.container.body, [start])
         except SeveralOptimizersError:
             return self._run(depth, effort, several=True)
-        except TooManyPathsError:
+        except TooManyPathsError as error:
+            self._takes_too_long = isinstance(error, TooLongError)
             self._transfer.event_states, self._transfer.violations = {}, {}
             return False
         for state in (*paths.normal, *paths.exits, *paths.raises):
             self._transfer.end(state)
         self.ends = [*paths.normal, *paths.exits]
         return True
+
+    @property
+    def why_not(self) -> str:
+        """Why the function is given up, if it is."""
+        return "takes too long to follow" if self._takes_too_long else "has too many paths to follow"
 
     @property
     def event_states(self) -> dict[int, EventStates]:
@@ -194,7 +204,7 @@ def flows(module: Module) -> list[Flow]:
 def given_up(module: Module) -> list[str]:
     """The functions with more paths than can be followed, as far as any rule has asked for the flows."""
     return [
-        f"{module.line(each.container)}: {each.container.name} has too many paths to follow"
+        f"{module.line(each.container)}: {each.container.name} {each.why_not}"
         for each in module.known(_flows) or ()
         if each.given_up and isinstance(each.container, ir.Function)
     ]
@@ -268,7 +278,8 @@ def _flows(module: Module) -> list[Flow]:
     every: list[ir.Function | ir.Program] = [module.program, *_may_train(module)]
     containers = [each for each in every if calls.trains(each.body)]
     found: dict[int, Flow] = {}
-    # Those that only call others come last: where the others were much work, there is no more to learn.
+    # Those that only call others come last, and callers after what they call: where that was much work, there is no
+    # more to learn.
     own = [each for each in containers if any(event.kind != "opaque" for event in recogniser.below(each.body))]
 
     def look_at(container: ir.Function | ir.Program) -> None:
@@ -278,9 +289,12 @@ def _flows(module: Module) -> list[Flow]:
             effort = MUCH_WORK
         found[container.id] = Flow(module, container, effort if sum(lost.values()) < MUCH_LOST else 0)
 
-    for each in sorted(own, key=lambda container: len(calls.reached(container.body))):
+    def by_reach(container: ir.Function | ir.Program) -> int:
+        return len(calls.reached(container.body))
+
+    for each in sorted(own, key=by_reach):
         look_at(each)
-    for each in containers:
+    for each in sorted(containers, key=by_reach):
         if each.id not in found and not (each is module.program and _only_starts(module, calls)):
             work = sum(found[number].work for number in calls.reached(each.body) if number in found)
             if work <= MUCH_WORK:

@@ -268,15 +268,20 @@ class Containers:
         """The display that the variable or attribute of a key is bound to, once."""
         found: ir.Value | None = None
         with self._objects.within(CallContext()):  # the key is one of the outermost caller's
-            for statement in self._module.whole.near(word_of(key)).statements:
-                value = statement.value if isinstance(statement, ir.Assign) else None
-                if not isinstance(statement, ir.Assign) or not isinstance(value, (ir.Sequence, ir.Mapping)):
-                    continue
-                target = statement.targets[0]
+            for target, value in self._module.once(_displays_near, word_of(key)):
                 if isinstance(target, (ir.Name, ir.Attribute)) and self._objects.key(target) == key:
                     if self._is_bound_once(target) and list(self._objects.sources(target)) == [value]:
                         found = value
         return found
+
+
+def _displays_near(module: Module, word: str) -> list[tuple[ir.Value, ir.Value]]:
+    """The first targets of assignments of displays near a word, and the displays."""
+    return [
+        (each.targets[0], each.value)
+        for each in module.whole.near(word).statements
+        if isinstance(each, ir.Assign) and isinstance(each.value, (ir.Sequence, ir.Mapping))
+    ]
 
 
 def _items_asked(values: Sequence[ir.Name]) -> list[ir.Subscript]:

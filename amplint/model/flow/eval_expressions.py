@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
+from amplint.base.interruption import go_on
+from amplint.base.patience import of_file
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.cuda_graphs import Graphs
 from amplint.model.calls.events import events
@@ -13,7 +15,7 @@ from amplint.model.calls.predicates import Predicates
 from amplint.model.calls.relevant_variables import is_asked, makes_loss
 from amplint.model.flow.containers import Containers, Round
 from amplint.model.flow.effects import Effects
-from amplint.model.flow.event_states import TooManyPathsError
+from amplint.model.flow.event_states import TooLongError, TooManyPathsError
 from amplint.model.flow.gradient_reads import read_of
 from amplint.model.flow.gradients import GradientKind, Gradients
 from amplint.model.flow.guessed_branches import Guesses
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 MAX_WORK = 30_000
+_UNTIMED = 64  # work between two looks at the clock
 
 
 class Expressions:
@@ -67,17 +70,23 @@ class Expressions:
         self._graphs = module.once(Graphs)
         self._active: list[ir.Function] = []
         self.followed: dict[int, list[ir.Call]] = {}  # the functions, by their ids, that calls have run
-        self.work = 0
+        self.work = self._timed = 0
 
     def spend(self, states: list[State]) -> None:
         """Count what was done.
 
         Raises:
             TooManyPathsError: it is more than the function is worth.
+            TooLongError: it takes too long.
         """
+        go_on()
         self.work += len(states)
         if self.work > self._effort:
             raise TooManyPathsError
+        if self.work - self._timed >= _UNTIMED:
+            self._timed = self.work
+            if (time := of_file()) is not None and time.ends():
+                raise TooLongError
 
     # --- evaluation -------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,10 @@ class TooManyPathsError(Exception):
     """More states than are worth keeping apart."""
 
 
+class TooLongError(TooManyPathsError):
+    """The file has taken its time, and this function its share."""
+
+
 class Followed(NamedTuple):
     """A step behind a clip: whose it is, what is known on its path, the call that led to the clip (0: none)."""
 

@@ -12,7 +12,7 @@ from amplint.model.calls.events import is_grad
 from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.names.reaching_definitions import only_assignment, returned
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.key_parts import contains, is_attribute, moved, overlap, owner_of, root_of
+from amplint.model.objects.key_parts import KeySet, contains, is_attribute, moved, overlap, owner_of, root_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Other
 from amplint.model.syntax.nesting import exclusive
@@ -37,8 +37,9 @@ class Ownership:
         self._objects = objects(module)
         # The models whose parameters some optimizer owns.
         self._roots = {root for roots in self._objects.owns.values() for root in roots}
+        self._root_keys = KeySet(self._roots)
+        self._roots_known: dict[CallContext, KeySet] = {}  # those, and what a call context makes of them
         self._called: dict[int, list[ir.Value]] = {}  # function -> what its calls call
-        self._last: tuple[State, CallContext, set[str]] | None = None
         self._reached: dict[tuple[object, ...], AbstractValue] = {}
         self._follows = False  # whether variables are followed to what they are assigned
         self.is_single = not several and len(self._objects.constructed) <= 1
@@ -76,7 +77,7 @@ class Ownership:
 
     def is_owned(self, key: str) -> bool:
         """Whether an optimizer owns the parameters of an object, whatever its name is bound to."""
-        return any(overlap(key, root) for root in self._roots)
+        return self._root_keys.overlaps(key)
 
     def _owned(self, optimizer: str, state: State) -> set[str]:
         known = self._objects
@@ -206,18 +207,17 @@ class Ownership:
     def _model(self, key: str, state: State) -> str | None:
         """The model that a key is one of, or a part of one, as the path knows it."""
         found = state.object_of(key)
-        roots = self._roots_in(state)
-        return found if any(overlap(each, root) for each in {found, key} for root in roots) else None
+        roots = self._roots_in(self._objects.call_context)
+        if roots.overlaps(found) or roots.overlaps(key):
+            return found
+        owned = (root for optimizer, _ in state.groups for root in self._owned(optimizer, state))
+        return found if any(overlap(found, root) or overlap(key, root) for root in owned) else None
 
-    def _roots_in(self, state: State) -> set[str]:
-        """The models whose parameters some optimizer owns, as the path knows them; it is asked many times in a row."""
-        call_context = self._objects.call_context
-        if self._last is None or self._last[0] is not state or self._last[1] is not call_context:
-            roots = {*self._roots, *map(call_context.translate, self._roots)}
-            for optimizer, _ in state.groups:
-                roots |= self._owned(optimizer, state)
-            self._last = state, call_context, roots
-        return self._last[2]
+    def _roots_in(self, call_context: CallContext) -> KeySet:
+        """The models whose parameters some optimizer owns, also by the names that a call context gives them."""
+        if call_context not in self._roots_known:
+            self._roots_known[call_context] = KeySet((*self._roots, *map(call_context.translate, self._roots)))
+        return self._roots_known[call_context]
 
     def _is_torchs(self, func: ir.Value) -> bool:
         """Whether what is called was made by a class of torch's: a criterion."""
@@ -245,7 +245,7 @@ class Ownership:
     def is_made_by(self, loss: ir.Value, model: str, state: State) -> bool:
         """Whether a loss surely comes from a model and from data alone, so that only that has gradients of it."""
         one = copy(self)
-        one._roots, one._last, one._reached, one._follows = {model}, None, {}, True
+        one._roots, one._roots_known, one._reached, one._follows = {model}, {}, {}, True
         reach = one.reach(loss, state)
         return reach is not None and reach.whole and reach.roots == {state.object_of(model)}
 

@@ -48,6 +48,7 @@ class Conditions:
         self._predicates = module.once(Predicates)
         self._by_flag: dict[ir.Value, bool] = {}  # whether a test may be about AMP's own flag
         self._periods: dict[ir.Value, list[ir.Value]] = {}  # what something is taken modulo in a test
+        self._read: dict[int, list[ir.Value]] = {}  # what an expression reads attributes of
         self.asked: dict[Term, tuple[ir.Value, bool]] = {}  # condition -> a test that asks for it, and what it is then
         self._facts: dict[int, set[Fact]] = {}  # a test's id -> the facts that it has asked for
 
@@ -233,11 +234,12 @@ class Conditions:
         A scaler or optimizer that is None may be one that is switched off in another way: paths keep those apart.
         """
         absent = state.absent
-        return bool(absent) and any(
-            term in absent and not self._is_object(term)
-            for term in map(self._objects.term, _bases(value))
-            if term is not None
-        )
+        if not absent:
+            return False
+        if value.id not in self._read:
+            self._read[value.id] = list(_bases(value))
+        terms = map(self._objects.term, self._read[value.id])
+        return any(term in absent and not self._is_object(term) for term in terms if term is not None)
 
     def counts(self, test: ir.Value, depth: int = 3) -> bool:
         """Whether a test is about a counter (`(i + 1) % k == 0`), so that it is no flag of AMP's."""

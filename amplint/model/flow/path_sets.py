@@ -48,6 +48,8 @@ def without_complements(states: list[State]) -> list[State]:
 
 def _reduced(every: list[frozenset[Fact]]) -> list[frozenset[Fact]]:
     found = dict.fromkeys(every)
+    if len(found) == 1:
+        return [*found]
     for one in found:
         for alike in _deciding(one):
             other = one ^ {Fact(condition, holds) for condition, truth in alike for holds in (truth, not truth)}

@@ -149,8 +149,7 @@ class Transfer:
             if event.kind in ("unscale_", "step"):
                 value = event.subject
             word = ir.last_name(value) if value is not None else ""
-            near = self._module.whole.near(word).values if word else ()
-            self._asked[event.call.id] = any(ir.last_name(each) == word and _is_tested(each) for each in near)
+            self._asked[event.call.id] = bool(word) and self._module.once(_is_asked_for, word)
         return self._asked[event.call.id]
 
     # --- backward, clear, clip --------------------------------------------------------------------------------------
@@ -639,6 +638,11 @@ class Transfer:
             # It may be a new one. What an update made of the one before isn't about it.
             return state.with_gradients(key, ENTRY)
         return state
+
+
+def _is_asked_for(module: Module, word: str) -> bool:
+    """Whether a test asks for something of a name."""
+    return any(ir.last_name(each) == word and _is_tested(each) for each in module.whole.near(word).values)
 
 
 def _is_tested(value: ir.Value) -> bool:

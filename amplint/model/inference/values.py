@@ -628,11 +628,7 @@ class Follower:
 
     def _is_set(self, value: ir.Attribute) -> bool:
         """Whether the file sets such an attribute of any object: `cfg.device = ...`."""
-        near = self._module.whole.near(value.attr).statements
-        targets = (target for each in near if isinstance(each, ir.Assign) for target in each.targets)
-        return any(
-            isinstance(each, ir.Attribute) and each.attr == value.attr and owner_class(each) is None for each in targets
-        )
+        return self._module.once(_is_set, value.attr)
 
     def _option(self, value: ir.Attribute, *, is_it: bool) -> Step | None:
         """What an option of the command line is; `is_it`: its object is seen to be what the command line gave."""
@@ -642,6 +638,13 @@ class Follower:
         if found is None:
             return None
         return Step(tuple(_of_option(found, value, is_it=is_it)), whole=False)
+
+
+def _is_set(module: Module, attr: str) -> bool:
+    """Whether the file sets an attribute of any object that is no `self`."""
+    near = module.whole.near(attr).statements
+    targets = (target for each in near if isinstance(each, ir.Assign) for target in each.targets)
+    return any(isinstance(each, ir.Attribute) and each.attr == attr and owner_class(each) is None for each in targets)
 
 
 def _of_option(found: Option, value: ir.Attribute, *, is_it: bool) -> Iterator[Leaf]:

@@ -24,9 +24,20 @@ from amplint.model.syntax.scopes import class_of_self, owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
+    from amplint.model.syntax.queries import Nodes
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _FOLLOW = 5
+
+
+class _Known:
+    """The keys and terms of values in one call context, by their ids: paths ask again and again."""
+
+    __slots__ = ("keys", "terms")
+
+    def __init__(self) -> None:
+        self.keys: dict[int, str | None] = {}
+        self.terms: dict[int, Term | None] = {}
 
 
 class Keys:
@@ -35,6 +46,9 @@ class Keys:
     def __init__(self, module: Module) -> None:
         self._module = module
         self.call_context = CallContext()
+        # What values are in the call contexts that were met, as long as no item comes to be something else.
+        self._known_in: dict[CallContext | None, _Known] = {None: _Known()}
+        self._here = self._known_in[None]
         self._origins: dict[str, str] = {}  # keys that a call context gave -> as the callee has them
         self._scopes: list[Scope] = []
         self._numbers: dict[int, int] = {}  # scopes by their identity -> places in that list
@@ -43,12 +57,18 @@ class Keys:
         self._kept_objects = Kept(module, self)
         # Items of containers, as a loop's variable asks for them -> what they are.
         self._named_items: dict[str, str] = {}
+        self._by_key: dict[Nodes, dict[str | None, list[ir.Value]]] = {}  # the values of some nodes
+        self._by_own_key: dict[Nodes, dict[str, list[ir.Name]]] = {}
+        self._assigned_values: dict[tuple[int, bool], list[ir.Value]] = {}  # by statement: with flags, or without
         self._renamed = 0  # how often an item came to be another object
 
     def name_item(self, item: str, key: str) -> None:
         """Say what the item of a container is, by the key that it has with a number or literal."""
-        self._renamed += self._named_items.get(item) not in (None, key)
-        self._named_items[item] = key
+        if self._named_items.get(item) != key:
+            self._renamed += item in self._named_items
+            self._named_items[item] = key
+            self._known_in.clear()
+            self._enter(self.call_context)
 
     @property
     def names_known(self) -> tuple[int, int, int]:
@@ -58,15 +78,24 @@ class Keys:
     @contextmanager
     def within(self, call_context: CallContext) -> Iterator[None]:
         """A context in which keys are those of a call context; with an empty one they are the file's own."""
-        before, self.call_context = self.call_context, call_context
+        before = self.call_context
+        self._enter(call_context)
         try:
             yield
         finally:
-            self.call_context = before
+            self._enter(before)
+
+    def _enter(self, call_context: CallContext) -> None:
+        self.call_context = call_context
+        own = call_context if call_context.aliases else None  # without any a key is what it is for the file
+        self._here = self._known_in.setdefault(own, _Known())
 
     def key(self, value: ir.Value) -> str | None:
         """The key of the object that a value is; None where it is no name, attribute or fixed item."""
-        return self._translated(self._raw(value))
+        known = self._here.keys
+        if value.id not in known:
+            known[value.id] = self._translated(self._raw(value))
+        return known[value.id]
 
     def _translated(self, key: str | None) -> str | None:
         """A key as the call context has it; which it was is remembered, for the roles."""
@@ -201,6 +230,24 @@ class Keys:
         """The key of a value, whatever the call context."""
         return self._raw(value)
 
+    def with_key(self, nodes: Nodes, key: str) -> Sequence[ir.Value]:
+        """The values among some nodes that have a key, whatever the call context, in the order of `Nodes.values`."""
+        if nodes not in self._by_key:
+            found = self._by_key[nodes] = {}
+            for value in nodes.values:
+                if isinstance(value, (ir.Name, ir.Attribute, ir.Subscript, ir.Call)):
+                    found.setdefault(self._raw(value), []).append(value)
+        return self._by_key[nodes].get(key, ())
+
+    def with_own_key(self, nodes: Nodes, key: str) -> Sequence[ir.Name]:
+        """The names among some nodes that are a variable with a key itself, aliases not followed."""
+        if nodes not in self._by_own_key:
+            found = self._by_own_key[nodes] = {}
+            for value in nodes.values:
+                if isinstance(value, ir.Name):
+                    found.setdefault(self.raw_variable(value.scope, value.name), []).append(value)
+        return self._by_own_key[nodes].get(key, ())
+
     def prefix(self, scope: Scope) -> str:
         """How the keys of a scope's own variables begin."""
         return variable_in(self._number(scope), "")
@@ -248,15 +295,15 @@ class Keys:
 
         Without `flags` also those left out that are only ever set to literals or negated.
         """
-        found: dict[str, None] = {}
-        for each in (statement, *(s for block in statement.blocks() for s in ir.walk_statements(block, into=False))):
-            for value in self._bound_by(each):
-                if not flags and isinstance(value, ir.Name) and self._is_flag(value):
-                    continue
-                key = self.own_key(value)
-                if key is not None:
-                    found[key] = None
-        return list(found)
+        known = (statement.id, flags)
+        if known not in self._assigned_values:
+            inside = (each for block in statement.blocks() for each in ir.walk_statements(block, into=False))
+            bound = (value for each in (statement, *inside) for value in self._bound_by(each))
+            self._assigned_values[known] = [
+                each for each in bound if flags or not isinstance(each, ir.Name) or not self._is_flag(each)
+            ]
+        keys = map(self.own_key, self._assigned_values[known])
+        return list(dict.fromkeys(key for key in keys if key is not None))
 
     def _is_flag(self, value: ir.Name) -> bool:
         sources = [each.value for each in self.bindings(value) if isinstance(each, Assigned)]
@@ -321,7 +368,13 @@ class Keys:
 
     def term(self, value: ir.Value) -> Term | None:
         """A test or index as a term; None where it can't be told by names and values."""
-        term, context = self._term(value), self.call_context
+        known = self._here.terms
+        if value.id not in known:
+            known[value.id] = self._find_term(value, self.call_context)
+        return known[value.id]
+
+    def _find_term(self, value: ir.Value, context: CallContext) -> Term | None:
+        term = self._term(value)
         if term is None or not context.aliases:
             return term
         if term.is_path and term.name not in context.values:

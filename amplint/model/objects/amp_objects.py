@@ -153,8 +153,8 @@ class Objects(Keys):
 
     def _reads(self, key: str) -> Iterator[ir.Value]:
         """What stands where an optimizer is used, or is assigned to its variable."""
-        for value in self._module.whole.near(word_of(key)).values:
-            if isinstance(value, (ir.Name, ir.Attribute)) and self._raw(value) == key:
+        for value in self.with_key(self._module.whole.near(word_of(key)), key):
+            if isinstance(value, (ir.Name, ir.Attribute)):
                 yield from self.sources(value) if isinstance(value, ir.Name) else (value,)
 
     def _is_of_a_loop(self, value: ir.Value) -> bool:

@@ -8,12 +8,14 @@ attribute. Keys are texts, which Python hashes once: paths look them up all the 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from amplint.model.syntax import ir
 
 _SIGNS = re.compile(r"[.:\[]")
+_INTO = re.compile(r"[.\[]")
 _VARIABLE = re.compile(r"(\d+):(\w+)")
 _OWN = re.compile(r"self\d+\.\w+")
 _SELF = "self"
@@ -106,6 +108,24 @@ def contains(whole: str, part: str) -> bool:
 def overlap(one: str, other: str) -> bool:
     """Whether two objects are one, or one is a part of the other, going by their keys."""
     return contains(one, other) or contains(other, one)
+
+
+def wholes(key: str) -> Iterator[str]:
+    """The keys of which an object is an attribute or item, by whatever steps, and its own."""
+    yield from (key[: sign.start()] for sign in _INTO.finditer(key))
+    yield key
+
+
+class KeySet:
+    """Some keys, for the question whether another one overlaps one of them."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._keys = frozenset(keys)
+        self._wholes = {whole for key in self._keys for whole in wholes(key)}
+
+    def overlaps(self, key: str) -> bool:
+        """Whether an object is one of those, has one as a part, or is a part of one."""
+        return key in self._wholes or any(whole in self._keys for whole in wholes(key))
 
 
 def owner_of(key: str) -> str:

@@ -8,7 +8,9 @@ import os
 import re
 from collections.abc import Callable, Iterator
 
-from amplint.base.paths import contents, remembered
+from amplint.base.paths import contents, question, remembered
+from amplint.base.reads import is_file
+from amplint.base.tree import of_project
 from amplint.model.project.python_files import python_files, root_of
 from amplint.model.project.resolve_import import module_file
 from amplint.model.syntax.text_scan import without_sentences
@@ -46,9 +48,10 @@ def reaches(path: str, wanted: Callable[[bytes], object]) -> bool:
     return False
 
 
-@remembered
+@question
 def in_reach(path: str, word: bytes) -> tuple[str, ...] | None:
     """The files with a word that a file, or one that imports it, imports, or those do; None: one can't be read."""
+    of_project(root_of(os.path.dirname(path)))
     data = {each: _data(each) for each in _with_imports({path, *importers(path)})}
     if None in data.values():
         return None
@@ -74,8 +77,13 @@ def surely_lack(filename: str, words: re.Pattern[bytes]) -> bool:
 
     Of a notebook it is asked of its whole project. Comments and sentences in strings don't count.
     """
-    path = os.path.abspath(filename)
-    if not os.path.isfile(path):
+    return _surely_lack(os.path.abspath(filename), words)
+
+
+@question
+def _surely_lack(path: str, words: re.Pattern[bytes]) -> bool:
+    of_project(root_of(os.path.dirname(path)))
+    if not is_file(path):
         return False
     files = programs_of(path) if path.endswith(".py") else python_files(root_of(os.path.dirname(path)))
     data = [_data(each) for each in files if each != path]
@@ -104,6 +112,13 @@ def _by_name(path: str) -> Iterator[str]:
     folder, name = os.path.split(path)
     if name == _INIT and b"importlib" in (_data(path) or b""):
         yield from (each for each in python_files(root_of(folder)) if os.path.dirname(each) == folder)
+
+
+@question
+def is_imported(path: str) -> bool:
+    """Whether a file (absolute) of the same project imports a file."""
+    of_project(root_of(os.path.dirname(path)))
+    return any(True for _ in importers(path))
 
 
 def importers(path: str) -> Iterator[str]:
@@ -135,14 +150,18 @@ def _by_imported_name(root: str) -> dict[str, list[str]]:
     return found
 
 
-@remembered
 def loader_of_optimizers(filename: str) -> str | None:
     """Another file of the programs that a file is a part of, that loads an optimizer's state, by the names in its text.
 
     A function that none of these files calls, or that each gives None for the optimizer, loads nothing.
     """
-    path = os.path.abspath(filename)
-    if not os.path.isfile(path):
+    return _loader_of_optimizers(os.path.abspath(filename))
+
+
+@question
+def _loader_of_optimizers(path: str) -> str | None:
+    of_project(root_of(os.path.dirname(path)))
+    if not is_file(path):
         return None
     files = sorted(programs_of(path))
     for other in files:
@@ -173,8 +192,13 @@ def user_of(filename: str, attribute: str, method: str, classes: frozenset[str])
     It has to import the file, or the package that passes it on. `self.scaler.update()` counts where it names one of the
     `classes`, which it may extend.
     """
-    path = os.path.abspath(filename)
-    if not os.path.isfile(path):
+    return _user_of(os.path.abspath(filename), attribute, method, classes)
+
+
+@question
+def _user_of(path: str, attribute: str, method: str, classes: frozenset[str]) -> str | None:
+    of_project(root_of(os.path.dirname(path)))
+    if not is_file(path):
         return None
     users = dict(_users(root_of(os.path.dirname(path)), attribute, method))
     for other in importers(path) if users.keys() - {path} else ():

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
+from amplint.base.reads import is_file
 from amplint.model.project import module_index
 from amplint.model.project.module_index import Place
 from amplint.model.syntax import ir, text_scan
@@ -41,7 +42,7 @@ _ROOTS = ("autocast", "caler", "backward", "grad", "unscale", "optim")  # quicke
 def link(module: Module) -> None:
     """Take into a module what it uses of its project's other files."""
     path = os.path.abspath(module.source.filename)
-    if not os.path.isfile(path):
+    if not is_file(path):
         return
     module.folded.on_import(lambda scope: _bind_passed_on(path, scope))
     tree = module.folded.tree or ast.parse(module.source.text)
@@ -104,7 +105,7 @@ def is_idle(module: Module, value: ir.Value) -> bool:
     name = value.base if isinstance(value, ir.Attribute) else value
     only = module.names.only_binding(name) if isinstance(name, ir.Name) else None
     path = os.path.abspath(module.source.filename)
-    if not isinstance(only, Imported) or not module.is_own(only.statement) or not os.path.isfile(path):
+    if not isinstance(only, Imported) or not module.is_own(only.statement) or not is_file(path):
         return False
     meaning = module_index.imported(only.statement.module, only.alias.name, only.alias.asname)
     found = _place(path, name.name, attribute, {name.name: {meaning}}) if isinstance(name, ir.Name) else None

@@ -6,13 +6,16 @@ Python's own parser reads a file ten times as fast as libcst, and most of what i
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cached_property, lru_cache
 from math import inf
 from typing import NamedTuple
 
-from amplint.base.paths import contents, remembered, version
+from amplint.base.paths import contents, question, remembered, version
+from amplint.base.tree import of_project
+from amplint.model.project.python_files import root_of
 from amplint.model.project.resolve_import import module_file
 from amplint.model.syntax.scopes import UNKNOWN, canonical
 from amplint.model.syntax.text_scan import MAY_BE_HANDED, Gap, handed_to, has, has_global, last_word, mentions
@@ -39,6 +42,7 @@ _IMPORTED = re.compile(
     rb"import(?<!\wimport)(?!\w)"
     rb"(?=((?:[ \t\f]|\\\r?\n?)*(?:\((?:[^()#]|#[^\r\n]*)*|(?:[^\\\r\n]|\\\r?\n?)*)))"
 )
+_STAR = re.compile(rb"import[\s\\(]*\*")
 _WORDS = re.compile(rb"[\w\x80-\xff]+")
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 # What a constant may be made of, and by what.
@@ -334,17 +338,24 @@ def home(path: str, name: str, depth: int = 5) -> str | None:
     if name in of.bound:
         return path
     stars = (module_file(path, module) for _, module in reversed(of.stars))
-    return next((found for star in stars if star is not None and (found := home(star, name, depth - 1))), None)
+    may_have = (star for star in stars if star is not None and _may_have(star, name))
+    return next((found for star in may_have if (found := home(star, name, depth - 1))), None)
 
 
-@remembered
 def constant(filename: str, module: str, name: str) -> Place | None:
     """The variable that `from module import name` means: of the project, set to one plain value alone."""
+    found = _constant(filename, module, name)
+    return Place(*found) if found is not None else None
+
+
+@question
+def _constant(filename: str, module: str, name: str) -> tuple[str, str] | None:
+    of_project(root_of(os.path.dirname(filename)))
     path = module_file(filename, module)
     at = home(path, name) if path is not None else None
     if at is None or at == filename or (of := outline(at)) is None or of.stars:
         return None
-    return Place(at, name) if name in of.constants and len(of.bound[name]) == 1 else None
+    return (at, name) if name in of.constants and len(of.bound[name]) == 1 else None
 
 
 def passed_on(filename: str, module: str, name: str) -> frozenset[str]:
@@ -353,12 +364,13 @@ def passed_on(filename: str, module: str, name: str) -> frozenset[str]:
     With `UNKNOWN` among them where it may be something else, too. Empty where nothing is passed on.
     """
     path = module_file(filename, module)
-    names = _passed_on(path, name) if path is not None else frozenset()
+    names = _passed_on(path, name, _DEPTH) if path is not None else frozenset()
     return names if names - {UNKNOWN} else frozenset()
 
 
-@remembered
-def _passed_on(path: str, name: str, depth: int = _DEPTH) -> frozenset[str]:
+@question
+def _passed_on(path: str, name: str, depth: int) -> frozenset[str]:
+    of_project(root_of(os.path.dirname(path)))
     of = outline(path) if depth else None
     if of is None:
         return frozenset((UNKNOWN,))
@@ -464,6 +476,22 @@ def _is_its_own(path: str, name: str) -> bool:
     return words is not None and name.encode() not in words
 
 
+def _may_have(path: str, name: str) -> bool:
+    """Whether a module may bind a name, or pass on what others bind: it is quick to tell that it doesn't."""
+    words = _own_words(path)
+    return words is None or b"\n%s\n" % name.encode() in words
+
+
+@remembered
+def _own_words(path: str) -> bytes | None:
+    """The words of a file, each on a line; None where it has those of others, too, or can't be read."""
+    try:
+        data = contents(path, _LARGEST)
+    except OSError:
+        return None
+    return None if _STAR.search(data) else b"\n%s\n" % b"\n".join(set(_WORDS.findall(data)))
+
+
 @remembered
 def _imported_words(path: str) -> frozenset[bytes] | None:
     """The words in what may be a file's imports: what they bind is written in one. None where it can't be read."""
@@ -534,18 +562,30 @@ def is_class(place: Place) -> bool:
     return of is not None and of.units[place.name].is_class
 
 
-@remembered
 def tells_settings(place: Place) -> bool:
     """Whether a place is one of a class of settings, or of a function that mentions one, which it may return."""
+    return _tells_settings(*place)
+
+
+@question
+def _tells_settings(path: str, name: str) -> bool:
+    of_project(root_of(os.path.dirname(path)))
+    place = Place(path, name)
     of = outline(place.path)
     if of is None or of.units[place.name].is_class:
         return of is not None and of.units[place.name].is_settings
     return any(is_class(each) and tells_settings(each) for each, _ in targets(place))
 
 
-@remembered
 def matters(place: Place) -> bool:
     """Whether a function or class can do something to scaler, gradients or regions, itself or by what it mentions."""
+    return _matters(*place)
+
+
+@question
+def _matters(path: str, name: str) -> bool:
+    of_project(root_of(os.path.dirname(path)))
+    place = Place(path, name)
     todo, seen = [place], {place}
     while todo:
         each = todo.pop()

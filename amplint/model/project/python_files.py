@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import re
 
-from amplint.base.paths import contents, remembered
+from amplint.base.paths import contents, question, remembered
 from amplint.base.project_root import Start, project_of
+from amplint.base.reads import is_file
+from amplint.base.tree import of_project, tree
 
 # What a file can be asked for by others; a file that has none of these words imports none of them.
 NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
@@ -18,9 +20,6 @@ _WORD = re.compile("|".join(NAMES).encode())
 _FROM = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|(?:[^\r\n#\\]|\\\r?\n)*)", re.MULTILINE)
 _AS = re.compile(rb"\b(\w+)[ \t]+as[ \t]+(\w+)")
 _ATTRIBUTE = re.compile(rb"\b(\w+)[ \t]*\.[ \t]*(autocast|GradScaler|custom_fwd|custom_bwd)\b")
-_SKIPPED = {"node_modules", "site-packages", "venv", "build", "dist", "__pycache__"}
-# A tree larger than this is no project, but a disk: Python's files, and all that there is.
-_MOST_FILES, _MOST = 20_000, 200_000
 # Where amplint was started.
 _start: list[Start] = [Start()]
 
@@ -31,8 +30,13 @@ def importer_of(filename: str, name: str) -> str | None:
     Files are told by their last name only (`from .compat import autocast` may mean any `compat.py`), so the answer errs
     on the side of finding one.
     """
-    path = os.path.abspath(filename)
-    if not os.path.isfile(path):
+    return _importer_of(os.path.abspath(filename), name)
+
+
+@question
+def _importer_of(path: str, name: str) -> str | None:
+    of_project(root_of(os.path.dirname(path)))
+    if not is_file(path):
         return None
     stem = os.path.splitext(os.path.basename(path))[0]
     found = _index(root_of(os.path.dirname(path))).get((stem, name), ())
@@ -44,6 +48,11 @@ def look_from(start: Start) -> bool:
     changed = start != _start[0]
     _start[0] = start
     return changed
+
+
+def looked_from() -> Start:
+    """What is taken for a project now where nothing marks one."""
+    return _start[0]
 
 
 def root_of(folder: str) -> str:
@@ -58,20 +67,9 @@ def _text(path: str) -> bytes:
         return b""
 
 
-@remembered
 def python_files(root: str) -> tuple[str, ...]:
     """Python's files in a project; none where there are too many for one."""
-    found: list[str] = []
-    seen = 0
-    for folder, folders, files in os.walk(root):
-        seen += len(folders) + len(files)
-        if seen > _MOST:
-            return ()
-        folders[:] = sorted(each for each in folders if each not in _SKIPPED and not each.startswith("."))
-        found += (os.path.join(folder, file) for file in sorted(files) if file.endswith(".py"))
-        if len(found) > _MOST_FILES:
-            return ()
-    return tuple(found)
+    return tree(root).files
 
 
 @remembered

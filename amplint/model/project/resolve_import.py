@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from amplint.base.paths import look_again, remembered
 from amplint.base.project_root import Start
-from amplint.model.project.python_files import look_from, root_of
+from amplint.base.reads import is_file, is_link, real
+from amplint.model.project.python_files import look_from, looked_from, root_of
 
 # What is installed is no part of a project; nor is what a project calls like it, by mistake or on purpose.
 _ELSEWHERE = {*sys.stdlib_module_names, "torch", "accelerate", "numpy"}
@@ -27,6 +27,11 @@ def look_in(src: tuple[str, ...] | None, start: Start) -> None:
         look_again()  # what was seen of the project was resolved otherwise
 
 
+def looked_in() -> tuple[tuple[str, ...] | None, Start]:
+    """The folders in which imports are resolved now, and what the project is where nothing marks one."""
+    return _src[0], looked_from()
+
+
 @remembered
 def module_file(filename: str, module: str) -> str | None:
     """The file of a module, as the file `filename` imports it: `module` is dotted, with dots in front if relative.
@@ -36,11 +41,11 @@ def module_file(filename: str, module: str) -> str | None:
     is none, and for the folder of a package without `__init__.py`.
     """
     path = os.path.abspath(filename)
-    if not os.path.isfile(path):
+    if not is_file(path):
         return None
     found = _seen_from(os.path.dirname(path), module)
-    if found is None and os.path.islink(path):
-        found = _seen_from(os.path.dirname(os.path.realpath(path)), module)
+    if found is None and is_link(path):
+        found = _seen_from(os.path.dirname(real(path)), module)
     return found
 
 
@@ -55,7 +60,7 @@ def _seen_from(folder: str, module: str) -> str | None:
         return _in(folder, parts, root)
     if not parts or parts[0] in _ELSEWHERE:
         return None
-    if parts[0] == os.path.basename(root) and os.path.isfile(os.path.join(root, "__init__.py")):
+    if parts[0] == os.path.basename(root) and is_file(os.path.join(root, "__init__.py")):
         return _in(os.path.dirname(root), parts, root)
     given = _src[0]
     others = [(os.path.join(root, "src"), root)] if given is None else [(each, each) for each in given]
@@ -75,6 +80,10 @@ def _in(folder: str, parts: list[str], root: str) -> str | None:
     """The file of a module below a folder; a link can't lead out of the project, or of a folder that was given."""
     base = os.path.join(folder, *parts)
     for path in (os.path.join(base, "__init__.py"), f"{base}.py"):  # a package hides a module of its name
-        if os.path.isfile(path) and Path(path).resolve().is_relative_to(Path(root).resolve()):
+        if is_file(path) and _is_below(real(path), real(root)):
             return path
     return None
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip(os.sep) + os.sep)

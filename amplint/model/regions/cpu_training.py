@@ -12,7 +12,7 @@ from amplint.model.calls.external_calls import bases_in_sight, local_class, loca
 from amplint.model.inference.devices import devices, region_devices
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.objects.autocast_objects import Region
-from amplint.model.project.importers import importers
+from amplint.model.project.importers import is_imported
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other
@@ -77,7 +77,7 @@ def _trains_on_cpu(module: Module) -> ir.Call | None:
         return None
     unmoved = _Unmoved(module)
     made = [unmoved.made(each) for each in _trained_models(module)]
-    if not made or None in made or any(importers(os.path.abspath(module.source.filename))):
+    if not made or None in made or is_imported(os.path.abspath(module.source.filename)):
         return None
     return made[0]
 
@@ -171,13 +171,13 @@ class _Unmoved:
         if key in self._followed:
             return True
         self._followed.add(key)
-        uses = (
-            each
-            for each in self._module.whole.near(key.rpartition(".")[2].rpartition(":")[2]).values
+        near = self._module.whole.near(key.rpartition(".")[2].rpartition(":")[2])
+        named = (*self._known.with_key(near, key), *self._known.with_own_key(near, key))
+        return all(
+            self._is_left(each)
+            for each in named
             if isinstance(each, (ir.Name, ir.Attribute)) and not (isinstance(each, ir.Name) and each.bound)
-            if key in (self._known.key(each), self._known.own_key(each) if isinstance(each, ir.Name) else None)
         )
-        return all(map(self._is_left, uses))
 
     def _is_left(self, value: ir.Value) -> bool:
         """Whether a use of a model leaves it where it is: a call that is given it is in sight, or known to."""

@@ -32,11 +32,11 @@ def words_of(module: Module, keys: Collection[str]) -> tuple[str, ...]:
     known, words, more = objects(module), set[str](), {word_of(key) for key in keys}
     while more - words and "" not in more:
         words |= more
-        for value in module.whole.near(*sorted(words)).values:
-            if isinstance(value, (ir.Name, ir.Attribute, ir.Subscript, ir.Call)) and known.key(value) in keys:
-                more.update(assigned(value))
-                function = ir.function_of(value) if isinstance(value.parent, ir.Return) else None
-                more.update([function.name] if function is not None else ())  # a property
+        near = module.whole.near(*sorted(words))
+        for value in (value for key in keys for value in known.with_key(near, key)):
+            more.update(assigned(value))
+            function = ir.function_of(value) if isinstance(value.parent, ir.Return) else None
+            more.update([function.name] if function is not None else ())  # a property
     return tuple(sorted(words)) if "" not in more else ("",)
 
 

@@ -10,7 +10,7 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
 from amplint.model.inference.formulas import negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
-from amplint.model.project.importers import importers
+from amplint.model.project.importers import is_imported
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.control import EXITS, block_leaves
@@ -43,7 +43,7 @@ def needs_cuda(module: Module, node: ir.Node, depth: int = _FOLLOW) -> bool:
     if any(_stops(module, each, _FOLLOW) for each in module.program.body.statements):
         return True
     sites = callers(module, function) if depth else []
-    if not sites or any(importers(os.path.abspath(module.source.filename))):
+    if not sites or is_imported(os.path.abspath(module.source.filename)):
         return False
     return all(needs_cuda(module, each, depth - 1) for each in sites)
 

@@ -62,6 +62,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.base.paths import contents, remembered
+from amplint.base.reads import is_file
 from amplint.fixes.device_choice import Choice, choose
 from amplint.fixes.edits import add_first_argument
 from amplint.model.inference.devices import region_devices
@@ -92,7 +93,13 @@ if TYPE_CHECKING:
 _MOST_FILES = 40
 
 rule = Rule(
-    __name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler",), shown_by=("warning",), simulated=True
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
+    triggers=("GradScaler",),
+    shown_by=("warning",),
+    simulated=True,
 )
 
 
@@ -129,7 +136,7 @@ def _message(module: Module, other: ir.Node | None) -> str:
     message = "`GradScaler` defaults to cuda and is disabled without CUDA"
     if other is not None:
         where = device if device is not None else "another device"
-        message += f", but the region on {module.line(other)} can run in float16 on {where}"
+        message += f"; the autocast region on {module.line(other)} can run in float16 on {where}"
     elif device is not None:
         message += f", but autocast is for {device} ({module.line(regions(module)[0].call)})"
     return f"{message}; pass the device"
@@ -170,7 +177,7 @@ def _scales_on_cuda(module: Module, call: ir.Call) -> bool:
 def _project_is_on_cuda(module: Module) -> bool:
     """Whether the files that this one has to do with, by imports, have regions, and all of them are on cuda."""
     path = os.path.abspath(module.source.filename)
-    files = in_reach(path, b"autocast") if os.path.isfile(path) else None
+    files = in_reach(path, b"autocast") if is_file(path) else None
     if files is None or len(files) > _MOST_FILES:
         return False
     found = [_opens_on_cuda(each, module.target) for each in files if each != path]
@@ -226,7 +233,9 @@ def _fix(module: Module, call: ir.Call) -> tuple[Fix | None, str | None]:
     title = f"Pass the device: `GradScaler({device.text})`"
     doubt = _doubt(module, device.text)
     if doubt is not None:
-        return Fix(Applicability.UNSAFE, f"{title}; {doubt}", (edit,)), None
+        return Fix(Applicability.UNSAFE, f"{title} ({doubt})", (edit,)), None
+    if device.applicability is Applicability.UNSAFE:
+        title += " (this enables the scaler on other devices than cuda)"
     return Fix(device.applicability, title, (edit,)), None
 
 
@@ -235,12 +244,10 @@ def _why_unknown(module: Module) -> str:
     given = [each.device_type for each in regions(module) if each.device_type is not None]
     places = [*given, *evidence(module).chosen]
     if places:
-        return (
-            f"amplint can't write the device ({module.line(places[0])}) in this call: pass its type, a string, by hand"
-        )
+        return f"amplint can't repeat the device from {module.line(places[0])} in this call; pass its type by hand"
     if evidence(module).places:
-        return "the file uses several devices"
-    return "the file doesn't show which device it trains on"
+        return "the file uses several devices; pass the device that the scaled loss is on"
+    return "the file doesn't show which device the model trains on"
 
 
 def _doubt(module: Module, device: str) -> str | None:
@@ -254,7 +261,7 @@ def _doubt(module: Module, device: str) -> str | None:
     for call in module.whole.near("load_state_dict", "step").calls:  # an empty state, saved while it was off; a closure
         if isinstance(call.func, ir.Attribute) and objects(module).is_scaler(call.func.base):
             if call.func.attr == "load_state_dict" or (call.func.attr == "step" and len(call.args) > 1):
-                return f"{module.line(call)} may raise once the scaler is enabled"
+                return f"{module.line(call)} may raise because the scaler is then enabled"
     return None
 
 

@@ -58,7 +58,15 @@ from amplint.registry.rule import Rule
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",), shown_by=("exception",), simulated=True)
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
+    triggers=("autocast",),
+    shown_by=("exception",),
+    simulated=True,
+)
 
 _CUDA = Choice('"cuda"', Applicability.UNSAFE)
 _NEW_ORDER = SIGNATURES[AUTOCAST][1:]
@@ -81,7 +89,10 @@ def check(module: Module) -> Iterator[Finding]:
             parent = value.parent
             if isinstance(parent, ir.Function) and value in parent.decorators:
                 yield _finding(
-                    module, value, "without parentheses gets the function as `device_type` and raises ValueError", _bare
+                    module,
+                    value,
+                    "without parentheses takes the function as `device_type` and raises ValueError",
+                    _bare,
                 )
             elif isinstance(parent, ir.With) and any(item.context is value for item in parent.items):
                 yield _finding(module, value, "is not called: `with` raises TypeError", _bare)
@@ -96,10 +107,9 @@ def _of_fallbacks(module: Module) -> Iterator[Finding]:
         if not call.positional or is_old_first(module, call.positional[0]):
             yield rule.finding(
                 module.span(call),
-                "with a release of torch that has the new `autocast`, this call raises: it has no "
-                "`device_type`; pass the device first",
-                withheld="the fallback import is the old class, which takes no device: use "
-                '`torch.autocast("cuda", ...)`, which both releases have',
+                "with the new `autocast`, this call raises TypeError: `device_type` is missing; pass the device first",
+                withheld="the fallback import is the old class, which takes no device; use "
+                '`torch.autocast("cuda", ...)` without a fallback',
             )
 
 
@@ -118,9 +128,8 @@ def _is_new_first(module: Module, func: ir.Value) -> bool:
 
 def _finding(module: Module, value: ir.Value, what: str, edits: _Edits) -> Finding:
     device = choose(module, value) or _CUDA
-    fix = Fix(
-        device.applicability, f"Pass the device: `autocast({device.text}, ...)`", edits(module, value, device.text)
-    )
+    title = f"Pass the device: `autocast({device.text}, ...)`"
+    fix = Fix(device.applicability, title, edits(module, value, device.text))
     return rule.finding(module.span(value), f"`torch.autocast` {what}; pass the device first", fix=fix)
 
 

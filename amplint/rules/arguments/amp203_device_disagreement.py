@@ -84,6 +84,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast", "GradScaler"),
     not_shown="verify can't create tensors on another device",
 )
@@ -113,7 +114,7 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
         place = _place_on(module, shown, other, region) if device != other else None
         if place is None or (device == "cpu" and (_may_be_on_cpu(module, shown) or _conditions(place))):
             continue
-        fix, withheld = _fix(module, region.device_type, f'"{other}"')
+        fix, withheld = _fix(module, region.device_type, f'"{other}"', "the region then runs in half precision")
         yield rule.finding(
             module.span(region.call),
             f"autocast is for {device}, but {module.line(place)} uses {other}: the region does "
@@ -144,10 +145,9 @@ def _on_cpu(module: Module, found: list[Region]) -> Iterator[Finding]:
             device = _device(module, region)
             yield rule.finding(
                 module.span(region.call),
-                f"autocast is for {device}, but the model ({module.line(made)}) stays on the CPU (named "
-                f"on {module.line(named)}): the region does nothing; move model and data to {device}, "
-                "or use autocast for cpu",
-                withheld="amplint can't tell which device is intended",
+                f"autocast is for {device}, but the model on {module.line(made)} stays on the CPU: the region does "
+                f"nothing; move the model and its data to {device}, or use autocast for cpu",
+                withheld=f"amplint can't tell which device is intended ({module.line(named)} names the CPU)",
             )
 
 
@@ -223,14 +223,14 @@ def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Re
     there = " or ".join(sorted(others))
     if len(found) != 1:
         choice = choose(module, call)
-        verb, target, device = "can be", "the device of the region", choice.text if choice is not None else None
+        verb, target, device = "can be", "the region's device", choice.text if choice is not None else None
     else:
         verb, target, device = "is", there, f'"{there}"'
-    fix, withheld = _fix(module, literal, device)
+    fix, withheld = _fix(module, literal, device, "the scaler is then enabled without CUDA too")
     return rule.finding(
         module.span(call),
-        f"the scaler is for cuda, but autocast {verb} for {there} ({module.line(of[0].call)}): "
-        f"without CUDA it is disabled, and {effect}; create it for {target}",
+        f"the scaler is for cuda, but autocast on {module.line(of[0].call)} {verb} for {there}: "
+        f"without CUDA the scaler is disabled, and {effect}; create the scaler for {target}",
         fix=fix,
         withheld=withheld,
         severity=Severity.ERROR if half else None,
@@ -269,9 +269,13 @@ def _float16_elsewhere(module: Module, every: list[Region]) -> set[str]:
     return found
 
 
-def _fix(module: Module, device: ir.Value | None, other: str | None) -> tuple[Fix | None, str | None]:
-    """The other device, as it is written, in the place of the literal one."""
-    if not isinstance(device, ir.Constant) or other is None:
-        return None, "the device is part of the class name, or set elsewhere"
+def _fix(module: Module, device: ir.Value | None, other: str | None, effect: str) -> tuple[Fix | None, str | None]:
+    """The other device, as it is written, in the place of the literal one; `effect`: what is unsafe about that."""
+    if device is None:
+        return None, "the name of the class says the device; use the class in `torch.amp`"
+    if not isinstance(device, ir.Constant):
+        return None, f"`{module.on_one_line(device)}` gets its value elsewhere; change the device at that place"
+    if other is None:
+        return None, "amplint can't repeat the region's device in this call"
     edit = Edit(*module.layout.outer(device), other)
-    return Fix(Applicability.UNSAFE, f"Replace the device with {other}", (edit,)), None
+    return Fix(Applicability.UNSAFE, f"Replace the device with `{other}` ({effect})", (edit,)), None

@@ -61,6 +61,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("autocast", "custom_fwd", "custom_bwd"),
     shown_by=("exception",),
     simulated=True,

@@ -64,6 +64,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=("autocast & dtype", "autocast & torch.float"),
     shown_by=("exception", "warning"),
     simulated=True,

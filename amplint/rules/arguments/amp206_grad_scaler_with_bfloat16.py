@@ -87,6 +87,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("GradScaler & autocast", "GradScaler & bfloat16"),
     not_shown="a scaler in bfloat16 only costs time: gradients and updates are the same",
 )

@@ -76,6 +76,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=("autocast & backward & step",),
     not_shown="it depends on how small your gradients are",
     about_absence=True,

@@ -67,6 +67,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=("GradScaler & .half(", "GradScaler & torch.float16", "GradScaler & torch.half"),
     not_shown="verify's model has float32 parameters",
 )
@@ -95,8 +96,8 @@ def check(module: Module) -> Iterator[Finding]:
             if before and _can_meet(module, half, event):
                 yield rule.finding(
                     module.span(half.call),
-                    f'the scaler on {module.line(event.call)} raises "Attempting to unscale FP16 gradients" '
-                    "for these float16 parameters; keep them in float32",
+                    "this cast makes the parameters float16, and the scaler on "
+                    f'{module.line(event.call)} raises "Attempting to unscale FP16 gradients"; keep them in float32',
                     fix=_DISPLAY,
                 )
                 break

@@ -68,6 +68,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.NOTE,
+    fixes=(),
     triggers=("autocast & .half(", "autocast & .bfloat16(", "autocast & .to("),
     default=False,
     not_shown="verify uses its own models and inputs",
@@ -93,7 +94,9 @@ def check(module: Module) -> Iterator[Finding]:
         if cast.dtype in HALF and cast.key in owned and _meets_region(module, cast):
             told.add(cast.call.id)
             yield _finding(
-                module, cast.call, f"the parameters become {cast.dtype}, and autocast works with float32 ones"
+                module,
+                cast.call,
+                f"the parameters become {cast.dtype}, and small updates are lost; autocast expects float32 parameters",
             )
     for call in near_regions(module).calls:
         if call.id in told or cast_to(module, call) not in HALF:

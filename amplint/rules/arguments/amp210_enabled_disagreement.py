@@ -87,6 +87,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast & backward & cale",),
     not_shown="it depends on how small your gradients are",
 )

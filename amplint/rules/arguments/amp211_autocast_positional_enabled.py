@@ -55,6 +55,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE,),
     triggers=("autocast",),
     shown_by=("exception", "warning"),
     simulated=True,
@@ -78,6 +79,6 @@ def check(module: Module) -> Iterator[Finding]:
         text = module.text(given[1])
         yield rule.finding(
             module.span(given[1]),
-            f"`torch.autocast` takes the dtype as second argument: `{text}` raises TypeError; pass `enabled={text}`",
+            f"`torch.autocast` takes a dtype as its second argument: `{text}` raises TypeError; pass `enabled={text}`",
             fix=Fix(Applicability.SAFE, f"Replace with `enabled={text}`", edits),
         )

@@ -49,7 +49,14 @@ from amplint.registry.rule import Rule
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",), shown_by=("exception",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
+    triggers=("autocast",),
+    shown_by=("exception",),
+)
 
 _WORDS = {
     "int": "an int",
@@ -79,7 +86,7 @@ def check(module: Module) -> Iterator[Finding]:
         what = " or ".join(_WORDS[each] for each in sorted(wrong))
         yield rule.finding(
             module.span(value),
-            f"`{module.text(value)}` {verb} {what}: entering the region raises TypeError; pass a bool",
+            f"`enabled={module.text(value)}` {verb} {what}: entering the region raises TypeError; pass a bool",
             fix=fix,
             withheld=withheld,
         )

@@ -78,6 +78,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast & bf16", "autocast & bfloat16"),
     not_shown="a region in another half dtype is not wrong by itself",
 )
@@ -113,7 +114,7 @@ def check(module: Module) -> Iterator[Finding]:
         if found is not None:
             yield rule.finding(
                 module.span(value),
-                f"{found.text}, but this `autocast` has no dtype and is float16 on cuda; pass "
+                f"{found.text}, but this `autocast` has no dtype and is float16 on cuda; use "
                 "`functools.partial(..., dtype=torch.bfloat16)`",
             )
 
@@ -210,7 +211,7 @@ def _beside(module: Module, region: Region, every: list[Region]) -> Evidence | N
     if others:
         if region_round(module, region) or any(_is_for_some(each.call) for each in (region, *others)):
             return None  # each may be for what the other is not
-        text = f"the region on {module.line(others[0].call)} is bfloat16"
+        text = f"the autocast region on {module.line(others[0].call)} is bfloat16"
         return Evidence(text) if _is_for_cuda(module, others[0]) else None
     return _variable(module, region)
 
@@ -265,10 +266,12 @@ def _finding(module: Module, region: Region, found: Evidence) -> Finding:
     fix = None
     if text is not None:
         edit = add_last_argument(module, region.call, f"dtype={text}")
-        fix = Fix(Applicability.UNSAFE, f"Pass `dtype={text}`", (edit,))
+        fix = Fix(Applicability.UNSAFE, f"Pass `dtype={text}` (the region then computes in bfloat16)", (edit,))
     return rule.finding(
         module.span(region.call),
-        f"{found.text}, but this region has no dtype and runs in float16 on cuda; pass the dtype",
+        f"{found.text}, but this region has no `dtype=` and runs in float16 on cuda; pass the dtype",
         fix=fix,
-        withheld=None if fix is not None else "the file has no `import torch` to write the dtype with",
+        withheld=None
+        if fix is not None
+        else "the file has no `import torch`, which `dtype=torch.bfloat16` needs; add the import",
     )

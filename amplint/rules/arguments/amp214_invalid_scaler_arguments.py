@@ -58,7 +58,14 @@ from amplint.registry.rule import Rule
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler",), shown_by=("exception",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
+    triggers=("GradScaler",),
+    shown_by=("exception",),
+)
 
 _FACTORS = ("growth_factor", "backoff_factor")
 _SETTINGS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")
@@ -126,8 +133,8 @@ def _named_after_another(module: Module, given: _Arguments, key: str) -> Finding
     return rule.finding(
         module.span(value),
         f"`{key}={module.text(value)}` gets a value named after `{other}`: {_EFFECTS[key]}; "
-        f"pass it as `{other}`, or pass another value",
-        withheld="amplint can't tell which of the two is intended",
+        f"pass the value as `{other}`",
+        withheld=f"amplint can't tell whether the name `{key}` or the value is wrong",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
     )
@@ -173,7 +180,7 @@ def _in_place_of_the_device(module: Module, call: ir.Call, value: ir.Value) -> F
 def _with_device(module: Module, call: ir.Call, value: ir.Value, meant: str) -> tuple[Fix | None, str | None]:
     device = choose(module, call)
     if device is None:
-        return None, "the file doesn't show which device it trains on"
+        return None, "the file doesn't show which device the model trains on"
     alone = len(call.positional) == 1 and not call.unpacks("*")
     if call.keyword(meant) is not None or (meant == "enabled" and not alone):
         return None, "amplint can't tell what the other arguments are for"
@@ -198,14 +205,14 @@ def _factors(module: Module, given: _Arguments) -> Finding | None:
         advice = "to stop growth, pass a very large `growth_interval`"
     else:
         key, bound, numbers = "backoff_factor", "less than 1", backoffs
-        advice = "the scale has to shrink after an overflow"
+        advice = "pass a factor such as 0.5"
     fix = None
     if bad_growth and bad_backoff and 1 not in (*growths, *backoffs) and len(growths) == len(backoffs) == 1:
         fix = _exchanged(module, given["growth_factor"], given["backoff_factor"])
-        advice = "the two factors are swapped"
+        advice = "swap `growth_factor` and `backoff_factor`"
     value = given[key]
     can = "" if len(numbers) == 1 else "can be a value that "
-    message = f"`{key}={module.text(value)}` {can}raises AssertionError: it has to be {bound}; {advice}"
+    message = f"`{key}={module.text(value)}` {can}raises AssertionError: the value has to be {bound}; {advice}"
     return rule.finding(module.span(value), message, fix=fix)
 
 
@@ -223,15 +230,15 @@ def _initial(module: Module, call: ir.Call, given: _Arguments) -> Finding | None
         return None
     text = module.text(value)
     if is_bool(module, value):
-        said = "the scale starts at 1, or is 0 and makes every parameter NaN"
+        said = "1 if the flag is true, else 0, which makes every parameter NaN"
         if isinstance(value, ir.Constant):
-            said = "the scale starts at 1" if value.value else "the scale is 0, and makes every parameter NaN"
+            said = "the scale starts at 1" if value.value else "a scale of 0 makes every parameter NaN"
         fix = _as_enabled(module, call, value) if "enabled" not in given else None
-        message = f"`{text}` is passed as the initial scale: {said}; pass `enabled={text}`"
+        message = f"`{text}` becomes the initial scale: {said}; pass `enabled={text}`"
         return rule.finding(module.span(value), message, fix=fix)
     if 0 in numbers_of(module, value):
-        message = "with an initial scale of 0 every gradient is 0 / 0: the first step makes every parameter NaN"
-        return rule.finding(module.span(value), f"{message}; remove it, or pass `enabled=False`")
+        message = "with an initial scale of 0, every gradient is 0 / 0: the first step makes every parameter NaN"
+        return rule.finding(module.span(value), f"{message}; pass `enabled=False` instead")
     return _no_number(module, given, "init_scale")
 
 
@@ -276,9 +283,11 @@ def _no_number(module: Module, given: _Arguments, key: str) -> Finding | None:
         else None
     )
     what = " or ".join(_TEXTS[each] for each in sorted(wrong))
-    advice = f"pass `{plain}`" if plain else "remove it, the scaler adapts by itself" if "None" in wrong else ""
+    advice = (
+        f"pass `{plain}`" if plain else "remove the argument: the scaler adapts by itself" if "None" in wrong else ""
+    )
     if content == "dynamic":
-        advice = "remove it, the scaler is dynamic by default"
+        advice = "remove the argument: the scaler is dynamic by default"
     where = {"init_scale": "`scale()`", "growth_interval": "`update()`"}.get(key, "the constructor")
     verb = "is" if held == wrong else "can be"
     message = f"`{key}={text}` {verb} {what}: {where} raises TypeError; {advice or 'pass a number'}"
@@ -312,6 +321,6 @@ def _updated(module: Module, call: ir.Call) -> Finding | None:
         return None
     text = module.text(value)
     right = f"{text}.0" if isinstance(value, ir.Constant) and text.isdecimal() else f"float({text})"
-    message = f"`update({text})` raises AttributeError: it takes a float or a tensor; pass `{right}`"
+    message = f"`update({text})` raises AttributeError: `update` takes a float or a tensor; pass `{right}`"
     edit = Edit(*module.layout.outer(value), right)
     return rule.finding(module.span(value), message, fix=Fix(Applicability.SAFE, f"Replace with `{right}`", (edit,)))

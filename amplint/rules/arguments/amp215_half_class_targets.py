@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 rule = Rule(
     __name__,
     __doc__,
-    severity=Severity.ERROR,
+    severity=Severity.ERROR, fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=(
         "cross_entropy & .half(", "cross_entropy & .bfloat16(", "cross_entropy & float16 & autocast",
         "CrossEntropyLoss & .half(", "CrossEntropyLoss & .bfloat16(", "CrossEntropyLoss & float16 & autocast",
@@ -112,8 +112,8 @@ def check(module: Module) -> Iterator[Finding]:
         where = f" on {module.line(cast.call)}" if cast.through else ""
         yield rule.finding(
             module.span(loss.target),
-            f"`{module.text(cast.base)}` holds class indices, but is cast to a half dtype{where}: "
-            "the loss raises RuntimeError; remove the cast",
+            f"`{module.text(cast.base)}` holds class indices, but `{module.on_one_line(cast.call)}`{where} makes "
+            "floats of the indices: the loss raises RuntimeError; remove the cast",
             fix=_fix(module, call, cast),
         )
 
@@ -266,7 +266,10 @@ def _fix(module: Module, call: ir.Call, cast: _Cast) -> Fix | None:
     if edit is None:
         return None
     applicability = Applicability.UNSAFE if _read_otherwise(module, call, cast) else Applicability.SAFE
-    return Fix(applicability, "Remove the cast", (edit,))
+    title = "Remove the cast"
+    if applicability is Applicability.UNSAFE:
+        title += " (other code also reads its result)"
+    return Fix(applicability, title, (edit,))
 
 
 def _without(module: Module, cast: _Cast) -> Edit | None:

@@ -52,7 +52,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Applicability, Finding, Severity
 from amplint.fixes.rename import renames
 from amplint.registry.rule import Rule
 
@@ -63,6 +63,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.SAFE,),
     triggers=("GradScaler & amp",),
     trial=False,
     shown_by=("warning",),

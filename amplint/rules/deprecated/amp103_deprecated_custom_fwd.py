@@ -54,7 +54,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Applicability, Finding, Severity
 from amplint.fixes.rename import renames
 from amplint.registry.rule import Rule
 
@@ -65,6 +65,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.SAFE,),
     triggers=("custom_fwd & amp", "custom_bwd & amp"),
     trial=False,
     not_shown="verify doesn't interpret custom autograd Functions",

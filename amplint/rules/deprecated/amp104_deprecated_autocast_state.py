@@ -48,7 +48,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Applicability, Finding, Severity
 from amplint.fixes.rename import renames
 from amplint.registry.rule import Rule
 
@@ -59,6 +59,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.SAFE,),
     triggers=("autocast_gpu_dtype", "autocast_cpu_", "autocast_xla_", "autocast_ipu_"),
     trial=False,
     not_shown="the warning appears when the function is called, which is usually in a model's own code",

@@ -56,6 +56,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(),
     triggers=("apex.amp", "apex import", "import apex"),
     not_shown="apex is a separate library",
 )
@@ -91,11 +92,9 @@ def check(module: Module) -> Iterator[Finding]:
     if not found:
         return
     first, *others = found
-    message = f"`{first.name}` is unmaintained and breaks with new releases of torch; {_advice(module, first)}"
-    if not module.target.guarantees(FIRST):
-        message += f" (needs torch {FIRST})"
-    if others:
-        message += f"; `apex.amp` is also used on {lines(module.source, (each.span[0] for each in others))}"
+    also = f" (`apex.amp` is also used on {lines(module.source, (each.span[0] for each in others))})" if others else ""
+    since = "" if module.target.guarantees(FIRST) else f" (needs torch {FIRST})"
+    message = f"`{first.name}` is unmaintained and breaks with new releases of torch{also}; use torch's own AMP{since}"
     yield rule.finding(first.span, message, fix=Fix(Applicability.DISPLAY, _title(module, found)))
 
 

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 rule = Rule(
     __name__,
     __doc__,
-    severity=Severity.WARNING,
+    severity=Severity.WARNING, fixes=(Applicability.UNSAFE,),
     triggers=(
         "xpu & amp & autocast", "xpu & amp & GradScaler", "xpu & amp & custom_fwd", "xpu & amp & custom_bwd",
         "mlu & amp & autocast", "mlu & amp & GradScaler", "mlu & amp & custom_fwd", "mlu & amp & custom_bwd",
@@ -96,7 +96,7 @@ def check(module: Module) -> Iterator[Finding]:
     if not module.target.guarantees(_SINCE):
         return  # the vendor's is the only one there
     for alias, name in _imported(module):
-        why = "import it from `torch.amp` by hand, and pass the device in each call"
+        why = f"each call needs the device too; import `{alias.name}` from `torch.amp`, and pass the device by hand"
         yield _finding(module.layout.span(alias), name, None, why)
     for value in module.references(*_VENDORS):
         name_of = module.names.only(value)
@@ -120,20 +120,24 @@ def _imported(module: Module) -> Iterator[tuple[ir.Alias, str]]:
 
 def _finding(span: tuple[int, int], name: str, fix: Fix | None, withheld: str | None) -> Finding:
     device, last = _VENDORS[name], name.rpartition(".")[2]
-    given = f'device_type="{device}"' if last.startswith("custom") else f'"{device}", ...'
-    instead = f"use `torch.amp.{last}({given})`"
+    instead = f"use `torch.amp.{last}({_given(device, last)})`"
     if device == "xpu":
         raises = ": without it, torch raises AttributeError" if name.startswith("torch.") else ""
         message = f"`{name}` belongs to Intel's retired extension{raises}; {instead}"
     else:
-        message = f"`{name}` is not needed, `torch.amp` supports every device; {instead}"
+        message = f"`{name}` is not needed: `torch.amp` supports every device; {instead}"
     return rule.finding(span, message, fix=fix, withheld=withheld, severity=None if device == "xpu" else Severity.NOTE)
+
+
+def _given(device: str, last: str) -> str:
+    """The arguments of torch's own, for a message."""
+    return f'device_type="{device}"' if last.startswith("custom") else f'"{device}", ...'
 
 
 def _fix(module: Module, value: ir.Attribute, name: str) -> tuple[Fix | None, str | None]:
     torch, device, last = module_name(module, "torch"), _VENDORS[name], name.rpartition(".")[2]
     if torch is None:
-        return None, "the file has no `import torch`"
+        return None, "the file has no `import torch`; add it"
     call = value.parent if isinstance(value.parent, ir.Call) else None
     if last.startswith("custom"):
         given = f'device_type="{device}"'
@@ -146,9 +150,13 @@ def _fix(module: Module, value: ir.Attribute, name: str) -> tuple[Fix | None, st
     else:
         edits = _as_keywords(module, call, device, torch)
     if edits is None:
-        return None, "`torch.amp` takes the arguments in another order, and amplint can't name all of them"
+        return None, "`torch.amp` takes the arguments in another order; pass keywords"
     renamed = Edit(*module.span(value), f"{torch}.amp.{last}")
-    return Fix(Applicability.UNSAFE, f"Replace with `{torch}.amp.{last}`", tuple(sorted([renamed, *edits]))), None
+    return Fix(
+        Applicability.UNSAFE,
+        f"Replace with `{torch}.amp.{last}({_given(device, last)})`",
+        tuple(sorted([renamed, *edits])),
+    ), None
 
 
 def _as_keywords(module: Module, call: ir.Call, device: str, torch: str) -> list[Edit] | None:

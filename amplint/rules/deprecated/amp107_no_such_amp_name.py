@@ -63,6 +63,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("autocast", "GradScaler", "custom_fwd", "custom_bwd"),
     shown_by=("exception",),
     simulated=True,
@@ -211,7 +212,7 @@ def _unknown_arguments(module: Module, call: ir.Call, name: str) -> Iterator[Fin
         fix = None
         if meant in takes and call.keyword(meant) is None and not (meant == takes[0] and call.positional):
             fix = Fix(Applicability.SAFE, f"Rename to `{meant}=`", (Edit(*module.layout.keyword(arg), meant),))
-        advice = f"use `{meant}`" if meant in takes else f"it takes {', '.join(takes)}"
+        advice = f"use `{meant}`" if meant in takes else f"its arguments are {', '.join(takes)}"
         message = f"`{short}` has no argument `{arg.keyword}` (TypeError); {advice}"
         yield rule.finding(module.layout.keyword(arg), message, fix=fix)
 

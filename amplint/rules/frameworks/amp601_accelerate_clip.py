@@ -104,6 +104,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("clip_grad & accelerat",),
     shown_by=("gradient", "update", "skips", "exception"),
 )
@@ -200,22 +201,25 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
     accelerator, call = _receiver(backward.call), clip.call
     method = _OWN.get(module.names.only(call.func) or "")
     if method is None:
-        return None, "`unscale_gradients()` has to come before it, on the last micro step only"
+        return (
+            None,
+            "amplint can't tell which micro step is the last, where `unscale_gradients()` has to come before the clip",
+        )
     why_not = _why_not_its_own(module, step, clip, backward, SIGNATURES[f"accelerate.Accelerator.{method}"])
     if why_not is not None:
         return None, why_not
     text = f"{module.text(accelerator)}.{method}"
     edit, doubts = Edit(*module.span(call.func), text), []
     if method == "clip_grad_value_":
-        doubts.append("it doesn't support FSDP and DeepSpeed")
+        doubts.append("it does not work with FSDP and DeepSpeed")
     elif own_statement(call) is None:
         if older := _older(module, _GIVES_NORM):
-            return None, f"its norm is used, which `{text}` returns only since {older}"
-        doubts.append("with DeepSpeed its norm is not a tensor")
+            return None, f"the norm is used, which `{text}` returns only since {older}"
+        doubts.append("with DeepSpeed, the norm is not a tensor")
     if not accelerators(module).imported:
         doubts.append("another file creates the Accelerator")
     if _is_tuned(call, f"accelerate.Accelerator.{method}"):
-        doubts.append("a bound tuned to scaled gradients no longer clips")
+        doubts.append("the bound may be chosen for scaled gradients, and too large for unscaled gradients")
     if not asks_for_sync(clip) and _may_accumulate(module, accelerator):
         under = _under_sync(module, accelerator, call, edit)
         if isinstance(under, str):
@@ -232,10 +236,12 @@ def _under_sync(module: Module, accelerator: ir.Value, call: ir.Call, edit: Edit
     statement = own_statement(call)
     test = f"{module.text(accelerator)}.{SYNCS}"
     guard = guarded(module, statement, test) if statement is not None else None
+    if statement is None:
+        return f"the clip has to be under `if {test}`, but its norm is used; compute the norm under the `if` by hand"
     if guard is None or guard.start != edit.start:
-        return f"it has to be under `if {test}`, but its norm is used or it shares lines"
+        return f"the clip has to be under `if {test}`, but is on one line with other code"
     if older := _older(module, _TELLS_STEPS):
-        return f"it has to be under `if {test}`, which exists only since {older}"
+        return f"the clip has to be under `if {test}`, which exists only since {older}"
     return Edit(edit.start, edit.end, guard.content + edit.content)
 
 
@@ -248,12 +254,12 @@ def _why_not_its_own(module: Module, step: Step, clip: Met, backward: Met, takes
     if call.unpacks() or len(call.positional) > len(takes):
         return "the Accelerator's clip may take fewer arguments"
     if not _readable(module, _receiver(backward.call), call, backward.call):
-        return "the Accelerator has another name at the clip, or none"
+        return "amplint can't tell what the Accelerator is called at the clip"
     uses = step.behind(clip)
     if uses is None or uses.kind != "step" or tests_of(uses, clip):
-        return "amplint can't tell what follows it in this step: it has to come once before each step"
+        return "amplint can't tell whether one step follows the clip; clip once before each step"
     if step.steps_behind(clip) > 1:
-        return "several steps follow, and the first one ends what one clip of the Accelerator unscales"
+        return "several steps follow, and the first step resets what the clip has unscaled for the other optimizers"
     return None
 
 
@@ -316,8 +322,8 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
         return None  # of an optimizer that isn't known as one
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}this raises RuntimeError: `{module.text(first.call.func)}` on "
-        f"{module.line(first.call)} already unscaled all gradients; clip them all at once",
+        f"{_when(severity)}this clip raises RuntimeError: `{module.text(first.call.func)}` on "
+        f"{module.line(first.call)} already unscaled all gradients; clip all parameters in one call",
         withheld="amplint can't tell which clip is meant for which parameters",
         severity=severity,
         confidence=_confidence(module),
@@ -330,19 +336,24 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
     severity = _severity(module, accelerator)
     if severity is None or asks_for_sync(clip):
         return None
-    fix, withheld = None, "its norm is used, or it shares lines with other code"
+    fix, statement = None, own_statement(clip.call)
+    withheld = "the clip is on one line with other code" if statement is not None else "the norm of the clip is used"
     if _accumulates(module, accelerator) and _is_inside_accumulate(module, clip):
-        test, statement = f"{module.text(accelerator)}.{SYNCS}", own_statement(clip.call)
+        test = f"{module.text(accelerator)}.{SYNCS}"
         edit = guarded(module, statement, test) if statement is not None else None
-        fix = Fix(Applicability.UNSAFE, f"Clip under `if {test}`", (edit,)) if edit is not None else None
+        fix = (
+            Fix(Applicability.UNSAFE, f"Clip under `if {test}` (micro steps are no longer clipped)", (edit,))
+            if edit is not None
+            else None
+        )
     elif (counted := _counted(module, step, clip)) is not None:
         test, withheld = module.text(counted), "the condition of the step may not be known at the clip"
     else:
         return None
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}`{module.text(clip.call.func)}` unscales on each micro step, and the "
-        f"second time raises RuntimeError; call it under `if {test}`",
+        f"{_when(severity)}`{module.text(clip.call.func)}` unscales on each micro step and raises "
+        f"RuntimeError on the second; clip under `if {test}`",
         fix=fix,
         withheld=None if fix else withheld,
         severity=severity,

@@ -75,6 +75,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.SAFE,),
     triggers=(
         "ightning & precision & Trainer(",
         "ightning & precision & Fabric(",
@@ -134,7 +135,7 @@ def _precision(module: Module, setup: Setup, given: ir.Value) -> Iterator[Findin
         if found in _RENAMED:
             yield _renamed(module, setup, value, at, _RENAMED[found])
         elif found not in (*_OLD, *_NEW):
-            message = f"{setup.what} has no precision {found!r} and raises ValueError; float16 is {_NEW[0]!r}"
+            message = f"{setup.what} has no precision {found!r} and raises ValueError; for float16, pass {_NEW[0]!r}"
             yield rule.finding(module.span(at), message, severity=Severity.ERROR)
 
 
@@ -155,7 +156,7 @@ def _literals(module: Module, value: ir.Value, inline: bool = True) -> Iterator[
 def _renamed(module: Module, setup: Setup, value: ir.Constant, at: ir.Value, new: str) -> Finding:
     target, fix, withheld = module.target_of("lightning"), None, None
     if value is not at:
-        withheld = "it comes from a variable that other code may read"
+        withheld = "the value is in a variable that other code may read; change the variable by hand"
     elif not target.guarantees(_RENAMED_IN):
         withheld = f"{new!r} needs lightning {_RENAMED_IN}, and the project allows older releases ({target.origin})"
     else:
@@ -172,7 +173,7 @@ def _removed(module: Module, setup: Setup, arg: ir.Arg) -> Finding:
     native = isinstance(arg.value, ir.Constant) and arg.value.value in ("native", None)
     edit = _without(module, setup.call, arg) if native else None
     fix = Fix(Applicability.SAFE, f"Remove `{arg.keyword}`", (edit,)) if edit is not None else None
-    advice = "remove it" if native else "apex is gone; remove it, and pass precision='16-mixed'"
+    advice = "remove it" if native else f"remove it, and pass precision={_NEW[0]!r}"
     message = f"Lightning {_RENAMED_IN} removed `{arg.keyword}`: Trainer raises TypeError; {advice}"
     sure = module.target_of("lightning").guarantees(_RENAMED_IN)
     severity = Severity.ERROR if sure else Severity.WARNING

@@ -66,6 +66,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=(
         "TrainingArguments & transformers & fp16",
         "TrainingArguments & transformers & half_precision_backend",
@@ -78,9 +79,9 @@ _LIBRARIES = ("transformers",)
 _EXCLUSIVE = (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval"))
 _REMOVED_IN = "5.0"
 _REMOVED = {
-    "fp16_backend": "remove it, only torch's own AMP is left",
-    "half_precision_backend": "remove it, only torch's own AMP is left",
-    "fp16_opt_level": "remove it, it was for apex",
+    "fp16_backend": "remove it: only torch's own AMP is left",
+    "half_precision_backend": "remove it: only torch's own AMP is left",
+    "fp16_opt_level": "remove it: only apex had levels",
 }
 # Other arguments that are in 4.57 and gone in 5.0, of those that scripts use.
 _OLD = (
@@ -114,10 +115,10 @@ def _pairs(module: Module, call: ir.Call) -> Iterator[Finding]:
         if _is_true(module, first.value) and _is_true(module, second.value):
             when = ""
         elif isinstance(first.value, (ir.Name, ir.Attribute)) and flag == module.text(second.value):
-            when = f" if `{flag}` is true"
+            when = f"if `{flag}` is true, "
         else:
             continue
-        message = f"`{one}` and `{other}` are both on: TrainingArguments raises ValueError{when}; choose one of them"
+        message = f"{when}`{one}` and `{other}` are both on: TrainingArguments raises ValueError; keep one"
         # An attribute is a setting, whatever it is set to here.
         if not when or isinstance(first.value, ir.Attribute) or not _is_false(module, first.value):
             yield rule.finding(module.layout.span(max(first, second, key=lambda arg: arg.value.id)), message)
@@ -174,7 +175,7 @@ def _evaluated_first(module: Module, call: ir.Call) -> Iterator[Finding]:
         yield rule.finding(
             module.span(first),
             f"with `{flag}`, `{name}` casts the parameters to {half}, and `{training}` "
-            f"({module.line(train)}) trains those; train first, or remove `{flag}`",
+            f"on {module.line(train)} trains the {half} parameters; train first, or remove `{flag}`",
         )
 
 

@@ -36,4 +36,4 @@ from __future__ import annotations
 from amplint.base.findings import Severity
 from amplint.registry.rule import Rule
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, trial=False, not_shown="it is about amplint itself")
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, fixes=(), trial=False, not_shown="it is about amplint itself")

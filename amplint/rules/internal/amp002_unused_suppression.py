@@ -45,7 +45,14 @@ None needed: a comment has no effect on what a program does.
 
 from __future__ import annotations
 
-from amplint.base.findings import Severity
+from amplint.base.findings import Applicability, Severity
 from amplint.registry.rule import Rule
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, trial=False, not_shown="it is about a comment")
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    fixes=(Applicability.SAFE,),
+    trial=False,
+    not_shown="it is about a comment",
+)

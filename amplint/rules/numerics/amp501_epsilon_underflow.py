@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Fix, Severity
+from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.model.half.observations import Given, Seen
 from amplint.model.inference.tensor_types import NUMBER
 from amplint.model.syntax import ir
@@ -58,6 +58,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast & e-", "autocast & E-", "autocast & 0.0000000"),
     not_shown="verify doesn't interpret models and criteria",
 )

@@ -61,6 +61,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("autocast & masked_fill", "autocast & where", "autocast & e9", "autocast & inf"),
     not_shown="verify doesn't interpret models and criteria",
 )
@@ -140,7 +141,8 @@ def _message(module: Module, found: _Fill) -> str:
     if found.seen.spelling in _RAISES:
         what = f"{spelling} with {constant} raises RuntimeError"
     else:
-        what = f"{constant} becomes {'-' if found.value < 0 else ''}inf in {spelling}, and a row of these becomes NaN"
+        inf = "-inf" if found.value < 0 else "inf"
+        what = f"{constant} becomes {inf} in {spelling}, and softmax of a row of {inf} is NaN"
     asked = module.text(value) if value is not None and _is_dotted(value) else "tensor"
     return f"{name} is {dtype}: {what}; fill with `torch.finfo({asked}.dtype).{found.end}`"
 
@@ -150,12 +152,14 @@ def _message(module: Module, found: _Fill) -> str:
 
 def _fix(module: Module, found: _Fill) -> tuple[Fix | None, str | None]:
     torch, tensor = module_name(module, "torch"), found.tensor[0]
-    if torch is None or tensor is None or not _is_dotted(tensor):
-        return None, "the tensor has no name to take the dtype from"
+    if torch is None:
+        return None, "the file has no `import torch`; add it"
+    if tensor is None or not _is_dotted(tensor):
+        return None, "the tensor has no name; assign the tensor to a variable first"
     text = f"{torch}.finfo({module.text(tensor)}.dtype).{found.end}"
     safe = found.value < 0 and _goes_into_softmax(module, found.seen.node) and _is_filled_once(module, found)
     applicability = Applicability.SAFE if safe else Applicability.UNSAFE
-    title = f"Fill with the {'lowest' if found.value < 0 else 'largest'} number of its dtype"
+    title = f"Fill with `{text}`" + ("" if safe else " (added to another mask, that number becomes -inf)")
     return Fix(applicability, title, (Edit(*module.layout.outer(found.constant), text),)), None
 
 

@@ -44,6 +44,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.disabled_region import switched_off, wrapped
+from amplint.fixes.inherited_arguments import module_name
 from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.observations import Seen
@@ -61,6 +62,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast & .float",),
     not_shown="verify doesn't interpret models and criteria",
 )
@@ -83,7 +85,7 @@ def check(module: Module) -> Iterator[Finding]:
             module.span(seen.node),
             f"autocast casts {shown(module, cast)} back to "
             f"{' or '.join(sorted(seen.autocast.low, reverse=True))} for `{seen.spelling}`: the "
-            "cast has no effect; compute it under `autocast(enabled=False)`",
+            f"cast has no effect; compute `{seen.spelling}` under `autocast(enabled=False)`",
             fix=fix,
             withheld=withheld,
         )
@@ -125,16 +127,25 @@ def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
     if len(seen.autocast.devices) != 1:
         return None, "amplint can't tell which device the region is for"
     if any(kind.what != FLOAT32 for _, kind in seen.tensors()) or not _is_all_written(module, seen):
-        return None, "an operand may not be float32: outside autocast, a product of two dtypes raises"
+        return (
+            None,
+            "an operand may not be float32, and without autocast a product of two dtypes raises; cast all operands",
+        )
     if not isinstance(statement, (ir.Assign, ir.Expr, ir.Return)):
-        return None, "it is in the first line of a compound statement"
+        return None, "the product is in the first line of a compound statement"
     header = switched_off(module, f'"{seen.autocast.devices[0]}"')
     if header is None:
-        return None, "the file has no `import torch`, or the project allows a release without `torch.autocast`"
+        if module_name(module, "torch") is None:
+            return None, "the file has no `import torch`; add it"
+        return None, "the project allows a release without `torch.autocast`"
     edits = wrapped(module, statement, header)
     if edits is None:
-        return None, "the statement shares its line with other code"
-    return Fix(Applicability.UNSAFE, "Compute it with autocast disabled", tuple(edits)), None
+        return None, "the statement is on one line with other code"
+    return Fix(
+        Applicability.UNSAFE,
+        f"Compute `{seen.spelling}` under `autocast(enabled=False)` (slower, and the result is float32)",
+        tuple(edits),
+    ), None
 
 
 def _is_all_written(module: Module, seen: Seen) -> bool:

@@ -69,6 +69,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(),
     triggers=(
         ".training & float & autocast",
         ".training & float & custom_fwd",
@@ -116,7 +117,7 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(site.at),
             f"{site.what}: under autocast, evaluation runs in half precision and can overflow where "
-            "training does not; cast in both modes, or in neither",
+            "training does not; cast in evaluation too",
             fix=Fix(Applicability.DISPLAY, "Cast in both modes"),
         )
 
@@ -323,7 +324,7 @@ def _flags(module: Module, near: Nodes) -> Iterator[Site]:
             if not arg.star and _mode(module, arg.value) is True and _decides_cast(module, call, arg):
                 flag = arg.keyword or module.text(arg.value)
                 named = _is_named(arg) and _is_in_module(module, call)
-                yield Site(arg.value, f"`{flag}` is on only in training", named)
+                yield Site(arg.value, f"`{flag}` is true only in training", named)
 
 
 def _is_named(arg: ir.Arg) -> bool:

@@ -60,6 +60,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.NOTE,
+    fixes=(),
     default=False,
     triggers=("isfinite & .scale( & backward", "isnan & .scale( & backward", "isinf & .scale( & backward"),
     not_shown="whether a loss is finite depends on the model and its data",
@@ -78,7 +79,8 @@ def check(module: Module) -> Iterator[Finding]:
                 alone = " and leaves the other ranks waiting" if _has_ranks(module) else ""
                 yield rule.finding(
                     module.span(abort.at),
-                    f"one batch whose loss overflows in float16 ends the program{alone}; let the scaler skip the step",
+                    f"this check ends the program{alone} at the first loss that overflows in float16; let the "
+                    "scaler skip such a step",
                     fix=Fix(Applicability.DISPLAY, "Stop only after many such losses in a row"),
                 )
                 break

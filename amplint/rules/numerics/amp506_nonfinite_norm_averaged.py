@@ -66,6 +66,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.NOTE,
+    fixes=(),
     default=False,
     triggers=(
         "clip_grad & .scale( & backward",
@@ -99,8 +100,8 @@ def check(module: Module) -> Iterator[Finding]:
         if found is not None and not is_plain(found[0], norm):
             yield rule.finding(
                 module.span(at),
-                f"the norm on {module.line(norm)} is inf or NaN when the scaler skips a step, and then "
-                "so is this mean; add only finite norms",
+                f"the norm on {module.line(norm)} is inf or NaN when the scaler skips a step, and makes "
+                "this mean inf or NaN; add only finite norms",
                 fix=Fix(Applicability.DISPLAY, "Skip norms that are not finite"),
             )
 

@@ -74,6 +74,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(),
     triggers=(
         "nan_to_num & .scale( & backward",
         "nan_to_num & grad & scaler & step(",
@@ -93,11 +94,12 @@ _CTC = re.compile(r"(?i)(^|_|\.)ctc")
 _MASKS = ("isnan", "isinf", "isfinite", "!=", re.compile(r"\b(float|inf|nan)\b"))
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 _OF_GRADIENTS = (
-    "an overflow in the gradients is replaced before the scaler checks for it: the step is taken, and the scale stays"
+    "this replaces inf and NaN in gradients before the scaler checks for them: the scaler takes the step, and never "
+    "lowers the scale"
 )
 _OF_LOSS = (
-    "an overflow in the loss is replaced: the scaler steps with zero gradients, or still "
-    "gets NaN while the loss looks finite"
+    "this replaces inf and NaN in the loss: the scaler steps with zero gradients, or still gets NaN while the loss "
+    "looks finite"
 )
 
 

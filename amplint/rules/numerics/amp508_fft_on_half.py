@@ -40,10 +40,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Applicability, Finding, Severity
 from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.observations import Given, Seen
-from amplint.model.inference.tensor_types import HALF
+from amplint.model.inference.tensor_types import HALF, Kind
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import SPELLINGS
@@ -58,6 +58,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast & fft", "autocast & stft"),
     not_shown="verify doesn't interpret models and criteria",
 )
@@ -85,10 +86,17 @@ def check(module: Module) -> Iterator[Finding]:
         done.add(seen.node.id)
         yield rule.finding(
             module.span(seen.node),
-            f"{shown(module, value)} is {dtype_of(kind)}: cuda transforms float16 only in "
-            "power-of-two sizes, and bfloat16 never; call `.float()` on it",
-            fix=up(module, [value]),
+            f"{shown(module, value)} is {dtype_of(kind)}: on cuda, {_raises(kind)}; call `.float()` on "
+            f"{shown(module, value)}",
+            fix=up(module, [value], effect="the spectrum becomes complex64"),
         )
+
+
+def _raises(kind: Kind) -> str:
+    """On what input the transform raises, by the dtypes that it can have."""
+    float16 = "an FFT of float16 raises unless each size is a power of two"
+    bfloat16 = "an FFT of bfloat16 raises"
+    return " and ".join(said for name, said in (("float16", float16), ("bfloat16", bfloat16)) if kind.can_be(name))
 
 
 def _has_window(seen: Seen) -> bool:

@@ -81,6 +81,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(),
     triggers=(
         "error_if_nonfinite & .scale( & backward",
         "error_if_nonfinite & scaler & step(",

@@ -41,7 +41,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Applicability, Finding, Severity
 from amplint.model.half.observations import Given, Seen
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
@@ -54,6 +54,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.NOTE,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast",),
     default=False,
     not_shown="verify doesn't interpret models and criteria",
@@ -82,9 +83,10 @@ def check(module: Module) -> Iterator[Finding]:
         if found is None:
             continue
         done.add(seen.node.id)
+        name = shown(module, found.tensors[0])
         yield rule.finding(
             module.span(seen.node),
-            f"{shown(module, found.tensors[0])} is float16, and {found.why}; call `.float()` on it",
+            f"{name} is float16, and {found.why.format(name)}; call `.float()` on {name}",
             fix=up(module, found.tensors),
         )
 
@@ -122,5 +124,5 @@ def _quotient(seen: Seen) -> _Prone | None:
     for tensor, constant in (sides, sides[::-1]):
         value = constant.value if isinstance(constant, ir.Constant) else None
         if isinstance(value, float) and ZERO_FLOAT16 < value < _SMALL:
-            return _Prone(f"a quotient by {value:g} is inf from 1 on", [tensor])
+            return _Prone(f"1 / {value:g} is inf where {{}} is 0", [tensor])
     return None

@@ -49,7 +49,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Confidence, Finding, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Severity
 from amplint.registry.rule import Rule
 from amplint.rules.shared.in_region import (
     BACKWARD,
@@ -66,7 +66,12 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 rule = Rule(
-    __name__, __doc__, severity=Severity.WARNING, triggers=("autocast & backward",), shown_by=("autocast-state",)
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
+    triggers=("autocast & backward",),
+    shown_by=("autocast-state",),
 )
 
 
@@ -77,12 +82,17 @@ def check(module: Module) -> Iterator[Finding]:
         offered, withheld = fix(module, found)
         surely = differs(module, found)
         again = stale(module, found.region)  # a step may be reported here, as of the same cause
-        also = f", and {again.said(module)}" if again is not None else ""
+        effect = (
+            "a custom Function, or a part kept in float32, computes its gradients in half precision"
+            if surely
+            else "custom Functions and parts kept in float32, if any, compute their gradients in half precision"
+        )
+        if again is not None:
+            effect = f"{effect}, and {again.said(module)}" if surely else again.said(module)
         yield rule.finding(
             module.span(found.event.call),
-            f"backward runs inside the autocast region on {region_line(module, found.region)}: "
-            f"custom Functions and float32 parts {'' if surely else 'would '}compute their "
-            f"gradients in half precision{also}; end the region first",
+            f"backward runs inside the autocast region on {region_line(module, found.region)}: {effect}; "
+            "end the region first",
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if surely else None,

@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Confidence, Finding, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Severity
 from amplint.registry.rule import Rule
 from amplint.rules.shared.in_region import STEPS, cause, fix, inside, region_line, stale
 from amplint.rules.shared.rehearsal import is_measured
@@ -52,7 +52,14 @@ from amplint.rules.shared.rehearsal import is_measured
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast & step",), shown_by=("autocast-state",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
+    triggers=("autocast & step",),
+    shown_by=("autocast-state",),
+)
 
 
 @rule.check
@@ -61,7 +68,7 @@ def check(module: Module) -> Iterator[Finding]:
     for found in inside(module, STEPS):
         offered, withheld = fix(module, found)
         again = stale(module, found.region)
-        effect = "a later forward in it would use the old weights, cached in half precision"
+        effect = "a later forward in the region uses the old weights, which autocast caches"
         if again is not None and again.step is found.event:
             effect = again.said(module)
         yield rule.finding(

@@ -48,7 +48,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Confidence, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.region_end import Refused, extend_region
 from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.observations import Seen
@@ -68,6 +68,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast & loss", "autocast & Loss", "autocast & cross_entropy", "autocast & kl_div"),
     shown_by=("dtype",),
 )
@@ -85,19 +86,18 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         done.add(seen.node.id)
         value, kind = seen.operands[0]
-        name = shown(module, value) if value is not None else "the loss's input"
+        loss = f"the loss of {shown(module, value)}" if value is not None else "the loss"
+        region = module.line(module.value(kind.region))
         scaled = "float16" in kind.names and _is_scaled(module, seen)
-        why = (
-            "so is the loss: its scaled gradient is inf, and the first step is always skipped"
-            if scaled
-            else "so are the loss and its gradient"
-        )
+        if scaled:
+            said = f"{loss} is {dtype_of(kind)} outside the autocast region on {region} and can't hold the initial "
+            said += "scale, 65536: the first step is always skipped"
+        else:
+            said = f"{loss}, and its gradient, is {dtype_of(kind)} outside the autocast region on {region}"
         fix, withheld = _fix(module, seen, kind.region)
         yield rule.finding(
             module.span(seen.node),
-            f"{name} is {dtype_of(kind)} after the region on "
-            f"{module.line(module.value(kind.region))}, and {why}; compute the loss inside the "
-            "region",
+            f"{said}; compute the loss inside the region",
             fix=fix,
             withheld=withheld,
             severity=Severity.ERROR if scaled else Severity.WARNING,
@@ -150,4 +150,4 @@ def _fix(module: Module, seen: Seen, region: int) -> tuple[Fix | None, str | Non
         if isinstance(each, ir.With) and any(item.context.id == region for item in each.items):
             found = extend_region(module, each, last)
             return (None, found.reason) if isinstance(found, Refused) else (found, None)
-    return None, "the region and the loss are in different blocks"
+    return None, "the region and the loss are in different blocks; move the loss into the region by hand"

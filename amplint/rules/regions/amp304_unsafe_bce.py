@@ -74,6 +74,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=(
         "autocast & binary_cross_entropy",
         "autocast & BCELoss",
@@ -115,6 +116,10 @@ _ASIDE = {
 }
 
 
+_LOGITS = "use the loss with logits"
+_FLOAT32 = "compute this loss in float32 under `autocast(enabled=False)`"
+
+
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each call of the loss that some way leads to with a region open."""
@@ -130,9 +135,9 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         fix, title, withheld = _fix(module, call, found)
         device = "/".join(sorted(_forbidding(module, found)))
-        where = f"the region on {module.line(found.entered)}"
+        where = f"the autocast region on {module.line(found.entered)}"
         if found.site is not None:
-            where += f" (reached from {module.line(found.site)})"
+            where += f", through the call on {module.line(found.site)}"
         yield rule.finding(
             module.span(call),
             f"`{module.text(call.func)}` raises RuntimeError on {device} in {where}; {title}",
@@ -215,7 +220,7 @@ def _under_a_trainer(module: Module, call: ir.Call) -> Finding | None:
     if False in devices:
         return None
     edits = _with_logits(module, call)
-    what = "use the loss with logits, or float32 under `autocast(enabled=False)`"
+    what = f"{_LOGITS}, or {_FLOAT32}"
     fix = (
         Fix(Applicability.UNSAFE, "Pass the logits to the loss with logits", tuple(sorted(edits)))
         if edits is not None
@@ -226,7 +231,7 @@ def _under_a_trainer(module: Module, call: ir.Call) -> Finding | None:
         f"`{module.text(call.func)}` raises RuntimeError on cuda in the region that the Trainer "
         f"on {module.line(mixed[0].call)} opens around this step; {what}",
         fix=fix,
-        withheld=None if fix is not None else "amplint can't see the sigmoid",
+        withheld=None if fix is not None else "amplint can't see the sigmoid; pass the logits by hand",
         confidence=Confidence.LIKELY if None in devices or len(mixed) < len(trainers) else None,
     )
 
@@ -255,21 +260,22 @@ def _fix(module: Module, call: ir.Call, found: Open) -> tuple[Fix | None, str, s
     """The fix, what to do in words, and why there is none."""
     edits = _with_logits(module, call)
     if edits is not None:
-        what = "use the loss with logits"
+        what = _LOGITS
         return Fix(Applicability.UNSAFE, "Pass the logits, and remove the sigmoid", tuple(sorted(edits))), what, None
-    what = "use float32 under `autocast(enabled=False)`, or the loss with logits"
+    what = f"{_LOGITS}, or {_FLOAT32}"
     edits = _in_disabled_region(module, call, found)
     if edits is not None:
-        title = "Compute it in float32, with autocast disabled"
+        title = "Compute this loss in float32 under `autocast(enabled=False)`"
         return Fix(Applicability.UNSAFE, title, tuple(sorted(edits))), what, None
     other = _other_call(module, call)
     if other is not None:
         return (
             None,
             what,
-            f"`{module.on_one_line(other.func)}` in the same statement would also run without autocast",
+            f"`{module.on_one_line(other.func)}` in the same statement would also run without autocast; "
+            "give the loss a statement of its own",
         )
-    return None, what, "amplint can't insert a nested region with `enabled=False` at this place"
+    return None, what, "amplint can't put this statement into `autocast(enabled=False)`; do that by hand"
 
 
 def _with_logits(module: Module, call: ir.Call) -> list[Edit] | None:

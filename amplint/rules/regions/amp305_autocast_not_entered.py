@@ -65,6 +65,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("autocast",),
     not_shown="without the region the step runs in float32, which is not wrong by itself",
 )
@@ -107,21 +108,15 @@ def _alone(module: Module, statement: ir.Expr) -> Finding:
     entered = [region for _, found in losses for region in found]
     other = next((each.call for each in regions(module) if _is_entered(each.call)), None)
     if bare is not None:
-        message += (
-            f": the loss on {module.line(bare.event.call)} runs in float32; use `with` around its forward and the "
-        )
-        message += "loss"
+        message += f": the loss on {module.line(bare.event.call)} runs in float32; use `with` around the forward and "
+        message += "the loss"
     elif entered:
-        message += f": the forward has its own region ({module.line(entered[0])}); remove the call"
-        severity, edit = Severity.WARNING, _gone(module, statement)
-        if edit is not None:
-            fix, withheld = Fix(Applicability.SAFE, "Remove the call", (edit,)), None
-        else:
-            withheld = "other code shares its line, or its arguments may have side effects"
+        message += f": the forward already runs in the region on {module.line(entered[0])}; remove this call"
+        severity = Severity.WARNING
+        fix, withheld = _gone(module, statement)
     else:
-        where = f" ({module.line(other)}?)" if other is not None else ""
-        message += f": unless another region{where} contains it, the forward runs in float32; use `with`, or "
-        message += "remove the call"
+        where = f"the region on {module.line(other)}" if other is not None else "another region"
+        message += f": the forward runs in float32, unless {where} contains the forward; use `with`"
     return rule.finding(module.span(statement.value), message, fix=fix, withheld=withheld, severity=severity)
 
 
@@ -137,11 +132,16 @@ def _is_entered(made: ir.Call) -> bool:
     return not isinstance(made.parent, ir.Expr)
 
 
-def _gone(module: Module, statement: ir.Expr) -> Edit | None:
-    """Delete the statement, where to work out its arguments does nothing."""
+def _gone(module: Module, statement: ir.Expr) -> tuple[Fix | None, str | None]:
+    """The fix that deletes the statement, where to work out its arguments does nothing; or why there is none."""
     made = statement.value
     inside = (value for arg in made.args for value in ir.walk_values(arg.value)) if isinstance(made, ir.Call) else ()
-    return None if any(isinstance(each, _MAY_ACT) for each in inside) else removed(module, statement)
+    if any(isinstance(each, _MAY_ACT) for each in inside):
+        return None, "the arguments of the call may have side effects"
+    edit = removed(module, statement)
+    if edit is None:
+        return None, "the call is on one line with other code"
+    return Fix(Applicability.SAFE, "Remove the call", (edit,)), None
 
 
 def _inside(module: Module, generator: ir.Function) -> str:
@@ -149,7 +149,7 @@ def _inside(module: Module, generator: ir.Function) -> str:
     within = (each.call for each in regions(module) if ir.function_of(each.call) is generator)
     own = next((each for each in within if each not in generator.decorators), None)
     if own is not None:
-        return f": only its own region ({module.line(own)}) has an effect; remove the decorator"
+        return f": only the region on {module.line(own)} has an effect; remove the decorator"
     return ", in float32; use `with` in the body"
 
 
@@ -203,13 +203,18 @@ def _joined(module: Module, item: ir.Item) -> Iterator[Finding]:
     fix = withheld = None
     plain = module.source.text[end:start].strip() == "and" and not isinstance(context.left, ir.Bool)
     if plain and item.target is None:
-        fix = Fix(Applicability.UNSAFE, "Enter both", (Edit(end, start, ", "),))
+        title = f"Replace `and` by a comma (`{module.on_one_line(context.left)}` then takes effect)"
+        fix = Fix(Applicability.UNSAFE, title, (Edit(end, start, ", "),))
+    elif item.target is not None:
+        withheld = "the `with` has an `as` name; separate the contexts with commas by hand"
     else:
-        withheld = "separate the contexts with commas by hand"
+        withheld = "a context has parentheses around it; separate the contexts with commas by hand"
+        if isinstance(context.left, ir.Bool):
+            withheld = "`and` joins more than two contexts; separate the contexts with commas by hand"
     yield rule.finding(
         module.span(regions[0]),
         f"`and` enters only the last context: `{module.on_one_line(context.left)}` is never "
-        "entered; separate them with commas",
+        "entered; separate the contexts with commas",
         fix=fix,
         withheld=withheld,
     )

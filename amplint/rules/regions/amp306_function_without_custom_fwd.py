@@ -88,6 +88,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autograd & Function & autocast & apply & backward", "autograd & Function & custom_bwd"),
     not_shown="verify doesn't interpret custom autograd Functions",
 )
@@ -119,13 +120,15 @@ def check(module: Module) -> Iterator[Finding]:
         if each.bwd is not None and each.with_setup:
             message = "`custom_bwd` does not work with `setup_context`: backward raises AttributeError; write"
             yield rule.finding(
-                module.span(each.bwd), f"{message} `forward(ctx, ...)` and decorate both", severity=Severity.ERROR
+                module.span(each.bwd),
+                f"{message} `forward(ctx, ...)`, and decorate `forward` and `backward`",
+                severity=Severity.ERROR,
             )
         elif each.bwd is not None and each.fwd is None:
             fix, withheld = _fix(module, each)
             yield rule.finding(
                 module.span(each.bwd),
-                f"`{each.cls.name}.backward` raises AttributeError: `custom_bwd` needs `custom_fwd` on `forward`",
+                f"`{each.cls.name}.backward` raises AttributeError: `custom_bwd` needs `custom_fwd` too",
                 fix=fix,
                 withheld=withheld,
                 severity=Severity.ERROR,
@@ -233,12 +236,10 @@ def _under_autocast(module: Module, function: _Function, applied: list[ir.Call])
 
 def _finding(module: Module, function: _Function, found: Open, name: str) -> Finding:
     fix, withheld = _fix(module, function)
-    missing = "`custom_bwd`" if function.fwd is not None else "`custom_fwd` and `custom_bwd`"
     return rule.finding(
         module.layout.name(function.backward),
-        f"`{function.cls.name}.backward` raises RuntimeError: it runs outside of the region on "
-        f"{module.line(found.entered)}, where a half gradient meets the float32 `{name}`; add "
-        f"{missing}",
+        f"`{function.cls.name}.backward` raises RuntimeError: autocast is off in backward, and the gradient from the "
+        f"region on {module.line(found.entered)} is half, but `{name}` is float32; add {_missing(function)}",
         fix=fix,
         withheld=withheld,
     )
@@ -382,9 +383,9 @@ def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
     """The missing decorators, below `@staticmethod`."""
     torch, device = module_name(module, "torch"), _device(module, function)
     if torch is None:
-        return None, "the file has no `import torch`"
+        return None, "the file has no `import torch`; add it"
     if device is None:
-        return None, "the file doesn't show which device it trains on"
+        return None, "the file doesn't show which device the model trains on"
     new = module.target.guarantees(_SINCE)
     if not new and device != '"cuda"':
         return None, f"torch has `custom_fwd` for devices other than cuda only since {_SINCE} ({module.target.origin})"
@@ -396,13 +397,20 @@ def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
         if there is not None:
             continue
         if not any(module.names.of(each) == {"builtins.staticmethod"} for each in method.decorators):
-            return None, "its methods are not static"
+            return None, f"`{method.name}` is not a `@staticmethod`"
         at = line_start(module, module.layout.name(method)[0])
         line = module.source.line(module.source.row(at))
         indent = line[: len(line) - len(line.lstrip())]
         made = f"{torch}.amp.{name}(device_type={device})" if new else f"{torch}.cuda.amp.{name}"
         edits.append(insert(at, f"{indent}@{made}{module.source.newline}"))
-    return Fix(Applicability.UNSAFE, f"Add the decorators for {device}", tuple(edits)), None
+    title = f"Add {_missing(function)} for {device} (all of the backward then runs under autocast)"
+    return Fix(Applicability.UNSAFE, title, tuple(edits)), None
+
+
+def _missing(function: _Function) -> str:
+    """The decorators that a Function lacks."""
+    lacking = [f"`{name}`" for name, there in ((_FWD, function.fwd), (_BWD, function.bwd)) if there is None]
+    return " and ".join(lacking)
 
 
 def _device(module: Module, function: _Function) -> str | None:

@@ -82,6 +82,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast & no_grad(", "autocast & inference_mode("),
     not_shown="verify can't see which weights a model shares between its calls",
 )
@@ -127,9 +128,8 @@ def check(module: Module) -> Iterator[Finding]:
                 name = module.text(first.model)
                 yield rule.finding(
                     module.span(later.call),
-                    f"`{name}` ran without gradients in this region ({module.line(first.call)}): before "
-                    f"torch {_MENDED} its weights get no gradients from this call either; open a region for "
-                    "each",
+                    f"before torch {_MENDED}, `{name}` gets no gradients from this call: autocast reuses the weights "
+                    f"that were cast without gradients on {module.line(first.call)}; give this call its own region",
                     fix=offered,
                     withheld=withheld,
                 )
@@ -210,12 +210,15 @@ def _home(key: str) -> str:
 def _fix(module: Module, first: _Run, second: _Run) -> tuple[Fix | None, str | None]:
     assert first.without is not None
     if not isinstance(first.without, (ir.With, ir.Expr, ir.Assign)) or first.without is ir.statement_of(second.call):
-        return None, "the part without gradients is not a statement of its own"
+        return None, "the call without gradients is part of a larger statement"
     torch = module_name(module, "torch")
-    edit = line_behind(module, first.without, f"{torch}.clear_autocast_cache()") if torch is not None else None
+    if torch is None:
+        return None, "the file has no `import torch`; add it"
+    edit = line_behind(module, first.without, f"{torch}.clear_autocast_cache()")
     if edit is None:
-        return None, "the file has no `import torch`, or the part without gradients shares its line"
-    return Fix(Applicability.UNSAFE, "Clear autocast's cache after the part without gradients", (edit,)), None
+        return None, "the code without gradients is on one line with other code"
+    title = f"Insert `{torch}.clear_autocast_cache()` after the code without gradients (all weights are cast again)"
+    return Fix(Applicability.UNSAFE, title, (edit,)), None
 
 
 # --- regions --------------------------------------------------------------------------------------------------------

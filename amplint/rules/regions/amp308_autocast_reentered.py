@@ -56,6 +56,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=("autocast",),
     not_shown="the effect depends on the ops after the inner region, in the model",
 )
@@ -72,12 +73,17 @@ def check(module: Module) -> Iterator[Finding]:
             if not any(_is_a_generators(opening.region) for opening in each.opens.regions)
         ]
         if regions:
-            if _calls_itself(module, function) or _runs_its_kind(module, function):
+            again = ""
+            if _calls_itself(module, function):
+                again = "calls itself"
+            elif _runs_its_kind(module, function):
+                again = "runs a child of the same class"
+            if again:
                 yield rule.finding(
                     module.span(regions[-1]),
-                    f"`{function.name}` enters its own active autocast object again: autocast is not "
-                    "restored afterwards; use `with` in the body",
-                    withheld="move the body into a `with` by hand",
+                    f"`{function.name}` {again}, which enters the decorator's autocast object a second time: autocast "
+                    f"is not restored afterwards; use `with torch.autocast(...)` inside `{function.name}` instead",
+                    withheld=f"the whole body of `{function.name}` has to move into a `with`; do that by hand",
                 )
 
 

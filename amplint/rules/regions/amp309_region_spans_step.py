@@ -73,6 +73,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE,),
     triggers=("autocast & backward & step(",),
     shown_by=("learning", "autocast-state"),
 )
@@ -95,9 +96,8 @@ def check(module: Module) -> Iterator[Finding]:
         offered, withheld = _fix(module, region, flow, loop)
         yield rule.finding(
             module.span(region),
-            "one region spans several iterations: autocast keeps the old half-precision weights, "
-            "and the model does not learn; enter a region in each iteration, or pass "
-            "`cache_enabled=False`",
+            "one autocast region spans several iterations: autocast caches the old weights, and the model does not "
+            "learn; enter a new region for each forward and loss",
             fix=offered,
             withheld=withheld,
             cause=cause(opened),
@@ -107,13 +107,13 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -> tuple[Fix | None, str | None]:
     if region.unpacks("**"):
-        return None, "the arguments are unpacked from a dict"
+        return None, "the arguments come from a dict; add `cache_enabled=False` to that dict"
     for statement in module.whole.near("with").statements:
         if isinstance(statement, ir.With) and _is_run_by(flow, statement, loop):
             if any(isinstance(item.context, (ir.Name, ir.Attribute)) for item in statement.items):
-                return None, "a region of the loop may be created earlier, with its own cache"
+                return None, "a `with` in the loop enters a region that is created elsewhere and may have its own cache"
     edit = add_last_argument(module, region, "cache_enabled=False")
-    return Fix(Applicability.SAFE, "Pass `cache_enabled=False`", (edit,)), None
+    return Fix(Applicability.SAFE, "Pass `cache_enabled=False`; the one region stays", (edit,)), None
 
 
 def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, Opened]]:

@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Fix, Severity
+from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.region_end import Refused, begin_region_at, enclosing_with
 from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast
@@ -63,6 +63,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("autocast & loss", "autocast & Loss", "autocast & cross_entropy"),
     not_shown="a forward in float32 is not wrong by itself",
     about_absence=True,
@@ -92,8 +93,8 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, region, forward)
         yield rule.finding(
             module.layout.span(region.items[-1]),
-            f"the region contains only the loss, so nothing runs in half precision: {shown(module, forward)} runs "
-            "before it in float32; begin the region before the forward",
+            f"the autocast region contains only the loss: {shown(module, forward)} runs before the region, in "
+            "float32; begin the region before the forward",
             fix=fix,
             withheld=withheld,
         )

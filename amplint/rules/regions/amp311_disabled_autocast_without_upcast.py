@@ -46,7 +46,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Applicability, Finding, Severity
 from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast, is_listed
 from amplint.model.half.observations import Seen
@@ -63,8 +63,10 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("autocast & enabled=False", "autocast & enabled = False", "autocast & (False"),
     not_shown="verify doesn't interpret models and criteria",
+    formerly=("island-without-upcast",),
 )
 
 
@@ -99,13 +101,13 @@ def _halves(seen: Seen) -> list[tuple[ir.Value, Kind]]:
 def _finding(module: Module, seen: Seen, halves: list[tuple[ir.Value, Kind]]) -> Finding:
     value, kind = halves[0]
     fails = _fails(seen)
-    what = "with a float32 operand raises RuntimeError" if fails else "runs in half precision"
+    what = "with a float32 operand raises RuntimeError" if fails else f"runs in {dtype_of(kind)}"
     likely = "likely " if kind.likely_half else ""
     sure = all(kind.what == HALF for _, kind in seen.tensors())
     return rule.finding(
         module.span(seen.node),
         f"{shown(module, value)} is {likely}still {dtype_of(kind)} where autocast is disabled: "
-        f"`{seen.spelling}` {what}; call `.float()` on it",
+        f"`{seen.spelling}` {what}; call `.float()` on {shown(module, value)}",
         fix=up(module, [each for each, _ in halves], safe=sure and seen.layer is None and not fails),
         severity=Severity.ERROR if fails else Severity.WARNING,
     )

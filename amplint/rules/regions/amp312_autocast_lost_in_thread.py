@@ -73,6 +73,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(),
     triggers=("autocast & DataParallel", "autocast & Thread"),
     not_shown="verify doesn't run threads",
 )

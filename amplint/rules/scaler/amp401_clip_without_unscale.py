@@ -59,11 +59,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Applicability, Finding, Severity
 from amplint.model.flow.violations import ViolationKind
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated
-from amplint.rules.shared.scaler_order import Misuse, misuses, where
+from amplint.rules.shared.scaler_order import Misuse, misuses, when
 from amplint.rules.shared.unscale_fix import ClipFix
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=(
         "clip_grad & .scale( & backward",
         "clip_grad & scaler & step(",
@@ -83,7 +84,7 @@ rule = Rule(
     shown_by=("gradient", "update", "skips"),
 )
 
-_ELSEWHERE = "the backward pass and the step are in other functions: add `unscale_()` by hand"
+_ELSEWHERE = "the backward pass and the step are in other functions; add `unscale_()` by hand"
 
 
 @rule.check
@@ -103,7 +104,7 @@ def check(module: Module) -> Iterator[Finding]:
             offered, withheld = ClipFix(module, each).build() if each.here else (None, _ELSEWHERE)
             yield rule.finding(
                 module.span(reached.event.call),
-                _message(module, each) + where(module, each),
+                when(module, each) + _message(module, each),
                 fix=offered,
                 withheld=withheld,
             )
@@ -111,7 +112,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _message(module: Module, clip: Misuse) -> str:
     known = clip.violation.cause and clip.violation.kind is not ViolationKind.CLIP_OF_SCALED_AGAIN
-    since = f" (since {module.line(module.value(clip.violation.cause))})" if known else ""
+    since = f" of the backward pass on {module.line(module.value(clip.violation.cause))}" if known else ""
     to_do = advice(module, clip)
     what = to_do.first(module)
     if to_do.waits:

@@ -50,7 +50,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
-from amplint.fixes.statements import line_behind, own_statement, removed, says_the_same
+from amplint.fixes.statements import line_behind, own_statement, removed, says_the_same, why_not_removed
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradients import GradientKind
@@ -78,7 +78,7 @@ from amplint.rules.shared.scaler_order import (
     reached_events,
     receiver,
     stepping,
-    where,
+    when,
 )
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=(".scale( & backward & step(",),
     shown_by=("skips", "update", "gradient", "exception"),
 )
@@ -118,18 +119,20 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if scaler is None:
         return rule.finding(
             module.span(reached.event.call),
-            f"`{optimizer}` {misuse.what}; step it with the scaler that scales its loss{where(module, each)}",
-            withheld="amplint can't tell which scaler that is",
+            f"{when(module, each)}`{optimizer}` {misuse.what}; step with the scaler that scales its loss",
+            withheld="amplint can't tell which scaler scales the loss",
         )
     misuse = misuse._replace(scaler=scaler)
     offered, withheld = (
-        _fix(module, flow, reached, misuse) if each.here else (None, "the loss is scaled in another function")
+        _fix(module, flow, reached, misuse)
+        if each.here
+        else (None, "the loss is scaled in another function; replace the step by hand")
     )
     name = module.text(_scaler_value(module, flow, scaler))
     only = " only" if misuse.what is _AGAIN else ""
     return rule.finding(
         module.span(reached.event.call),
-        f"`{optimizer}` {misuse.what}; call `{name}.step({optimizer})`{only}{where(module, each)}",
+        f"{when(module, each)}`{optimizer}` {misuse.what}; call `{name}.step({optimizer})`{only}",
         fix=offered,
         withheld=withheld,
     )
@@ -305,23 +308,25 @@ def _fix(module: Module, flow: Flow, reached: EventStates, misuse: _Misuse) -> t
     call, scaler = reached.event.call, misuse.scaler
     assert isinstance(call, ir.Call)
     if not all(flow.contains(event.call) for event in calls_of(flow, scaler, "scale", "unscale_", "step", "update")):
-        return None, "other functions use the scaler too: step through it by hand"
+        return None, "other functions use the scaler too; replace the step by hand"
     statement = own_statement(call)
-    if statement is None or call.args:
-        return None, "the step has arguments, or its result is used"
+    if statement is None:
+        return None, "the result of the step is used"
+    if call.args:
+        return None, "the step has arguments; replace the step by hand"
     if misuse.what is _AGAIN or _steps_behind(flow, reached, scaler):
         edit = removed(module, statement)
         if edit is None:
-            return None, "the step shares its line, or is the only statement of its block"
-        return Fix(Applicability.UNSAFE, "Remove the direct step", (edit,)), None
+            return None, why_not_removed("the step", statement)
+        return Fix(Applicability.UNSAFE, "Remove this direct step", (edit,)), None
     if any(
         each.event.optimizer == reached.event.optimizer and not independent(each.event.call, call)
         for each in reached_events(flow, "optimizer_step")
         if each is not reached and not exclusive(each.event.call, call)
     ):
-        return None, "the optimizer steps directly more than once: step once, through the scaler"
+        return None, "the optimizer steps directly more than once; step once, through the scaler"
     if not misuse.always:
-        return None, "the gradients are scaled on some paths only: step through the scaler on those"
+        return None, "the gradients are scaled on some paths only; step through the scaler on those paths"
     value = _scaler_value(module, flow, scaler)
     if not says_the_same(module, value, value, call):
         return None, "the scaler's name means something else at this line"
@@ -339,11 +344,11 @@ def _stepped_instead(
     updates = [event.call for event in calls_of(flow, scaler, "update")]
     follows = any(update.id > call.id and not conditions(update, call) for update in updates)
     if not follows and not all(exclusive(update, call) for update in updates):
-        return None, f"`{name}.update()` has to follow on every path"
+        return None, f"`{name}.update()` follows on some paths only; call `{name}.update()` on every path first"
     if not follows and last is reached:
         behind = line_behind(module, ir.statement_of(call), f"{name}.update()")
         if behind is None:
-            return None, f"`{name}.update()` has to follow, but the step shares its line"
+            return None, f"`{name}.update()` has to follow, but the step is on one line with other code"
         edits.append(behind)
         title += f", and insert `{name}.update()` after it"
     return Fix(Applicability.UNSAFE, title, tuple(edits)), None

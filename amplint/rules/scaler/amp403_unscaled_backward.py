@@ -49,7 +49,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
-from amplint.fixes.statements import call_removed, own_statement, says_the_same
+from amplint.fixes.statements import call_removed, own_statement, says_the_same, why_not_removed
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
 from amplint.model.objects.event import Event
@@ -68,7 +68,7 @@ from amplint.rules.shared.scaler_order import (
     receiver,
     stepping,
     used_elsewhere,
-    where,
+    when,
 )
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("backward & scaler & step(", "backward & unscale_"),
     shown_by=("exception", "gradient", "update"),
 )
@@ -102,15 +103,15 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     offered, withheld = (
         _fix(module, flow, backward, use)
         if here
-        else (None, "the backward pass and the step are in different functions")
+        else (None, "the backward pass and the step are in different functions; scale the loss by hand")
     )
     scaler = module.text(receiver(use))
     assert backward.event.subject is not None
     loss = module.text(backward.event.subject)
     return rule.finding(
         module.span(backward.event.call),
-        f"the loss is not scaled, but `{scaler}.{use.kind}` on {module.line(use.call)} divides its "
-        f"gradients by the scale; call `{scaler}.scale({loss}).backward()`{where(module, each)}",
+        f"{when(module, each)}the loss is not scaled, but `{scaler}.{use.kind}` on {module.line(use.call)} divides "
+        f"its gradients by the scale; call `{scaler}.scale({loss}).backward()`",
         fix=offered,
         withheld=withheld,
     )
@@ -150,14 +151,15 @@ def _second_of_a_graph(module: Module, each: Misuse, first: Event) -> Finding:
     edit = call_removed(module, call) if each.here else None
     return rule.finding(
         module.span(call),
-        f"raises: the backward pass on {module.line(first.call)} freed the graph of "
-        f"`{module.text(each.reached.event.subject)}`; remove this second "
-        f"one{where(module, each)}",
-        fix=Fix(Applicability.UNSAFE, "Remove the second backward", (edit,)) if edit is not None else None,
-        withheld=None
-        if edit is not None
-        else "the call shares its line, is the only statement of its block, or is in another function",
+        f"{when(module, each)}this second backward pass raises: the backward pass on {module.line(first.call)} freed "
+        f"the graph of `{module.text(each.reached.event.subject)}`; remove this second pass",
+        fix=Fix(Applicability.UNSAFE, "Remove this second backward pass", (edit,)) if edit is not None else None,
+        withheld=None if edit is not None else _why_not_removed(call, each),
     )
+
+
+def _why_not_removed(call: ir.Node, each: Misuse) -> str:
+    return why_not_removed("the call", own_statement(call)) if each.here else "the call is in another function"
 
 
 def _is_unscaled(module: Module, each: Misuse) -> bool:
@@ -195,14 +197,14 @@ def _fix(module: Module, flow: Flow, backward: EventStates, use: Event) -> tuple
     assert isinstance(call, ir.Call)
     scaler, loss = receiver(use), backward.event.subject
     if not isinstance(call.func, ir.Attribute) or loss is not call.func.base or own_statement(call) is None:
-        return None, "scale each of its losses by hand"
+        return None, "amplint can't rewrite this form of the backward pass; scale each loss by hand"
     if not says_the_same(module, scaler, call, use.call):
         return None, "the scaler is assigned only after the backward pass"
     if any(test for test in conditions(call, use.call) if not flow.conditions.counts(test.test)):
-        return None, "the backward pass runs on some of the paths only"
+        return None, "the backward pass runs on some paths only; scale the loss by hand"
     uses = calls_of(flow, str(use.scaler), "unscale_", "step")
     if all(asked_apart(flow, each.call, call) for each in uses):
-        return None, "the scaler is used on some paths only: scale the loss on those"
+        return None, "the scaler is used on some paths only; scale the loss on those paths"
     name, text = module.text(scaler), module.text(loss)
     start, end = module.span(loss)
     if module.source.text[module.span(call)[0] : start] == "(" and module.source.text[end] == ")":
@@ -212,7 +214,7 @@ def _fix(module: Module, flow: Flow, backward: EventStates, use: Event) -> tuple
     for event in thrown:
         edit = call_removed(module, event.call)
         if edit is None:
-            return None, f"the result of `{module.text(event.call)}` is never used: use it"
+            return None, f"the result of `{module.text(event.call)}` is never used; run backward from that result"
         edits.append(edit)
     others = [event for event in calls_of(flow, str(use.scaler), "scale") if event not in thrown]
     kind = Applicability.UNSAFE if others or use.call.id < call.id else Applicability.SAFE

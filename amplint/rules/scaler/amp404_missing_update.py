@@ -86,7 +86,7 @@ from amplint.rules.shared.scaler_order import (
     settings_of,
     used_by_others,
     used_elsewhere,
-    where,
+    when,
 )
 from amplint.rules.shared.unscale_safety import agree
 
@@ -97,6 +97,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("scaler & step(", ".scale( & step( & backward", "unscale_"),
     shown_by=("exception", "skips", "gradient"),
     about_absence=True,
@@ -132,10 +133,10 @@ def check(module: Module) -> Iterator[Finding]:
                 reported.add(reached.event.call.id)
                 yield rule.finding(
                     module.span(reached.event.call),
-                    "raises in the next call: the method returns without "
-                    f"`{module.text(receiver(reached.event))}.update()` if gradients are not finite; call "
-                    "it on every path",
-                    withheld="amplint can't tell what else to do with such gradients",
+                    "when gradients are not finite, the method returns without "
+                    f"`{module.text(receiver(reached.event))}.update()`: the next call of the method raises; call "
+                    "`update()` before that return too",
+                    withheld="amplint can't tell whether to clear such gradients too",
                 )
 
 
@@ -157,8 +158,9 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if outside:
         return rule.finding(
             module.span(each.node),
-            "raises in the next iteration: `update()` is outside the loop; call it in the loop, after the last step",
-            withheld="an update outside the loop would have to move",
+            "this call raises in the next iteration: `update()` is outside the loop; call `update()` in the loop, "
+            "after the last step",
+            withheld="`update()` has to move into the loop; move the call by hand",
             confidence=confidence_of(module, each),
         )
     tests = [test for place in here for test in skipping(each.node, place, "continue")]
@@ -166,23 +168,24 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return _never_updated(module, each, Applicability.UNSAFE, confidence_of(module, each))
     if not tests or not _is_dynamic(module, each, tests):
         return None
-    name = module.text(receiver(flow.event_states[violation.meets].event))
+    met = flow.event_states[violation.meets].event
+    name = module.text(receiver(met))
     apart = (
         stepped_apart(module, flow, violation.scaler) if violation.kind is ViolationKind.STEP_WITHOUT_UPDATE else None
     )
     if apart is not None:
         return rule.finding(
             module.span(each.node),
-            f"raises in the next iteration: `{name}.update()` doesn't run in every iteration, but this step "
-            f"does{apart.where}; {apart.cure(module)}, and update this one in every iteration",
+            f"{apart.begins}this step raises in the next iteration, because `{name}.update()` doesn't run in every "
+            f"iteration; {apart.cure(module)}, and call `{name}.update()` in every iteration",
             withheld=SECOND_SCALER,
             severity=apart.severity,
         )
     return rule.finding(
         module.span(each.node),
-        f"{module.line(flow.node(violation.meets))} raises in the next iteration: some path "
-        f"skips `{name}.update()`; call it on every path{where(module, each)}",
-        withheld="amplint can't tell which paths should update, or what to do with their gradients",
+        f"{when(module, each)}some path skips `{name}.update()`: `{met.kind}()` on {module.line(met.call)} raises in "
+        f"the next iteration; call `{name}.update()` on that path too",
+        withheld="amplint can't tell whether that path should also clear the gradients",
         confidence=_how_sure(module, each, here),
     )
 
@@ -236,8 +239,10 @@ def _outlives(module: Module, flow: Flow, scaler: str) -> bool:
 
 def _is_handed_on(module: Module, scaler: str) -> bool:
     known = objects(module)
-    calls = near_kept(module, {scaler}).calls
-    return any(known.is_scaler(arg.value) == scaler for call in calls for arg in call.args)
+    values = known.with_key(near_kept(module, {scaler}), scaler)
+    return known.is_scalers(scaler) and any(
+        isinstance(each.parent, ir.Call) and any(arg.value is each for arg in each.parent.args) for each in values
+    )
 
 
 def _misses_one(module: Module, each: Misuse) -> bool:
@@ -309,8 +314,8 @@ def _never_updated(
         name = module.text(receiver(each.reached.event))
         return rule.finding(
             module.span(each.node),
-            f"raises in the next iteration: no `{name}.update()` follows; call it after the last step",
-            withheld="the loop is in another function",
+            f"this call raises in the next iteration: no `{name}.update()` follows; call it after the last step",
+            withheld="the loop is in another function; call `update()` in that loop",
             confidence=confidence,
         )
     scaler = str(flow.event_states[step.id].event.scaler)
@@ -321,7 +326,7 @@ def _never_updated(
     offered, withheld = _update_behind(module, flow, scaler, steps, kind)
     return rule.finding(
         module.span(steps[-1].call),
-        f"raises in the next iteration: no `{name}.update()` follows; call it after the last step",
+        f"this call raises in the next iteration: no `{name}.update()` follows; call it after the last step",
         fix=offered,
         withheld=withheld,
         confidence=confidence,
@@ -340,7 +345,7 @@ def _update_behind(
     ]
     if early:
         # A second one would make it run, with gradients that are divided twice.
-        return None, f"the update on {module.line(early[0])} comes before the step, and has to move after it"
+        return None, f"`update()` on {module.line(early[0])} comes before the step; move that `update()` after the step"
     place = _place([step.call for step in steps]) if last.kind == "step" else None
     backwards = [event.call for event in flow.events if event.kind in ("backward", "opaque")]
     while place is not None and isinstance(place.parent, (ir.For, ir.While)):
@@ -349,8 +354,11 @@ def _update_behind(
         place = place.parent  # a loop over optimizers: one update serves them all
     edit = line_behind(module, place, f"{name}.update()") if place is not None else None
     if edit is None:
-        return None, "there is no step in a block of its own after which `update()` could go"
-    return Fix(kind, f"Insert `{name}.update()` after the last step", (edit,)), None
+        return None, "no step has lines of its own, after which `update()` could go"
+    title = f"Insert `{name}.update()` after the last step"
+    if kind is Applicability.UNSAFE:
+        title += " (other code may already call `update()`)"
+    return Fix(kind, title, (edit,)), None
 
 
 def _place(steps: list[ir.Value]) -> ir.Statement | None:

@@ -48,7 +48,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
-from amplint.fixes.statements import call_removed
+from amplint.fixes.statements import call_removed, own_statement, why_not_removed
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
 from amplint.model.objects.event import Event
@@ -63,15 +63,22 @@ from amplint.rules.shared.scaler_order import (
     fix_at_home,
     on_micro_steps,
     one_for_each,
-    where,
+    when,
 )
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("unscale_",), shown_by=("exception",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    fixes=(Applicability.SAFE,),
+    triggers=("unscale_",),
+    shown_by=("exception",),
+)
 
-_ELSEWHERE = "the two calls are in different functions: unscale in one of them"
+_ELSEWHERE = "the calls of `unscale_()` are in different functions; keep only one call"
 
 
 @rule.check
@@ -83,12 +90,11 @@ def check(module: Module) -> Iterator[Finding]:
 def _judge(module: Module, each: Misuse) -> Finding | None:
     span, first = module.span(each.reached.event.call), each.cause
     if not each.violation.carried:
-        line = f" (first on {module.line(first.call)})" if first is not None else ""
+        line = f": {module.line(first.call)} already unscaled the gradients" if first is not None else ""
         offered, withheld = fix_at_home(module, each, _fix, _ELSEWHERE)
         return rule.finding(
             span,
-            f"raises: gradients are unscaled a second time{line}; call `unscale_()` once before "
-            f"`update()`{where(module, each)}",
+            f"{when(module, each)}this second `unscale_()` raises{line}; call `unscale_()` once before `update()`",
             fix=offered,
             withheld=withheld,
             confidence=confidence_of(module, each),
@@ -97,9 +103,9 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         line = module.line(each.flow.node(each.violation.cause))
         return rule.finding(
             span,
-            f"raises: {line} already unscales these gradients after `update()`, in the previous "
-            f"iteration; remove one of the two{where(module, each)}",
-            withheld="amplint can't tell which of the two to remove",
+            f"{when(module, each)}this `unscale_()` raises: {line} already unscaled the gradients after `update()`, in "
+            "the previous iteration; call `unscale_()` once before `update()`",
+            withheld="amplint can't tell which `unscale_()` to remove",
             confidence=confidence_of(module, each),
         )
     if on_micro_steps(each):
@@ -107,10 +113,9 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         unusual = several is not None and several.is_unusual and sure is Confidence.CERTAIN
         return rule.finding(
             span,
-            "raises on the second micro step: `unscale_()` runs on every one; call it once, where "
-            f"the optimizer steps{where(module, each, several and several.when)}",
-            withheld="`unscale_()`, and the code that reads the gradients after it, has to move to the "
-            "optimizer's step",
+            f"{when(module, each, several and several.when)}`unscale_()` runs on every micro step and raises on the "
+            "second micro step; call `unscale_()` only where the optimizer steps",
+            withheld="the code that reads the gradients has to move to the optimizer's step too; do that by hand",
             confidence=Confidence.LIKELY if unusual else sure,
         )
     return None
@@ -135,10 +140,13 @@ def _comes_behind_the_update(each: Misuse) -> bool:
 
 def _fix(module: Module, flow: Flow, reached: EventStates, first: Event) -> tuple[Fix | None, str | None]:
     if not dominates(first.call, reached.event.call):
-        return None, "on some paths it is the only one: unscale once, before both, without a condition"
+        return (
+            None,
+            "on some paths this call is the only `unscale_()`; call `unscale_()` once, earlier, without a condition",
+        )
     if backward_between(module, flow, first.call, reached.event.call):
-        return None, "a backward pass comes in between: unscale once, after the last one"
+        return None, "a backward pass runs between the calls; call `unscale_()` once, after the last backward pass"
     edit = call_removed(module, reached.event.call)
     if edit is None:
-        return None, "the call shares its line, or is the only statement of its block"
-    return Fix(Applicability.SAFE, "Remove the second call", (edit,)), None
+        return None, why_not_removed("the call", own_statement(reached.event.call))
+    return Fix(Applicability.SAFE, "Remove this second `unscale_()`", (edit,)), None

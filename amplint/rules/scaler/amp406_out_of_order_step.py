@@ -50,7 +50,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
-from amplint.fixes.statements import call_removed
+from amplint.fixes.statements import call_removed, own_statement, why_not_removed
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.violations import ViolationKind
@@ -65,7 +65,7 @@ from amplint.rules.shared.scaler_order import (
     fix_at_home,
     one_for_each,
     reached_events,
-    where,
+    when,
 )
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=("scaler & step(", ".scale( & step( & backward"),
     shown_by=("exception", "gradient", "update"),
 )
@@ -90,10 +91,10 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     step = each.cause
     if step is None or (each.violation.kind is ViolationKind.UNSCALE_AFTER_STEP_AND_UPDATE and _is_forgotten(each)):
         return None
-    offered, withheld = fix_at_home(module, each, _fix, "the step is in another function")
+    offered, withheld = fix_at_home(module, each, _fix, "the step is in another function; move the calls by hand")
     return rule.finding(
         module.span(each.reached.event.call),
-        _message(each.flow, each.reached, step, module.line(step.call), each.violation.kind) + where(module, each),
+        when(module, each) + _message(each.flow, each.reached, step, module.line(step.call), each.violation.kind),
         fix=offered,
         withheld=withheld,
         confidence=confidence_of(module, each),
@@ -102,14 +103,16 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
 
 def _message(flow: Flow, reached: EventStates, step: Event, line: str, kind: ViolationKind) -> str:
     if _is_a_round_of_its_own(flow, reached, step):
-        return f"raises: no `update()` since the step on {line}; call it after that step"
+        return (
+            f"`{reached.event.kind}()` raises: no `update()` since the step on {line}; call `update()` after that step"
+        )
     if reached.event.kind == "step":
-        return f"raises: the optimizer was already stepped on {line}; step once before `update()`"
+        return f"this second `step()` raises: {line} already stepped the optimizer; step once before `update()`"
     if kind is ViolationKind.CALL_AFTER_STEP:
-        return f"raises: `unscale_()` comes after the step on {line}; call it before the step"
+        return f"`unscale_()` raises after the step on {line}; call `unscale_()` before the step"
     return (
         f"`unscale_()` comes after the step on {line}: the next step takes scaled gradients for "
-        "unscaled ones; call it before the step"
+        "unscaled gradients; call `unscale_()` before the step"
     )
 
 
@@ -136,22 +139,25 @@ def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple
     if reached.event.kind == "unscale_":
         clips = reached_events(flow, "clip")
         if any(each.event.call.id > call.id for each in clips):
-            return None, "move it before the step by hand, with the clipping that needs it"
+            return None, "the clipping has to move too; move `unscale_()` and the clipping before the step"
         others = calls_of(flow, str(reached.event.scaler), "unscale_")
         if clips and not any(
             each.call.id < call.id and each.optimizer == reached.event.optimizer and not conditions(each.call, call)
             for each in others
         ):
-            return None, "it may be meant for the clipping before the step: move it by hand"
+            return (
+                None,
+                "`unscale_()` may be meant for the clipping before the step; move `unscale_()` before that clipping",
+            )
     if _is_a_round_of_its_own(flow, reached, step):
-        return None, "`update()` is missing after the first step"
+        return None, "`update()` is missing after the first step; add that call by hand"
     if not dominates(step.call, call):
-        return None, "on some paths it is the only one: step once, without a condition"
+        return None, "on some paths this step is the only step; step once, without a condition"
     scaler = str(reached.event.scaler)
     stepped = {event.optimizer for event in calls_of(flow, scaler, "step")}
     if any(event.optimizer not in stepped for event in calls_of(flow, scaler, "unscale_")):
-        return None, "it may be meant for another optimizer, which is unscaled but never stepped"
+        return None, "this step may be meant for another optimizer, which is unscaled but never stepped"
     edit = call_removed(module, call)
     if edit is None:
-        return None, "the call shares its line, or its result is used"
-    return Fix(Applicability.UNSAFE, "Remove the call", (edit,)), None
+        return None, why_not_removed("the call", own_statement(call))
+    return Fix(Applicability.UNSAFE, f"Remove this `{reached.event.kind}()`", (edit,)), None

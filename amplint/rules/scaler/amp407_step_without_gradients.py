@@ -61,7 +61,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.edits import add_last_argument
-from amplint.fixes.statements import line_behind, own_statement, removed, text_with_comment
+from amplint.fixes.statements import line_behind, own_statement, removed, text_with_comment, why_not_removed
 from amplint.model.calls.events import is_grad
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
@@ -87,7 +87,7 @@ from amplint.rules.shared.scaler_order import (
     fix_at_home,
     one_for_each,
     reached_events,
-    where,
+    when,
 )
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=(
         "zero_grad & scaler",
         "zero_grad & .scale(",
@@ -125,8 +126,8 @@ def _flat_buffers(module: Module) -> Iterator[Finding]:
         edit = add_last_argument(module, clear.call, "set_to_none=False")
         yield rule.finding(
             module.span(clear.call),
-            "the scaler's step raises: this sets the gradient of the flat buffer made by "
-            f"`{clear.maker.name}` to None (since torch 2.0); pass `set_to_none=False`",
+            f"this call sets the gradient of the flat buffer of `{clear.maker.name}` to None, and then the scaler's "
+            "step raises; pass `set_to_none=False`",
             fix=Fix(Applicability.UNSAFE, "Pass `set_to_none=False`", (edit,)),
         )
 
@@ -150,8 +151,8 @@ def _without_history(module: Module) -> Iterator[Finding]:
                 reported.add(backward.event.call.id)
                 yield rule.finding(
                     module.span(backward.event.call),
-                    f"the loss is a new tensor ({module.line(new)}) that depends on no parameter: the step "
-                    "has no gradients and raises; compute it from the model's outputs",
+                    f"the loss is a new tensor, from {module.line(new)}, that depends on no parameter: the step has no "
+                    "gradients and raises; compute the loss from the model's outputs",
                     withheld="amplint can't tell how the loss follows from the outputs",
                 )
 
@@ -176,8 +177,8 @@ def _replaced(module: Module, flow: Flow, backward: Event, steps: list[Event]) -
         return None
     return rule.finding(
         module.span(new[0]),
-        f"this loss depends on no parameter: the scaler's step ({module.line(steps[0].call)}) "
-        "has no gradients and raises; skip the batch, with its step and update",
+        f"this loss depends on no parameter: the scaler's step on {module.line(steps[0].call)} "
+        "has no gradients and raises; skip the batch, its step and its update",
         withheld="amplint can't tell what else to skip for such a batch",
     )
 
@@ -200,21 +201,25 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     span = module.span(each.reached.event.call)
     if clear is not None and any(state.gradients_of(optimizer).origin for state in each.states):
-        offered, withheld = fix_at_home(module, each, _fix, "the clear and the step are in different functions")
-        left = "the step uses zeros" if each.violation.gradients is GradientKind.ZEROS else "the step raises"
+        offered, withheld = fix_at_home(
+            module, each, _fix, "the clear and the step are in different functions; move one by hand"
+        )
+        zeros = each.violation.gradients is GradientKind.ZEROS
+        left = "the step uses zeros" if zeros else "the step finds no gradients and raises"
         return rule.finding(
             span,
-            f"gradients are cleared on {module.line(clear.call)}, after their backward pass: "
-            f"{left}; clear them after the step{where(module, each)}",
+            f"{when(module, each)}gradients are cleared on {module.line(clear.call)}, after their backward pass, so "
+            f"{left}; clear gradients after the step",
             fix=offered,
             withheld=withheld,
             confidence=confidence_of(module, each),
         )
     if _is_certain(module, each):
+        call = f"{each.reached.event.kind}()"
         return rule.finding(
             span,
-            "raises: no backward pass has given this optimizer's parameters gradients; call it "
-            f"after the backward pass{where(module, each)}",
+            f"{when(module, each)}`{call}` raises: no backward pass has given the optimizer's parameters gradients; "
+            f"call `{call}` after the backward pass",
             withheld="amplint can't tell where the backward pass belongs",
             confidence=confidence_of(module, each),
         )
@@ -263,11 +268,14 @@ def _fix(module: Module, flow: Flow, reached: EventStates, clear: Event) -> tupl
     behind = [event.call for event in calls_of(flow, scaler, "update", "step") if clear.call.id < event.call.id < end]
     beside = [each for each in map(own_statement, behind) if each and statement and each.block is statement.block]
     if statement is None or not beside:
-        return None, "`zero_grad()` has to move after the step by hand"
+        return None, "the clear and the step are in different blocks; move `zero_grad()` after the step by hand"
     target = beside[-1]
     gone = removed(module, statement)
     code = text_with_comment(module, statement)
     added = line_behind(module, target, code)
-    if gone is None or added is None or "\n" in code:
-        return None, "`zero_grad()` has to move after the step, but a line is shared with other code"
-    return Fix(Applicability.UNSAFE, "Move `zero_grad()` after the step", tuple(sorted((gone, added)))), None
+    if gone is None:
+        return None, why_not_removed("the clear", statement)
+    if added is None or "\n" in code:
+        return None, "the clear or the step spans lines that an edit can't move; move `zero_grad()` by hand"
+    title = "Move `zero_grad()` after the step (the step then has gradients for the first time)"
+    return Fix(Applicability.UNSAFE, title, tuple(sorted((gone, added)))), None

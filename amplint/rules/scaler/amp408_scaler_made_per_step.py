@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import indentation, insert, line_start
-from amplint.fixes.statements import removed, stands_alone, text_with_comment
+from amplint.fixes.statements import removed, stands_alone, text_with_comment, why_not_removed
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import function_named, local_function
 from amplint.model.flow.analysis import flows
@@ -66,7 +66,14 @@ from amplint.rules.shared.scaler_usage import argument_of, trains_off
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler", "Scaler( & optim"), shown_by=("scale",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
+    triggers=("GradScaler", "Scaler( & optim"),
+    shown_by=("scale",),
+)
 
 # What gives the optimizers that there are.
 _GIVES_THE_SAME = {"optimizers"}
@@ -74,6 +81,9 @@ _SETS_BACK = re.compile(r"(?i)load_state_dict|reset|init_weights|weights_init|re
 _EPOCH = re.compile(r"(?i)epoch(?!s)")
 _STEP = re.compile(r"(?i)(train|optimi[sz]e)\w*_(step|batch|iter)|^(step|batch)_?(train|update)")
 _FOLLOW = 3
+
+
+_PASS_IN = "amplint can't tell which object should keep the scaler; create the scaler once, and pass it in"
 
 
 @rule.check
@@ -114,13 +124,13 @@ def _judge(
         yield from _in_loop(module, loop, steps, scaler, made) if _is_made_anew(module, loop, made) else ()
     elif steps and all(loop_of(step.call) is None for step in steps):
         if _is_a_step(module, container, made, steps):
-            yield _finding(module, made, "in each call", None, "create it once, and pass it in")
+            yield _finding(module, made, "in each call", None, _PASS_IN)
     elif (
         steps
         and all(len(loops_round(step.call)) == 1 for step in steps)
         and _is_an_epoch(module, container, made, steps)
     ):
-        yield _epochs(module, made, "in each call", None, "create it once, and pass it in")
+        yield _epochs(module, made, "in each call", None, _PASS_IN)
 
 
 def _in_loop(module: Module, loop: ir.For | ir.While, steps: list[Event], scaler: str, made: Made) -> Iterator[Finding]:
@@ -218,7 +228,7 @@ def _is_tried_out(module: Module, made: Made, loop: ir.For | ir.While) -> bool:
 def _finding(module: Module, made: Made, when: str, offered: Fix | None, withheld: str | None) -> Finding:
     return rule.finding(
         module.span(made.call),
-        f"a new scaler {when}: every overflowing step is skipped and the scale never adapts; create it once",
+        f"a new scaler {when}: every overflowing step is skipped and the scale never adapts; create the scaler once",
         fix=offered,
         withheld=withheld,
     )
@@ -227,7 +237,7 @@ def _finding(module: Module, made: Made, when: str, offered: Fix | None, withhel
 def _epochs(module: Module, made: Made, when: str, offered: Fix | None, withheld: str | None) -> Finding:
     return rule.finding(
         module.span(made.call),
-        f"a new scaler {when}: the scale starts again, and steps are skipped until it fits; create it once",
+        f"a new scaler {when}: the scale starts again, and steps are skipped until it fits; create the scaler once",
         fix=offered,
         withheld=withheld,
         severity=Severity.WARNING,
@@ -357,15 +367,15 @@ def _fix(module: Module, statement: ir.Assign, loop: ir.For | ir.While) -> tuple
     assert statement.value is not None
     target = statement.targets[0]
     if statement.block is not loop.body:
-        return None, "it is created under a condition"
+        return None, "the scaler is created under a condition; create it before the loop by hand"
     if known.names_in(statement.value) & assigned or len(statement.targets) != 1:
-        return None, "its arguments change in the loop"
+        return None, "the arguments of the scaler change in the loop"
     if isinstance(target, ir.Name) and len(known.bindings(target)) > 1:
-        return None, "the name is also assigned or deleted elsewhere"
+        return None, f"`{target.name}` is also bound elsewhere"
     indent = indentation(module, loop)
     gone = removed(module, statement)
     if gone is None or indent is None or not stands_alone(module, statement):
-        return None, "the statement shares its line, or is the only one of the loop"
+        return None, why_not_removed("the statement", statement)
     code = text_with_comment(module, statement)
     if "\n" in code:
         return None, "the statement spans several lines"

@@ -58,7 +58,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Confidence, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradient_reads import is_reported
 from amplint.model.flow.value_uses import ValueUses
@@ -67,7 +67,7 @@ from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated, only_measures
 from amplint.rules.shared.scale_reports import reads_scale, uses_scale
-from amplint.rules.shared.scaler_order import Misuse, misuses, where
+from amplint.rules.shared.scaler_order import Misuse, misuses, when
 from amplint.rules.shared.unscale_fix import ClipFix
 from amplint.rules.shared.unscale_safety import LARGE_NORM
 
@@ -78,11 +78,12 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("grad & .scale( & backward", "grad & scaler & step("),
     shown_by=("gradient",),
 )
 
-_ELSEWHERE = "the backward pass and the step are in other functions: add `unscale_()` by hand"
+_ELSEWHERE = "the backward pass and the step are in other functions; add `unscale_()` by hand"
 
 
 @rule.check
@@ -99,7 +100,7 @@ def check(module: Module) -> Iterator[Finding]:
         offered, withheld = ReadFix(module, each).build() if each.here else (None, _ELSEWHERE)
         yield rule.finding(
             module.span(reached.event.call),
-            _message(module, each, change) + where(module, each),
+            when(module, each) + _message(module, each, change),
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if change else Severity.WARNING,
@@ -138,19 +139,19 @@ def _feeds_clip(module: Module, reached: EventStates) -> bool:
 
 def _message(module: Module, read: Misuse, change: bool) -> str:
     origin = read.violation.cause
-    since = f" (since {module.line(module.value(origin))})" if origin else ""
+    since = f" of the backward pass on {module.line(module.value(origin))}" if origin else ""
     if change:
-        what = f"changed by an unscaled value while multiplied by the loss scale{since}"
+        what = f"an unscaled value changes gradients that are still multiplied by the loss scale{since}"
     else:
-        what = f"read while still multiplied by the loss scale{since}"
+        what = f"gradients are read while still multiplied by the loss scale{since}"
     to_do = advice(module, read)
     if not to_do.waits:
         do = to_do.first(module)
     elif change:
-        do = f"change them only before the step, after `{to_do.unscale}`"
+        do = f"change gradients only before the step, after `{to_do.unscale}`"
     else:
-        do = f"read `grad / {to_do.scaler}.get_scale()`, because `unscale_()` may run only once per update"
-    return f"gradients are {what}; {do}"
+        do = f"read `grad / {to_do.scaler}.get_scale()`: `unscale_()` can run only once per `update()`"
+    return f"{what}; {do}"
 
 
 class ReadFix(ClipFix):
@@ -166,8 +167,13 @@ class ReadFix(ClipFix):
         bounds = [read] if isinstance(read, ir.Compare) else ValueUses(self._module, read).bounds
         numbers = [each.value for bound in bounds for each in ir.walk_values(bound) if isinstance(each, ir.Constant)]
         if any(isinstance(each, (int, float)) and each > LARGE_NORM for each in numbers):
-            return "the number that they are compared with may be tuned to scaled gradients"
+            return "the number compared with the gradients may be chosen for scaled gradients"
         return ""
 
     def _move(self, call: str, step: ir.Value) -> tuple[Fix | None, str | None]:
-        return None, f"`unscale_()` would raise on micro steps: or read them where the optimizer steps, after `{call}`"
+        do = (
+            "change the gradients where the optimizer steps"
+            if self._reached.event.how == "change"
+            else "divide by hand"
+        )
+        return None, f"`{call}` would raise on micro steps; {do}"

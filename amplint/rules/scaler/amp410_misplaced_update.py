@@ -59,7 +59,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
-from amplint.fixes.statements import call_removed, line_behind, own_statement, says_the_same, text_with_comment
+from amplint.fixes.statements import (
+    call_removed,
+    line_behind,
+    own_statement,
+    says_the_same,
+    text_with_comment,
+    why_not_removed,
+)
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradients import GradientKind
@@ -85,7 +92,7 @@ from amplint.rules.shared.scaler_order import (
     one_for_each,
     places,
     side_by_side,
-    where,
+    when,
 )
 
 if TYPE_CHECKING:
@@ -95,12 +102,13 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("update( & scaler & step(", "update( & scaler & backward", "update( & .scale( & backward"),
     shown_by=("exception", "gradient", "update", "skips"),
 )
 
-_NOTHING = "raises: nothing was unscaled or stepped since the last `update()`"
-_ELSEWHERE = "the step is in another function: update in that function, after the last step"
+_NOTHING = "this `update()` raises: no step or `unscale_()` came after the last `update()`"
+_ELSEWHERE = "the step is in another function; call `update()` in that function, after the last step"
 
 
 @rule.check
@@ -127,7 +135,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         said = _said(each, _when(module, each, step))
         return rule.finding(
             module.span(each.node),
-            f"{said}; call it once, after the last step{where(module, each)}",
+            f"{when(module, each)}{said}; call `update()` once, after the last step",
             fix=offered,
             withheld=withheld,
             confidence=_how_sure(module, each, own is not None),
@@ -142,10 +150,10 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     offered, withheld = _fix_again(module, own, each) if own else (None, _ELSEWHERE)
     left_out = _unscale_left_out(each)
     is_unusual = left_out is not None and holds_by_default(module, left_out[0]) is left_out[1]
-    when = in_words(module.on_one_line(left_out[0]), not left_out[1]) if left_out is not None else None
+    also = in_words(module.on_one_line(left_out[0]), not left_out[1]) if left_out is not None else None
     return rule.finding(
         module.span(each.node),
-        f"{_NOTHING}; call it once, after the last step{where(module, each, when)}",
+        f"{when(module, each, also)}{_NOTHING}; call `update()` once, after the last step",
         fix=offered,
         withheld=withheld,
         severity=Severity.WARNING if is_unusual else None,
@@ -183,7 +191,7 @@ def _said_of_two(module: Module, each: Misuse, apart: Apart, said: str) -> Findi
     """The finding where two optimizers are stepped apart, so that no place of one scaler's update is right for both."""
     return rule.finding(
         module.span(each.node),
-        f"{said}{apart.where}; {apart.cure(module)}",
+        f"{apart.begins}{said}; {apart.cure(module)}",
         withheld=SECOND_SCALER,
         severity=apart.severity,
     )
@@ -220,16 +228,20 @@ def _when(module: Module, each: Misuse, step: Event) -> str:
     """The step that an update comes before: where the text has it first, the one that comes round next."""
     update, line = each.node, module.line(step.call)
     pairs = side_by_side(each.flow, step.call, update)
-    return f"the next step on {line}" if pairs and all(one.id < two.id for one, two in pairs) else f"the step on {line}"
+    return (
+        f"the step on {line} of the next iteration"
+        if pairs and all(one.id < two.id for one, two in pairs)
+        else f"the step on {line}"
+    )
 
 
 def _said(each: Misuse, step: str) -> str:
     """What an update does that comes before a step, which is told by its line."""
     if each.violation.kind is ViolationKind.UPDATE_WITHOUT_CHECK:
-        return f"raises: `update()` before {step}, but nothing was unscaled or stepped since the last one"
+        return f"`update()` before {step} raises: no step or `unscale_()` came after the last `update()`"
     if each.violation.gradients in (GradientKind.UNSCALED, GradientKind.UNKNOWN):
         return f"`update()` before {step} resets the scaler: the unscaled gradients are divided by the scale again"
-    return f"`update()` changes the scale before {step}, whose gradients have the old one"
+    return f"`update()` before {step} changes the scale, but the gradients of that step have the old scale"
 
 
 def _is_early(module: Module, update: int) -> bool:
@@ -345,24 +357,32 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     edit = call_removed(module, call)
     statement = own_statement(call)
     if edit is None or statement is None or not isinstance(call, ir.Call) or call.args:
-        return None, "the call shares its line, or is the only statement of its block"
+        return None, why_not_removed("the call", statement)
     scaler = str(reached.event.scaler)
     steps = [event for event in calls_of(flow, scaler, "step") if event.call.id > call.id]
     if not steps:
-        return None, "no step follows in this function"
+        return (
+            None,
+            f"the step on {module.line(step.call)} comes in the next iteration; move `update()` after that step by hand",
+        )
     clip = _clip_before_unscale(module, flow, scaler)
     if clip is not None:
         line = module.line(clip)
-        return None, f"the clip on {line} comes before `unscale_()`, and would clip scaled gradients"
+        return (
+            None,
+            f"the clip on {line} comes before `unscale_()` and would clip scaled gradients; move that clip first",
+        )
     last = steps[-1].call
     later = [event for event in calls_of(flow, scaler, "update") if event.call.id > last.id]
     if any(not conditions(event.call, last) and not conditions(event.call, call) for event in later):
-        return Fix(Applicability.SAFE, "Remove the call; an update follows the last step", (edit,)), None
+        return Fix(
+            Applicability.SAFE, "Remove this `update()`; another one follows the last step", (edit,)
+        ), None
     if later or conditions(last, call) or not says_the_same(module, step.call.func.base, call, last):  # type: ignore[attr-defined]
-        return None, "move it after the last step by hand, on every path that steps"
+        return None, "amplint can't move `update()` to every path that steps; move the call by hand"
     behind = line_behind(module, ir.statement_of(last), text_with_comment(module, statement))
     if behind is None or own_statement(last) is None:
-        return None, "it has to move after the last step, but that shares its line"
+        return None, "`update()` has to move after the last step, which is on one line with other code"
     return Fix(Applicability.UNSAFE, "Move `update()` after the last step", tuple(sorted((edit, behind)))), None
 
 
@@ -386,10 +406,10 @@ def _fix_again(module: Module, flow: Flow, each: Misuse) -> tuple[Fix | None, st
         any(use.id < other.id < call.id and not conditions(other, use) for other in updates)
         for use in _uses_since(each)
     ):
-        return None, "a step comes before it on other paths: update on those, after the step"
+        return None, "on other paths, a step comes before this `update()`; call `update()` on those paths only"
     if not any(event.call.id < call.id for event in calls_of(flow, str(reached.event.scaler), "update")):
-        return None, "call it once, after the last step"
+        return None, "no other `update()` comes before this call; call `update()` once, after the last step"
     edit = call_removed(module, call)
     if edit is None:
-        return None, "the call shares its line, or is the only statement of its block"
-    return Fix(Applicability.SAFE, "Remove the second call", (edit,)), None
+        return None, why_not_removed("the call", own_statement(call))
+    return Fix(Applicability.SAFE, "Remove this second `update()`", (edit,)), None

@@ -68,7 +68,7 @@ from amplint.rules.shared.scaler_order import (
     one_for_each,
     places,
     side_by_side,
-    where,
+    when,
 )
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=(".scale( & backward & step(", ".scale( & unscale_"),
     shown_by=("update", "gradient"),
 )
@@ -113,10 +114,9 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     several = _several(module, each)
     return rule.finding(
         module.span(each.node),
-        "later backward passes add scaled gradients to these unscaled ones; unscale, step, "
-        "update and clear once, after the last backward "
-        f"pass{where(module, each, several and several.when)}",
-        withheld="amplint can't tell what else belongs to the optimizer's step",
+        f"{when(module, each, several and several.when)}gradients are already unscaled when the next backward pass "
+        "adds scaled gradients; unscale, step, update and call `zero_grad()` once, after the last backward pass",
+        withheld="amplint can't tell which other lines have to move with the step",
         confidence=Confidence.LIKELY if several is not None and several.is_unusual else None,
     )
 

@@ -68,6 +68,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.NOTE,
+    fixes=(Applicability.UNSAFE,),
     triggers=("scaler & sched & step(", ".scale( & sched & step("),
     default=False,
     not_shown="verify doesn't run schedulers",
@@ -90,8 +91,8 @@ def check(module: Module) -> Iterator[Finding]:
                 offered, withheld = _fix(module, flow, pair)
                 yield rule.finding(
                     module.span(pair.call),
-                    f"the scheduler advances even when the scaler skips the step: {doubt}the learning rate "
-                    "runs ahead of the training; skip the scheduler too if `update()` lowers the scale",
+                    f"{doubt}the scheduler also steps when the scaler skips the optimizer's step: the learning rate "
+                    "runs ahead of the training; skip the scheduler when `update()` lowers the scale",
                     fix=offered,
                     withheld=withheld,
                 )
@@ -138,7 +139,7 @@ def _asks_gradients(statement: ir.If) -> bool:
 
 def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None]:
     """Read the scale before the update, and step the scheduler where it has not become smaller."""
-    refusal = "compare `scaler.get_scale()` before and after `update()` by hand, and step the scheduler after both"
+    refusal = "amplint can't write that test into this code; read `get_scale()` before and after `update()` by hand"
     statement = own_statement(pair.call)
     updates = [
         event
@@ -160,4 +161,5 @@ def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None
     guard = guarded(module, statement, f"{module.text(scaler)}.get_scale() >= {_NAME}")
     if before is None or guard is None:
         return None, refusal
-    return Fix(Applicability.UNSAFE, "Step the scheduler only if the optimizer has stepped", (before, guard)), None
+    title = "Step the scheduler only if the scale did not fall (the schedule gets longer by the skipped steps)"
+    return Fix(Applicability.UNSAFE, title, (before, guard)), None

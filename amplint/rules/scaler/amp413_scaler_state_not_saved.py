@@ -68,7 +68,7 @@ from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.objects.event import OF_SCALER
-from amplint.model.project.importers import has_words, importers, surely_lack
+from amplint.model.project.importers import has_words, is_imported, surely_lack
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loop_of
 from amplint.model.syntax.queries import is_false
@@ -116,6 +116,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("GradScaler & state_dict & optim", "GradScaler & save & optim", "GradScaler & heckpoint & optim"),
     not_shown="verify doesn't save or load checkpoints",
     about_absence=True,
@@ -296,7 +297,7 @@ def _is_used(module: Module, usage: ScalerUsage) -> bool:
     if usage.methods & set(OF_SCALER):
         return True
     if usage.keeper is None and ir.function_of(usage.made.call) is None:
-        return any(importers(os.path.abspath(module.source.filename)))
+        return is_imported(os.path.abspath(module.source.filename))
     attr = usage.scaler.rpartition(".")[2]
     return any(used_by_others(module, usage.scaler, each) for each in OF_SCALER) or any(
         isinstance(value, ir.Attribute) and value.attr in OF_SCALER and ir.last_name(value.base) == attr

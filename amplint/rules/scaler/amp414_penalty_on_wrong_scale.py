@@ -72,6 +72,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=("create_graph & .scale( & grad(",),
     shown_by=("gradient", "update"),
 )
@@ -91,16 +92,16 @@ def check(module: Module) -> Iterator[Finding]:
                 if _is_scaled(module, outputs) or _is_scaled(module, start):
                     yield rule.finding(
                         module.span(call),
-                        "the penalty uses gradients that are multiplied by the loss scale; divide them by "
+                        "the penalty uses gradients that are multiplied by the loss scale; divide the gradients by "
                         "`get_scale()` first",
-                        withheld="amplint can't tell where the gradients become the penalty",
+                        withheld="amplint can't tell where the penalty is computed from the gradients",
                     )
                 elif start is None and _is_loss(module, outputs, losses):
                     yield rule.finding(
                         module.span(call),
                         "small gradients of an unscaled loss become 0 in float16, and so does the penalty; "
                         "scale the loss, and divide the gradients by `get_scale()`",
-                        withheld="amplint can't tell where the gradients become the penalty",
+                        withheld="amplint can't tell where the penalty is computed from the gradients",
                         severity=Severity.WARNING,
                     )
 

@@ -63,10 +63,22 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 rule = Rule(
-    __name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", ".scale( & step("), shown_by=("exception",)
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    fixes=(),
+    triggers=("scaler & step(", ".scale( & step("),
+    shown_by=("exception",),
 )
 
 _SCALERS = {SCALER, *OLD_SCALER}
+
+
+_NEEDED = "LBFGS needs a closure, and `step()` of the scaler does not take one"
+_ALONE = "train without the scaler, in bfloat16 or float32"
+_FIRST = "run backward first, and step without a closure"
+_REMOVE = "the scaler is used in several places; remove each by hand"
+_NEEDS = "amplint can't tell whether the optimizer works without its closure"
 
 
 @rule.check
@@ -84,8 +96,8 @@ def check(module: Module) -> Iterator[Finding]:
                 reported.add(reached.event.call.id)
                 yield rule.finding(
                     module.span(reached.event.call),
-                    f"{what}; run backward first, and step without a closure",
-                    withheld="an optimizer that needs its closure has to train without a scaler",
+                    f"{what}; {_ALONE if what is _NEEDED else _FIRST}",
+                    withheld=_REMOVE if what is _NEEDED else _NEEDS,
                 )
 
 
@@ -103,7 +115,7 @@ def _closure(module: Module, reached: EventStates) -> str:
     call = reached.event.call
     assert isinstance(call, ir.Call)
     if call.keyword("closure") is not None:
-        return "raises: the scaler does not support a closure"
+        return "`step()` with a closure raises: the scaler does not support closures"
     kinds = _kinds(module, call.positional[1]) if len(call.positional) > 1 else set()
     if "scale" in kinds or "opaque" in kinds:
         return "the optimizer runs the closure itself, on gradients that stay scaled"
@@ -114,7 +126,7 @@ def _closure(module: Module, reached: EventStates) -> str:
         )
     made = objects(module).classes_of(str(reached.event.optimizer))
     if made == {"torch.optim.LBFGS"} and len(call.args) == 1:
-        return "LBFGS needs a closure, which the scaler does not support"
+        return _NEEDED
     return ""
 
 

@@ -78,6 +78,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=("GradScaler & FullyShardedDataParallel",),
     not_shown="it needs several processes",
 )
@@ -111,7 +112,7 @@ def check(module: Module) -> Iterator[Finding]:
                 offered, withheld = _fix(module, made, wrap)
                 yield rule.finding(
                     module.span(made.call),
-                    f"the model is sharded ({module.line(wrap)}), but a plain GradScaler sees only its own "
+                    f"the model is sharded on {module.line(wrap)}, but a plain GradScaler sees only its own "
                     "rank's overflows: the ranks diverge; use ShardedGradScaler",
                     fix=offered,
                     withheld=withheld,
@@ -224,10 +225,10 @@ def _fix(module: Module, made: Made, wrap: ir.Call) -> tuple[Fix | None, str | N
     """Another class in the same call, imported where the wrapper is."""
     call = made.call
     if _tests(wrap, call):
-        return None, "the model is sharded under a condition: create a ShardedGradScaler under the same one"
+        return None, "the model is sharded under a condition; create a ShardedGradScaler under the same condition"
     old = bool(module.names.of(call.func) & set(OLD_SCALER))
     if len(call.positional) > (0 if old else 1) or call.unpacks():
-        return None, "ShardedGradScaler takes its arguments in another order: pass them by keyword"
+        return None, "ShardedGradScaler takes its arguments in another order; pass keywords"
     edits = [Edit(*module.span(call.func), _SHARDED)]
     bound = module.program.scope.bindings.get(_SHARDED, [])
     if not any(isinstance(each, Imported) and each.name == f"{_HOME}.{_SHARDED}" for each in bound):
@@ -237,13 +238,15 @@ def _fix(module: Module, made: Made, wrap: ir.Call) -> tuple[Fix | None, str | N
         origin = module.names.bindings(root) if isinstance(root, ir.Name) else []
         first = origin[0] if len(origin) == 1 else None
         if bound or not isinstance(first, Imported) or first.statement.block is not module.program.body:
-            return None, f"import {_SHARDED} from {_HOME}"
+            return None, f"amplint finds no place for the import; import `{_SHARDED}` from `{_HOME}` by hand"
         line = line_behind(module, first.statement, f"from {_HOME} import {_SHARDED}")
         if line is None:
-            return None, f"import {_SHARDED} from {_HOME}"
+            return None, f"amplint finds no place for the import; import `{_SHARDED}` from `{_HOME}` by hand"
         edits.append(line)
         edits += _without_import(module, call.func)
-    return Fix(Applicability.UNSAFE, "Use ShardedGradScaler", tuple(sorted(edits))), None
+    return Fix(
+        Applicability.UNSAFE, f"Replace with `{_SHARDED}` (each step then waits for all ranks)", tuple(sorted(edits))
+    ), None
 
 
 def _without_import(module: Module, func: ir.Value) -> list[Edit]:

@@ -67,6 +67,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=(".scale( & backward",),
     not_shown="verify doesn't follow what happens to reported numbers",
 )
@@ -112,8 +113,8 @@ def _judge(module: Module, reached: EventStates, target: ir.Name) -> Iterator[Fi
             offered, withheld = _fix(module, reached, target, reads, read)
             yield rule.finding(
                 module.span(read.value),
-                f"`{target.name}` is multiplied by the loss scale (since {module.line(target)}) when it "
-                f"is {what}; use the loss from before `scale()`",
+                f"the {what} `{target.name}` is still multiplied by the loss scale, since `scale()` on "
+                f"{module.line(target)}; use the loss from before `scale()`",
                 fix=offered,
                 withheld=withheld,
             )
@@ -161,23 +162,30 @@ def _fix(
 ) -> tuple[Fix | None, str | None]:
     loss = reached.event.subject
     if not all(read.surely for read in reads):
-        return None, "the loss is scaled on some paths only: keep the scaled one in its own variable"
+        return None, "the loss is scaled on some paths only; keep the scaled loss in a variable of its own"
     if not isinstance(loss, ir.Name):
-        return None, "the scaled expression has no name: assign it to a variable first, and use that"
+        return (
+            None,
+            "the unscaled loss has no name; assign the loss to a variable before `scale()`, and use that variable",
+        )
     if loss.name != target.name:
         if not says_the_same(module, loss, report.value, reached.event.call):
-            return None, f"`{loss.name}` has another value by then"
+            return None, f"`{loss.name}` has another value at this line"
         start, end = module.span(report.value)
-        return Fix(Applicability.UNSAFE, f"Replace with `{loss.name}`", (Edit(start, end, loss.name),)), None
+        return Fix(
+            Applicability.UNSAFE, f"Replace with `{loss.name}` (this number changes)", (Edit(start, end, loss.name),)
+        ), None
     name = f"scaled_{target.name}"
     if re.search(rf"\b{name}\b", module.source.text):
-        return None, f"`{name}` already exists: keep the scaled loss in its own variable"
+        return None, f"the name `{name}` is taken; keep the scaled loss in a variable of its own"
     unclear = next((read for read in reads if not _is_clear(read)), None)
     if unclear is not None:
-        return None, f"amplint can't tell which of the two {module.line(unclear.value)} needs"
+        return None, f"amplint can't tell whether {module.line(unclear.value)} needs the scaled loss"
     renamed = [target, *(read.value for read in reads if "backward" in read.found)]
     edits = tuple(Edit(*module.span(each), name) for each in sorted(renamed, key=lambda each: each.id))
-    return Fix(Applicability.UNSAFE, f"Keep the scaled loss in `{name}`", edits), None
+    return Fix(
+        Applicability.UNSAFE, f"Keep the scaled loss in `{name}`, and the unscaled loss in `{target.name}`", edits
+    ), None
 
 
 def _is_clear(read: Read) -> bool:

@@ -64,7 +64,7 @@ from amplint.rules.shared.scaler_order import (
     one_for_each,
     side_by_side,
     used_elsewhere,
-    where,
+    when,
 )
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(),
     triggers=("GradScaler",),
     shown_by=("exception", "gradient"),
     about_absence=True,
@@ -91,8 +92,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     return rule.finding(
         module.span(each.node),
-        f"raises: `{each.reached.event.kind}()` comes before the first `scale()`; call "
-        f"`scale(loss).backward()` first{where(module, each)}",
+        f"{when(module, each)}`{each.reached.event.kind}()` raises before the first `scale()`; call "
+        "`scale(loss).backward()` first",
         confidence=confidence_of(module, each),
     )
 

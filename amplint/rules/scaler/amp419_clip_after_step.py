@@ -47,7 +47,14 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import indentation
-from amplint.fixes.statements import line_before, own_statement, removed, says_the_same, text_with_comment
+from amplint.fixes.statements import (
+    line_before,
+    own_statement,
+    removed,
+    says_the_same,
+    text_with_comment,
+    why_not_removed,
+)
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.state import State
@@ -59,7 +66,7 @@ from amplint.model.syntax.nesting import dominates, loops_round
 from amplint.model.torch_facts.signatures import CLIPS, SIGNATURES
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import only_measures, unscale_for
-from amplint.rules.shared.scaler_order import Misuse, calls_of, fix_at_home, one_for_each, where
+from amplint.rules.shared.scaler_order import Misuse, calls_of, fix_at_home, one_for_each, when
 from amplint.rules.shared.unscale_safety import LARGE_NORM, agree
 
 if TYPE_CHECKING:
@@ -69,6 +76,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=(
         "clip_grad & scaler & step(",
         "clip_grad & .scale( & step(",
@@ -94,11 +102,11 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     if mine and all(_has_no_backward(each.flow, state) for state in each.states):
         return None
-    offered, withheld = fix_at_home(module, each, _fix, "the step is in another function")
+    offered, withheld = fix_at_home(module, each, _fix, "the step is in another function; move the clip by hand")
     return rule.finding(
         module.span(reached.event.call),
-        f"clips nothing: the optimizer has already stepped on {module.line(step.call)}; clip "
-        f"before the step, after `unscale_()`{where(module, each)}",
+        f"{when(module, each)}this clip has no effect: the optimizer has already stepped on "
+        f"{module.line(step.call)}; clip before the step, after `unscale_()`",
         fix=offered,
         withheld=withheld,
     )
@@ -131,13 +139,18 @@ def _clips_the_models(module: Module, reached: EventStates) -> bool:
 def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple[Fix | None, str | None]:
     statement, target = own_statement(reached.event.call), own_statement(step.call)
     if step.kind != "step":
-        return None, "the optimizer steps without the scaler: clip before that step, after `unscale_()`"
-    if statement is None or target is None or statement.block is not target.block:
-        return None, "the clip's result is used, or the clip and the step are in different blocks"
+        return None, "the optimizer steps without the scaler; clip before that step, after `unscale_()`"
+    if statement is None:
+        return None, "the result of the clip is used; move the clip by hand"
+    if target is None or statement.block is not target.block:
+        return None, "the clip and the step are in different blocks; move the clip by hand"
     gone = removed(module, statement)
+    if gone is None:
+        return None, why_not_removed("the clip", statement)
     names = [value for value in ir.walk_values(statement.value) if isinstance(value, ir.Name)]
-    if gone is None or not all(says_the_same(module, name, target, name) for name in names):
-        return None, "a name that it needs is assigned only after the step"
+    late = next((name for name in names if not says_the_same(module, name, target, name)), None)
+    if late is not None:
+        return None, f"`{late.name}` is assigned only after the step; move the clip by hand"
     code = text_with_comment(module, statement)
     call = unscale_for(module, step.call)
     unscales = [
@@ -147,11 +160,13 @@ def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple
     ]
     unscaled = any(dominates(event.call, step.call) for event in unscales)
     if unscales and not unscaled:
-        return None, "the gradients are unscaled before the step on some paths only"
+        return None, "the gradients are unscaled before the step on some paths only; unscale on every path first"
     first = code if unscaled else f"{call}{module.source.newline}{indentation(module, target)}{code}"
     before = line_before(module, target, first)
     if before is None:
-        return None, "the step shares its line"
+        return None, "the step is on one line with other code"
     edits: tuple[Edit, ...] = (before, gone)
-    title = "Move the clip before the step" + ("" if unscaled else f", after `{call}`")
+    title = (
+        "Move the clip before the step" + ("" if unscaled else f", after `{call}`") + " (the clip then takes effect)"
+    )
     return Fix(Applicability.UNSAFE, title, edits), None

@@ -84,9 +84,11 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(),
     triggers=(".scale( & backward & step(", ".scale( & backward & zero_grad"),
     not_shown="each branch is right by itself, or another rule reports it",
     about_absence=True,
+    formerly=("arms-disagree",),
 )
 
 # What puts names where no binding shows them.

@@ -66,6 +66,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=("unscale_( & step(",),
     shown_by=("exception", "skips", "gradient"),
 )
@@ -85,9 +86,9 @@ def check(module: Module) -> Iterator[Finding]:
                     offered, withheld = _fix_argument(module, unscale, step)
                     yield rule.finding(
                         module.span(unscale.call),
-                        f"`{_text(module, unscale)}` is unscaled, but `{_text(module, step)}` steps with the "
-                        f"same gradients ({module.line(step.call)}): the scaler divides them twice; use one "
-                        "object for both",
+                        f"`unscale_()` gets `{_text(module, unscale)}`, but `step()` on {module.line(step.call)} gets "
+                        f"`{_text(module, step)}` with the same parameters: the scaler divides the gradients twice; "
+                        "pass the same optimizer",
                         fix=offered,
                         withheld=withheld,
                     )
@@ -299,7 +300,7 @@ def _fix_scaler(module: Module, flow: Flow, unscale: Event, step: Event) -> tupl
     scales = [event for event in _own(module, flow, "scale") if event.call.id < unscale.call.id]
     scaling = scales[-1].scaler if scales else None
     if scaling not in (unscale.scaler, step.scaler):
-        return None, "amplint can't tell which of the two has scaled the loss"
+        return None, "amplint can't tell which scaler scaled the loss"
     right, wrong = (step, unscale) if scaling == step.scaler else (unscale, step)
     text = module.text(receiver(right))
     edits = (Edit(*module.span(receiver(wrong)), text),)

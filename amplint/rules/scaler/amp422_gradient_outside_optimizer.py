@@ -67,6 +67,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(),
     triggers=(".grad & .scale( & backward & requires_grad", ".grad & .scale( & backward & Parameter("),
     not_shown="verify doesn't compare gradients of inputs and of tensors outside the optimizer",
 )
@@ -92,9 +93,9 @@ def check(module: Module) -> Iterator[Finding]:
                 text = module.text(tensor)
                 yield rule.finding(
                     module.span(use),
-                    f"no optimizer owns `{text}`, so nothing unscales or checks its scaled gradient; add it "
-                    "to an optimizer, or divide by `get_scale()`",
-                    withheld="amplint can't tell which optimizer should own the tensor",
+                    f"no optimizer owns `{text}`, so nothing unscales or checks its scaled gradient; add "
+                    f"`{text}` to an optimizer, or divide its gradient by `get_scale()`",
+                    withheld=f"amplint can't tell which optimizer should own `{text}`",
                 )
 
 

@@ -83,6 +83,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
     triggers=("GradScaler",),
     not_shown="verify doesn't save or load checkpoints",
 )

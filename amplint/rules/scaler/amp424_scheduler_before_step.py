@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.edits import insert, line_end, line_start
 from amplint.fixes.region_end import last_offset
-from amplint.fixes.statements import own_statement, removed, stands_alone
+from amplint.fixes.statements import own_statement, removed, stands_alone, why_not_removed
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions
@@ -61,6 +61,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
     triggers=("sched & scaler & step(",),
     not_shown="verify doesn't run schedulers",
 )
@@ -79,8 +80,8 @@ def check(module: Module) -> Iterator[Finding]:
             offered, withheld = _fix(module, flow, pair)
             yield rule.finding(
                 module.span(pair.call),
-                f"the scheduler steps before the optimizer ({module.line(pair.place)}), which then uses "
-                "the next learning rate; call it after the step",
+                f"the scheduler steps before the optimizer's step on {module.line(pair.place)}, which then uses "
+                "the next learning rate; step the scheduler after the optimizer",
                 fix=offered,
                 withheld=withheld,
             )
@@ -99,12 +100,13 @@ def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None
     statement: ir.Statement | None = own_statement(pair.call)
     step = own_statement(pair.place)
     if statement is None or step is None:
-        return None, "the calls are parts of larger statements"
+        what = "the scheduler" if statement is None else "the optimizer"
+        return None, f"the step of {what} is part of a larger statement"
     if conditions(step, statement):
-        return None, "the optimizer steps under a condition: step the scheduler under the same one, after the step"
+        return None, "the optimizer steps under a condition; step the scheduler after it, under the same condition"
     for each in conditions(pair.call, pair.place):  # `if scheduler is not None:` moves with it
         if each.orelse is not None or each.elif_ or each.then.statements != [statement]:
-            return None, "move it after the step by hand"
+            return None, "the scheduler's `if` contains other code; move the scheduler's step by hand"
         statement = each
     gone = removed(module, statement)
     place: ir.Statement = step
@@ -113,12 +115,17 @@ def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None
         if update is not None and update.block is step.block and update.id > step.id:
             place = update
             break
-    if gone is None or statement.block is not step.block or not stands_alone(module, place):
-        return None, "the statements share lines, or are in different blocks"
+    if gone is None:
+        return None, why_not_removed("the scheduler's step", statement)
+    if statement.block is not step.block:
+        return None, "the scheduler and the optimizer step in different blocks; move the scheduler's step by hand"
+    if not stands_alone(module, place):
+        return None, f"{module.line(place)} also has other code; move the scheduler's step by hand"
     source = module.source
     start = line_start(module, module.span(statement)[0])
     text = source.text[start : line_end(module, last_offset(module, statement))]
     at = line_end(module, last_offset(module, place))
     if not source.text[:at].endswith(("\n", "\r")):
         text = source.newline + text.rstrip("\r\n")
-    return Fix(Applicability.UNSAFE, "Move the scheduler's step after the optimizer's", (gone, insert(at, text))), None
+    title = "Move the scheduler's step after the optimizer's (each step then has another learning rate)"
+    return Fix(Applicability.UNSAFE, title, (gone, insert(at, text))), None

@@ -44,7 +44,7 @@ def only_with_several(module: Module, flow: Flow, often: ir.Node, calls: Iterabl
 
 
 # Why there is no fix for it.
-SECOND_SCALER = "a second scaler has to be created, and its state saved too"
+SECOND_SCALER = "the second scaler also belongs in the checkpoint; create and save the scaler by hand"
 
 
 class Apart(NamedTuple):
@@ -59,9 +59,9 @@ class Apart(NamedTuple):
     is_unusual: bool
 
     @property
-    def where(self) -> str:
-        """The condition as a message ends with it."""
-        return f" (if {self.when})" if self.when else ""
+    def begins(self) -> str:
+        """The condition as a message begins with it."""
+        return f"when {self.when}, " if self.when else ""
 
     @property
     def severity(self) -> Severity | None:
@@ -72,7 +72,7 @@ class Apart(NamedTuple):
         """What to do about it: no update of one scaler is right for both."""
         assert isinstance(self.step.call, ir.Call)
         optimizer = module.on_one_line(self.step.call.positional[0])
-        return f"give `{optimizer}` its own scaler, updated after its step"
+        return f"give `{optimizer}` its own scaler and its own `update()`"
 
 
 def stepped_apart(module: Module, flow: Flow, scaler: str) -> Apart | None:

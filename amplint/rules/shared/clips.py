@@ -143,7 +143,7 @@ class Advice(NamedTuple):
     def first(self, module: Module) -> str:
         """What to do where `unscale_` can come right before it."""
         if self.moves is not None:
-            return f"move `{self.unscale}` up from {module.line(self.moves)}"
+            return f"move `{self.unscale}` from {module.line(self.moves)} to before this line"
         return f"call `{self.unscale}` first"
 
 

@@ -41,6 +41,10 @@ _BEFORE_ENABLED = 4
 
 def constructions(module: Module, scaler: ir.Value) -> list[ir.Call]:
     """The calls that may have made a scaler; none where it may also come from elsewhere."""
+    return module.once(_constructions, scaler)
+
+
+def _constructions(module: Module, scaler: ir.Value) -> list[ir.Call]:
     found = []
     for each in decided(module).alternatives(scaler):
         if isinstance(each.value, ir.Call) and module.names.of(each.value.func) & SCALERS:
@@ -52,11 +56,17 @@ def constructions(module: Module, scaler: ir.Value) -> list[ir.Call]:
 
 def scaled_by(module: Module, made: ir.Call) -> list[Trained]:
     """The losses that a scaler is seen to scale, by the call that makes it."""
-    return [
-        each
-        for each in trained(module)
-        if each.event.kind == "scale" and made in constructions(module, receiver(each.event))
-    ]
+    return module.once(_scaled).get(made, [])
+
+
+def _scaled(module: Module) -> dict[ir.Call, list[Trained]]:
+    """The losses that are scaled, by the calls that make the scalers."""
+    found: dict[ir.Call, list[Trained]] = {}
+    for each in trained(module):
+        if each.event.kind == "scale":
+            for made in dict.fromkeys(constructions(module, receiver(each.event))):
+                found.setdefault(made, []).append(each)
+    return found
 
 
 def about_amp(module: Module, formula: Formula, but: Formula) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Fix
@@ -49,11 +49,19 @@ def casting_up(module: Module, value: ir.Value) -> list[Edit]:
     return [insert(start, "("), insert(end, ").float()")]
 
 
-def up(module: Module, values: Iterable[ir.Value], *, safe: bool = False) -> Fix:
-    """The fix that casts some operands to float32."""
+def up(
+    module: Module,
+    values: Sequence[ir.Value],
+    *,
+    safe: bool = False,
+    effect: str = "what is computed from the result becomes float32",
+) -> Fix:
+    """The fix that casts some operands to float32; if it isn't safe, `effect` says why."""
     edits = [edit for value in values for edit in casting_up(module, value)]
-    applicability = Applicability.SAFE if safe else Applicability.UNSAFE
-    return Fix(applicability, "Compute it in float32", tuple(sorted(edits)))
+    title = f"Call `.float()` on {' and '.join(dict.fromkeys(shown(module, each) for each in values))}"
+    if safe:
+        return Fix(Applicability.SAFE, title, tuple(sorted(edits)))
+    return Fix(Applicability.UNSAFE, f"{title} ({effect})", tuple(sorted(edits)))
 
 
 # What gives one number of a tensor where no dimension is given, and what leaves a tensor's dimensions as they are.

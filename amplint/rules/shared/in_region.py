@@ -99,9 +99,9 @@ class Stale(NamedTuple):
 
     def said(self, module: Module) -> str:
         """What the step does to that call, as a clause."""
-        if_stepped = "" if self.surely else f" (if {module.line(self.step.call)} steps it)"
         model, again = module.text(self.call.func), module.line(self.call)
-        return f"`{model}` on {again} still uses the old weights, cached by autocast{if_stepped}"
+        if_stepped = "" if self.surely else f"if {module.line(self.step.call)} steps `{model}`, "
+        return f"{if_stepped}`{model}` on {again} still uses the old weights, which autocast caches"
 
 
 def stale(module: Module, region: Opened) -> Stale | None:
@@ -186,30 +186,29 @@ def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
     within = [each for each in module.once(_all_inside) if each.region.at == found.region.at]
     place = ir.function_of(module.value(found.region.at))
     if any(ir.function_of(each.event.call) is not place for each in within):
-        return None, "the region and this call are in different functions: end the region by hand"
+        return None, "the region and this call are in different functions; end the region by hand"
     holder = enclosing_with(found.event.call, lambda item: item.context.id == found.region.at)
     if holder is None:
-        return (
-            None,
-            "the region is a decorator or entered by hand: use a `with` around the forward and the loss only",
-        )
+        decorates = isinstance(ir.statement_of(module.value(found.region.at)), ir.Function)
+        how = "a decorator" if decorates else "entered without a `with`"
+        return None, f"the region is {how}; use a `with` around the forward and the loss only"
     region, item = holder
     ending = _ending(within, region)
     if ending is None:
-        return None, "the call is part of the `with` line itself: move it after the `with` by hand"
+        return None, "the call is part of the `with` line itself; move the call after the `with` by hand"
     multiplying = module.once(_multiplying)
     if multiplying is not None and any(each.event.kind in BACKWARD for each in within):
         return (
             None,
-            f"{module.line(multiplying)} multiplies matrices in its backward, where dtypes may "
-            "differ outside the region",
+            f"outside the region, the matrix product on {module.line(multiplying)}, which runs in backward, "
+            "may get two dtypes and raise",
         )
     doubt = _doubt(module, within)
     result = end_region(module, region, item, ending, safe=doubt is None)
     if isinstance(result, Refused):
         return None, result.reason
     if doubt is not None:
-        return result._replace(message=f"{result.message}; {doubt} may depend on the region"), None
+        return result._replace(message=f"{result.message} ({doubt} may depend on autocast)"), None
     return result, None
 
 

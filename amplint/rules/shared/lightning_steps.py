@@ -98,7 +98,7 @@ def _clips(module: Module) -> Iterator[Against]:
             yield Against(
                 clip,
                 f"`{module.text(clip.func)}` clips gradients that are still scaled by "
-                f"`{module.text(backward.func)}` (Trainer on {module.line(trainer.call)}); clip in "
+                f"`{module.text(backward.func)}`, with the Trainer on {module.line(trainer.call)}; clip in "
                 "`on_before_optimizer_step`",
             )
     if fabric is not None:
@@ -160,5 +160,5 @@ def _regions(module: Module) -> Iterator[Against]:
             yield Against(
                 region.call,
                 f"the Trainer on {module.line(trainers[0].call)} uses bfloat16 without a scaler: "
-                "gradients of this float16 region underflow; remove the region, or pass '16-mixed'",
+                "gradients of this float16 region underflow; remove the region, or use precision='16-mixed'",
             )

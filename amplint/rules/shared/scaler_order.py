@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -202,11 +203,12 @@ def _is_condition(flow: Flow, test: ir.Value) -> bool:
     return not flow.conditions.counts(test) and not flow.conditions.names_amp(test)
 
 
+_COMPARES = re.compile(r" (?:[=!]=|[<>]=?|is|in|not in) ")
 _NEGATED = {" is not None": " is None", " is None": " is not None", " == ": " != ", " != ": " == "}
 
 
-def where(module: Module, misuse: Misuse, also: str | None = None) -> str:
-    """Under which conditions a misuse shows, if not always: at most two, as the program asks for them.
+def when(module: Module, misuse: Misuse, also: str | None = None) -> str:
+    """Under which conditions a misuse shows, as a message begins; "" for always. At most two, as the program asks them.
 
     `also`: one that no path of the flow shows by itself, `k > 1` where something waits for each k-th iteration.
     """
@@ -215,7 +217,7 @@ def where(module: Module, misuse: Misuse, also: str | None = None) -> str:
     found += [text for text in dict.fromkeys(others) if text not in found]
     if also is not None and also not in found and not any(" % " in text for text in found):
         found.insert(0, also)
-    return f" (if {' and '.join(found[:2])})" if found else ""
+    return f"when {' and '.join(found[:2])}, " if found else ""
 
 
 def _told(misuse: Misuse) -> list[tuple[ir.Value, bool]]:
@@ -243,11 +245,11 @@ def _telling(flow: Flow, shown: Violation) -> set[Fact]:
 def in_words(text: str, holds: bool) -> str:
     """A condition in words: as the program asks for it, or negated."""
     if holds:
-        return f"`{text}`"
+        return f"`{text}`" if _COMPARES.search(text) else f"`{text}` is true"
     negated = next((text.replace(one, other) for one, other in _NEGATED.items() if text.count(one) == 1), None)
     if negated is not None and " and " not in text and " or " not in text:
         return f"`{negated}`"
-    return f"not `{text}`"
+    return f"`{text}` is false"
 
 
 def home(module: Module, *calls: ir.Node) -> Flow | None:
@@ -348,11 +350,10 @@ def used_by_others(module: Module, scaler: str, method: str) -> bool:
 def methods_used(module: Module, scaler: str) -> set[str]:
     """The names of the attributes that the file reads of a scaler."""
     known = objects(module)
-    return {
-        value.attr
-        for value in near_kept(module, {scaler}).values
-        if isinstance(value, ir.Attribute) and known.is_scaler(value.base) == scaler
-    }
+    if not known.is_scalers(scaler):
+        return set()
+    attributes = (value.parent for value in known.with_key(near_kept(module, {scaler}), scaler))
+    return {each.attr for each in attributes if isinstance(each, ir.Attribute)}
 
 
 def _changed_round(module: Module, node: ir.Node) -> set[str]:

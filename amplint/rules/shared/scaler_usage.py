@@ -161,8 +161,8 @@ class ScalerUsage:
 
 def _uses(module: Module, key: str) -> list[ir.Value]:
     known = objects(module)
-    values = near_kept(module, {key}).values
-    return [each for each in values if isinstance(each, (ir.Name, ir.Attribute)) and known.key(each) == key]
+    values = known.with_key(near_kept(module, {key}), key)
+    return [each for each in values if isinstance(each, (ir.Name, ir.Attribute))]
 
 
 def every_scaler_usage(module: Module) -> list[ScalerUsage]:

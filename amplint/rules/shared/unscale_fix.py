@@ -36,10 +36,12 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 
-_READ_BEFORE = "the norm is computed earlier, and `unscale_()` has to come before that"
-_SOME_PATHS = "the gradients are scaled on some paths only, under a condition that amplint can't repeat at this line"
-_ON_TOP = "gradients unscaled in an earlier iteration may be part of these: clear them after the step first"
-_NO_STEP = "no step of the scaler follows in this function: amplint can't tell which optimizer to unscale"
+_READ_BEFORE = "the norm is computed earlier; add `unscale_()` before the norm by hand"
+_SOME_PATHS = "the gradients are scaled on some paths only; call `unscale_()` on those paths, by hand"
+_ON_TOP = (
+    "unscaled gradients of an earlier iteration may be among these gradients; call `zero_grad()` after each step first"
+)
+_NO_STEP = "no `step()` of the scaler follows in this function, so amplint can't tell which optimizer to unscale"
 
 
 class ClipFix:
@@ -72,7 +74,7 @@ class ClipFix:
         optimizers = {optimizer for _, optimizer in self._reached.stepped}
         steps = [step for step in self._reached.steps if self._flow.contains(step)]
         if not steps:
-            return "the scaler steps in another function: add `unscale_()` before this line by hand"
+            return "the scaler steps in another function; add `unscale_()` before this line by hand"
         if len(optimizers) > 1:
             owners = self._owners() & optimizers
             steps = [step for step in steps if self._optimizer_key(step) in owners]
@@ -88,21 +90,22 @@ class ClipFix:
         place = self._place(step)
         if isinstance(place, str):
             return None, place
-        if not all(says_the_same(self._module, name, place, step) for name in (step.func.base, step.args[0].value)):
-            return None, "the optimizer or the scaler is assigned only after this line"
+        for name in (step.func.base, step.args[0].value):
+            if not says_the_same(self._module, name, place, step):
+                return None, f"`{self._module.text(name)}` may be assigned only after this line"
         if rescales_result(self._module, self._reached):
-            return None, f"the result is divided by the scale: remove that division, and call `{call}` first"
+            return None, f"the norm is divided by the scale later; remove that division, and call `{call}` first"
         if self._on_micro_steps(step):
             if ir.statement_of(step).block is self._statement.block:
-                return None, _no_update(call)
+                return None, _no_update()
             return self._move(call, step)
         if half_parameters(self._module, self._roots()):
-            return None, "`unscale_()` raises on float16 parameters: keep them in float32"
+            return None, "`unscale_()` raises on the float16 parameters; keep the parameters in float32"
         guard = self._guard(step, place)
         if guard is None:
             return None, _ON_TOP if self._is_on_top() else _SOME_PATHS
         if self._ends_without_update(step):
-            return None, _no_update(call)
+            return None, _no_update()
         served = [self._reached, *self._siblings()]
         doubts = [doubt(self._module, each, self._optimizer_key(step)) for each in served]
         return self._insert(call, place, guard, next(filter(None, doubts), ""))
@@ -112,13 +115,13 @@ class ClipFix:
         line, call = self._module.line, self._reached.event.call
         past = [each for each in self._reached.bypasses if self._flow.contains(each)]
         if past:
-            return f"the step on {line(past[0])} bypasses the scaler: step through the scaler first"
+            return f"the step on {line(past[0])} bypasses the scaler; replace it with `step()` of the scaler first"
         steps = [each for each in calls_of(self._flow, self._violation.scaler, "step") if each.call.id > call.id]
         early = [
             each for each in misuses(self._module, "AMP410") if each.flow is self._flow and each.violation.at > call.id
         ]
         if steps and early and early[0].violation.at < steps[0].call.id:
-            return f"the update on {line(early[0].node)} comes before the step: move it after the step first"
+            return f"`update()` on {line(early[0].node)} comes before the step; move `update()` after the step first"
         return _NO_STEP
 
     # --- an unscale_ that comes too late ----------------------------------------------------------------------------
@@ -139,12 +142,12 @@ class ClipFix:
         module, statement = self._module, own_statement(unscale.call)
         assert isinstance(unscale.call, ir.Call)
         text = module.text(unscale.call)
-        refusal = f"`{text}` has to come before this line, and amplint can't move it"
+        refusal = f"amplint can't move `{text}` before this line; move that call by hand"
         place = self._place_above(unscale, statement) if statement is not None else None
         if statement is None or place is None:
             return None, refusal
         if self._reached.event.kind == "clip" and rescales_result(module, self._reached):
-            return None, f"the result is divided by the scale: remove that division, and call `{text}` first"
+            return None, f"the norm is divided by the scale later; remove that division, and call `{text}` first"
         names = receiver(unscale), unscale.call.args[0].value
         gone = removed(module, statement)
         before = line_before(module, place, text_with_comment(module, statement))
@@ -198,7 +201,7 @@ class ClipFix:
         if above is None:
             return _READ_BEFORE
         if indentation(self._module, above) is None or (isinstance(above, ir.If) and above.elif_):
-            return "the call shares its line with other code"
+            return "the call is on one line with other code"
         return above
 
     def _is_kept_out(self) -> bool:
@@ -374,11 +377,11 @@ class ClipFix:
     def _move(self, call: str, step: ir.Value) -> tuple[Fix | None, str | None]:
         """Clip and unscale_ go to the boundary, before the step."""
         moved, target = self._moved(), ir.statement_of(step)
-        refusal = f"`unscale_()` would raise on micro steps: clip where the optimizer steps, after `{call}`"
+        refusal = f"`unscale_()` would raise on micro steps; clip where the optimizer steps, after `{call}`"
         edits = self._moving(moved, target, call) if self._may_wait(moved, target) else None
         if edits is None or not all(says_the_same(self._module, name, moved, step) for name in _names(moved)):
             return None, refusal
-        title = f"Move the clip to the optimizer's step, after `{call}`"
+        title = f"Move the clip to the optimizer's step, after `{call}` (micro steps are no longer clipped)"
         return Fix(Applicability.UNSAFE, title, edits), None
 
     def _moved(self) -> ir.Statement:
@@ -470,8 +473,8 @@ def _bad(module: Module, clip: Misuse) -> list[State]:
     ]
 
 
-def _no_update(call: str) -> str:
-    return f"some path skips `update()`, and the next `{call}` would raise: call `update()` on every path first"
+def _no_update() -> str:
+    return "some path skips `update()`, and the next `unscale_()` would raise; call `update()` on every path first"
 
 
 def _common(states: list[State]) -> set[Fact]:

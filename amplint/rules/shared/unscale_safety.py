@@ -37,11 +37,11 @@ def _doubt(module: Module, clip: ir.Value, optimizer: str | None) -> str:
     if against := tuned(module, clip):
         return against
     if reads_scale(module, clip):
-        return "the function also reads the scale"
+        return "the function reads the scale, and may already divide by the scale"
     if _may_step_half(module, optimizer) and any(_makes_half(module, call) for call in _near_half(module).calls):
-        return "it raises on float16 parameters"
+        return "`unscale_()` raises on float16 parameters"
     if _is_caught(module, clip):
-        return "after a caught exception it raises, because `update()` was skipped"
+        return "a caught exception skips `update()`, and then the next `unscale_()` raises"
     return ""
 
 
@@ -49,7 +49,7 @@ def tuned(module: Module, clip: ir.Value) -> str:
     """Why `unscale_` before a clip may switch that off; "" where it can't."""
     bounds = [arg.value for arg in clip.args] if isinstance(clip, ir.Call) else []
     if any(number > LARGE_NORM for bound in bounds for number in _numbers(module, bound)):
-        return "the bound may be tuned to scaled gradients"
+        return "the bound may be chosen for scaled gradients, and too large for unscaled gradients"
     return ""
 
 

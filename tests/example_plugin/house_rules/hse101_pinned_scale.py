@@ -51,7 +51,13 @@ from amplint.plugin_api import (
     number,
 )
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("scaler & update(", "GradScaler & update("))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("scaler & update(", "GradScaler & update("),
+    fixes=(Applicability.UNSAFE,),
+)
 
 
 @rule.check

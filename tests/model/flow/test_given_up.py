@@ -10,7 +10,7 @@ import pytest
 from amplint import check
 from amplint.base.target import nothing_declared
 from amplint.engine.reading import read
-from amplint.model.flow.analysis import MUCH_LOST, flows
+from amplint.model.flow.analysis import MUCH_LOST, MUCH_WORK, flows
 from amplint.model.flow.eval_expressions import MAX_WORK
 from amplint.registry import all_rules
 from amplint.sources.parsing import with_room
@@ -70,6 +70,19 @@ def test_calls_that_lead_to_too_much_are_not_followed_from_everywhere() -> None:
     rule = all_rules()["AMP401"]
     assert rule.run is not None
     assert with_room(lambda: list(rule.run(module)))  # where it takes no such call
+
+
+def test_what_is_much_work_is_not_run_once_more_by_its_callers() -> None:
+    """Callers come after what they call, so that it is known what that took."""
+    helpers = "".join(
+        f"def level{i}(loss, scaler):\n" + f"    level{i + 1}(loss, scaler)\n" * 5 + "\n\n" for i in range(5)
+    )
+    last = "def level5(loss, scaler):\n    scaler.scale(loss).backward()\n\n\n"
+    text = f"import torch\n\n\n{helpers}{last}level0(torch.ones(1), torch.amp.GradScaler())\n"
+    module = with_room(lambda: read(Source("file.py", text), nothing_declared()))
+    found = {getattr(each.container, "name", "the program"): each.work for each in with_room(lambda: flows(module))}
+    assert found.keys() == {f"level{i}" for i in range(6)}
+    assert found["level0"] > MUCH_WORK > found["level1"]
 
 
 @pytest.mark.parametrize("name", SHAPES)

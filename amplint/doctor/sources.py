@@ -1,0 +1,249 @@
+"""Where weights and data that are not finite come from: what was loaded, or the line of the user's that writes them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.utils.data import DataLoader, Subset
+
+from amplint.doctor.findings import Cause, Evidence, Finding, Place
+from amplint.doctor.places import is_users, user_place
+from amplint.doctor.readings import has_nan, is_finite, is_readable, name_of
+
+
+class Sources:
+    """Remembers where states were loaded, and looks for lines that write a parameter."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[int, tuple[weakref.ref[nn.Module], Place | None]] = {}
+        self.cast_at: Place | None = None  # where weights were cast to half precision last
+
+    def loaded(self, module: nn.Module, place: Place | None) -> None:
+        """A state was loaded into a module, and so into those in it."""
+        for each in module.modules():
+            self._loaded[id(each)] = weakref.ref(each), place
+
+    def moved(self, module: nn.Module, place: Place | None) -> None:
+        """A module was moved or cast."""
+        if any(each.dtype in (torch.float16, torch.bfloat16) for each in module.parameters()):
+            self.cast_at = place
+
+    def of(self, model: nn.Module, name: str) -> tuple[Place, str] | None:
+        """Where a parameter or buffer of a model got its values, and what happens there, as far as that is known.
+
+        Args:
+            model: The model.
+            name: The dotted name of the parameter or buffer in it.
+        """
+        owner = model.get_submodule(name.rpartition(".")[0])
+        reference, place = self._loaded.get(id(owner), (None, None))
+        if reference is not None and reference() is owner and place is not None:
+            return place, "loaded"
+        lines = {line for path in _files(model.modules()) for line in _writers(path, tuple(name.split(".")[-2:]))}
+        return (lines.pop(), "written") if len(lines) == 1 else None
+
+
+class Buffers:
+    """Buffers of modules that were finite, and are not any more."""
+
+    def __init__(self) -> None:
+        self._finite: dict[int, weakref.ref[torch.Tensor]] = {}
+
+    def look(self, modules: Iterable[nn.Module]) -> Iterator[Finding]:
+        """The findings on buffers that have become infinite since the last look."""
+        parts = {id(part): part for module in modules for part in module.modules()}
+        for module in parts.values():
+            for name, buffer in module.named_buffers(recurse=False):
+                if not buffer.is_floating_point() or not is_readable(buffer):
+                    continue
+                known = self._finite.get(id(buffer))
+                if is_finite(buffer):
+                    if known is None or known() is not buffer:
+                        self._finite[id(buffer)] = weakref.ref(buffer)
+                elif known is not None and known() is buffer:
+                    del self._finite[id(buffer)]
+                    yield _of_buffer(module, name, buffer)
+
+
+def _of_buffer(module: nn.Module, name: str, buffer: torch.Tensor) -> Finding:
+    lines = {
+        line for path in _files([module]) for line in _writers(path, ("self", name)) if line.function != "__init__"
+    }
+    is_half = buffer.dtype in (torch.float16, torch.bfloat16)
+    return Finding(
+        Cause.OVERFLOW if is_half and not has_nan(buffer) else Cause.WEIGHTS,
+        Evidence.SEEN,
+        f"the buffer `{name}` of `{type(module).__name__}` ({name_of(buffer.dtype)}) was finite and is "
+        f"{'NaN' if has_nan(buffer) else 'infinite'} now, while the loss stays finite",
+        min(lines, key=lambda line: line.line) if lines else user_place(),
+        advice="keep sums and statistics in float32" if is_half else "",
+    )
+
+
+class Held(NamedTuple):
+    """What of the program holds numbers that are not finite.
+
+    Attributes:
+        name: Its name.
+        place: The line that sets it, where that is known.
+        frame: The frame of the variable, None for an attribute.
+        value: The tensor or array that the variable holds.
+    """
+
+    name: str
+    place: Place | None
+    frame: FrameType | None = None
+    value: Any = None
+
+
+def bad_data(frames: Sequence[FrameType], batch: torch.Tensor) -> Iterator[Held]:
+    """Variables, and attributes of datasets, that are not finite: what a batch may be taken from.
+
+    Args:
+        frames: The user's frames, the innermost first.
+        batch: The batch that is not finite.
+    """
+    for frame in frames:
+        for name, value in list(frame.f_locals.items()):
+            if isinstance(value, DataLoader):
+                if (held := _bad_attribute(name, value.dataset)) is not None:
+                    yield held
+            elif value is not batch and not getattr(value, "requires_grad", False) and _is_source(value, batch):
+                yield Held(name, None, frame, value)
+
+
+def _bad_attribute(name: str, dataset: Any) -> Held | None:
+    """The attribute of a dataset of the user's that holds NaN."""
+    while isinstance(dataset, Subset):
+        dataset = dataset.dataset
+    for attribute, value in getattr(dataset, "__dict__", {}).items():
+        if _is_bad(value):
+            lines = {line for path in _files([dataset]) for line in _writers(path, ("self", attribute))}
+            return Held(f"{name}.dataset.{attribute}", lines.pop() if len(lines) == 1 else None)
+    return None
+
+
+def _is_source(value: Any, batch: torch.Tensor) -> bool:
+    """Whether a batch that is not finite may be a part of a tensor or array: it has its shape, and is not finite."""
+    return _is_bad(value) and value.ndim > 0 and tuple(value.shape[1:]) == tuple(batch.shape[1:])
+
+
+def _is_bad(value: Any) -> bool:
+    """Whether a tensor or an array holds numbers that are not finite."""
+    if isinstance(value, torch.Tensor):
+        return value.is_floating_point() and is_readable(value) and not is_finite(value.detach())
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(value, numpy.ndarray) or value.dtype.kind != "f":
+        return False
+    return not bool(numpy.isfinite(value).all())
+
+
+def first_bad_line(run: Callable[[], object], given: Iterable[object]) -> Place | None:
+    """Run something, and return the user's line after which a variable held numbers that are not finite first.
+
+    Args:
+        run: What to run.
+        given: What it is given, which is not looked at.
+    """
+    known = {id(each) for each in given}
+    found: list[Place] = []
+    lines: dict[FrameType, int] = {}
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        if found or not is_users(frame.f_code.co_filename):
+            return None
+        before = lines.get(frame)
+        values = () if event == "call" or before is None else list(frame.f_locals.values())
+        if before is not None and any(id(each) not in known and _is_bad(each) for each in values):
+            found.append(Place(frame.f_code.co_filename, before, frame.f_code.co_name))
+        lines[frame] = frame.f_lineno
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return found[0] if found else None
+
+
+def bad_statistics(model: nn.Module) -> tuple[str, str] | None:
+    """Running statistics that are not finite of a layer in evaluation mode: their name, and "nan" or "inf"."""
+    for prefix, module in model.named_modules():
+        if isinstance(module, _NormBase) and not module.training and module.running_var is not None:
+            for name in ("running_mean", "running_var"):
+                buffer = getattr(module, name)
+                if is_readable(buffer) and not is_finite(buffer):
+                    return f"{prefix}.{name}" if prefix else name, "nan" if has_nan(buffer) else "inf"
+    return None
+
+
+def unregistered(models: Iterable[nn.Module]) -> tuple[str, list[nn.Module], Place | None] | None:
+    """Modules with parameters in a plain list or dict of a module: its name, they, and the line that sets it."""
+    for model in models:
+        for module in model.modules():
+            for name, value in vars(module).items():
+                items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+                held = [] if name.startswith("_") else [each for each in items if isinstance(each, nn.Module)]
+                if any(True for each in held for _ in each.parameters()):
+                    lines = {line for path in _files([module]) for line in _writers(path, ("self", name))}
+                    return name, held, lines.pop() if len(lines) == 1 else None
+    return None
+
+
+def _files(objects: Iterable[object]) -> Iterator[str]:
+    """The files of the user's with the classes of some objects."""
+    seen = set()
+    for each in objects:
+        for kind in type(each).__mro__:
+            path = inspect.getsourcefile(kind) if kind.__module__ != "builtins" else None
+            if path is not None and path not in seen and is_users(path):
+                seen.add(path)
+                yield path
+
+
+def _writers(path: str, names: tuple[str, ...]) -> Iterator[Place]:
+    """The lines of a file that write to what ends in these names: `self.out.bias.copy_(...)`, `init.zeros_(x.bias)`."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(path)))
+    except SyntaxError:
+        return
+    for node in ast.walk(tree):
+        if any(_names(each)[-len(names) :] == names for each in _written(node)):
+            yield Place(path, getattr(node, "lineno", 0))
+
+
+def _written(node: ast.AST) -> list[ast.expr]:
+    """What a statement, or a call whose name ends with an underscore, writes to."""
+    if isinstance(node, ast.Assign):
+        return node.targets
+    if isinstance(node, (ast.AugAssign, ast.AnnAssign)):
+        return [node.target]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
+        return [node.func.value, *node.args[:1]]
+    return []
+
+
+def _names(node: ast.expr) -> tuple[str, ...]:
+    """The dotted names of an expression: `self.layers[3].bias.data` is ("self", "layers", "3", "bias")."""
+    names: list[str] = []
+    while True:
+        if isinstance(node, ast.Attribute):
+            names += [node.attr] if node.attr != "data" else []
+            node = node.value
+        elif isinstance(node, ast.Subscript):
+            names += [str(node.slice.value)] if isinstance(node.slice, ast.Constant) else [""]
+            node = node.value
+        else:
+            return (*([node.id] if isinstance(node, ast.Name) else []), *names[::-1])

@@ -1,0 +1,296 @@
+"""What a question speaks of: the many words for one thing are one concept.
+
+`amplint/explain/tables` joins concepts to what a symptom is asked about with: `nan & loss & evaluation & !gradients`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import NamedTuple
+
+_NOT = (
+    r"(?:not|no|never|none|nothing|without|doesnt|dont|didnt|isnt|arent|wasnt|wont|cant|cannot|stop(?:s|ped)?|"
+    r"fail(?:s|ed)?(?: to)?|hardly|barely|refuses? to|unable to)"
+)
+_CHANGE = (
+    r"(?:learn|improv|converg|decreas|go(?:es|ing)? (?:down|anywhere)|drop|chang|updat|mov|train(?!er)|optimi[sz]|"
+    r"reduc)"
+)
+_SOME = r"(?:a |an |the |some |few |several |many |couple |dozens? |hundreds? |thousands? |of |\d+k? )*"
+_TIME = r"(?:steps?|iterations?|iters?|epochs?|batch(?:es)?|hours?|minutes?|days?|while|time|updates?)"
+_FAST = r"(?:faster|quicker|speed ?ups?|speeds? up|acceleration|accelerated?|gains?|benefit|improvement in speed|speed)"
+_HALF = r"fp16|float16|f16|half|16 ?bit|16 mixed|precision ?=? ?16|o[12]"
+_BFLOAT = r"bf16|bfloat16"
+_MIXED = r"amp|autocast\w*|auto cast\w*|mixed|gradscaler|scaler|apex|(?:reduced|low|lower|half) precision"
+
+_WORSE = r"(?:worse|lower|higher (?:loss|perplexity|error)|poor\w*|bad|degrad\w*|hurt\w*|drop\w*|decreas\w*)"
+
+# Each with its weight: what says much outweighs what most questions have.
+_CONCEPTS: dict[str, tuple[float, str]] = {
+    # What it runs in
+    "amp": (1, rf"{_HALF}|{_BFLOAT}|{_MIXED}"),
+    "float16": (1.5, _HALF),
+    "bfloat16": (1.5, _BFLOAT),
+    "float32": (0.5, r"fp32|float32|full precision|single precision|32 ?bit|tf32"),
+    "region": (1, r"autocast\w*|auto cast\w*"),
+    "apex": (2, r"apex"),
+    # Numbers
+    "nan": (
+        2,
+        r"nans?|infs?|infinit\w+|non ?finite|not finite|not a number|"
+        r"(?:all |pure |completely )?black (?:images?|outputs?|results?|frames?|videos?|screen|squares?)|"
+        r"(?:images?|outputs?|results?|frames?|videos?) (?:\w+ ){0,3}black",
+    ),
+    "overflow": (2, r"overflow\w*|out of range|65504"),
+    "underflow": (2.5, r"underflow\w*|flush\w* to (?:zero|0)|round\w* to (?:zero|0)"),
+    "vanishing": (2, r"vanish\w*"),
+    "zero": (1.5, r"0|0 0+|zeros?(?! grad)|zeroed|1e \d+|tiny"),
+    "falling": (
+        1.5,
+        r"decreas\w*|falls?|falling|fell|drop\w*|collaps\w*|halv\w*|shrink\w*|(?:go|goes|going|gets?|down) "
+        r"(?:down|to|towards?)|reduc\w*|declin\w*|smaller|minimum|lower\w*",
+    ),
+    "growing": (
+        1.5,
+        r"grow\w*|increas\w*|explod\w*|blow\w* up|goes up|going up|doubl\w+|rising|rises|larger and larger|bigger",
+    ),
+    "diverging": (
+        2,
+        r"diverg\w*|unstable|instabilit\w*|spik\w*|explo\w*|blow\w* up|blew up|oscillat\w*|jump\w*|"
+        r"(?:goes|going|shoots?) up",
+    ),
+    # What they are numbers of
+    "loss": (1, r"loss(?:es)?|costs?|objective|criterion"),
+    "gradients": (1.5, r"grads?|gradients?|grad ?norms?"),
+    "norm": (0.5, r"norms?|grad ?norms?"),
+    "outputs": (
+        1.5,
+        r"outputs?|logits?|activations?|forward(?: pass)?|features?|embeddings?|hidden states?|attention(?: scores?)?|"
+        r"softmax|layer ?norm|batch ?norm|images?",
+    ),
+    "weights": (1.5, r"weights?|params?|parameters?"),
+    "scale": (
+        2,
+        r"(?:loss|grad|gradient|amp|dynamic|scaler|fp16 grad) scales?|get scale|scal(?:e|ing) factor|"
+        r"scale(?: \w+)? (?:is|keeps?|goes|gets?|drops?|falls?|becomes?|reache[sd]|"
+        r"(?:decreas|increas|halv|shrink|grow|doubl|collaps|explod)\w*)",
+    ),
+    "scale not finite": (4, r"scale (?:\w+ ){0,3}(?:nan|inf|infinity)"),
+    "scaler": (1.5, r"scaler|gradscaler|loss scal(?:er|ing)|gradient scal(?:er|ing)"),
+    "quality": (
+        1.5,
+        r"accurac\w*|acc|top ?[15]|m?ap|ap50|m?iou|f1|bleu|rouge|wer|psnr|ssim|fid|metrics?|scores?|performances?|"
+        r"results?|quality|perplexity|ppl|auc|dice|generali[sz]\w*|convergence",
+    ),
+    # When and where
+    "evaluation": (
+        2,
+        r"val|valid|validat\w*|eval\w*|tests?|tested|testing|testset|infer\w*|predict(?:s|ing|ion|ions)?|deploy\w*|"
+        r"dev ?set",
+    ),
+    "only in one mode": (
+        2,
+        r"only (?:\w+ )?(?:in |at |during |on |while |for )?(?:the )?(?:val\w*|eval\w*|test\w*|infer\w*)|"
+        r"train\w*(?: \w+)? (?:\w+ )?(?:fine|ok|okay|normal\w*|good|well|works?|correct\w*|finite|perfect\w*)",
+    ),
+    "at once": (
+        1.5,
+        r"first|immediately|at once|right away|straight away|instantly|from the (?:very )?(?:start|beginning|outset)|"
+        r"(?:in|at) the (?:very )?(?:start|beginning)|beginning|(?:iteration|step|epoch|iter|batch) [01]",
+    ),
+    "later": (
+        1.5,
+        rf"after {_SOME}{_TIME}|later|suddenly|eventually|midway|halfway|in the middle|over time|at some point|late in|"
+        rf"(?:for|within|around|about|at|every|in) {_SOME}{_TIME}|{_TIME} (?:later|in)|epochs?|\d+k? {_TIME}|"
+        r"randomly|sometimes|occasionally|long runs?",
+    ),
+    "resume": (
+        2.5,
+        r"resum\w*|restart\w*|reload\w*|continu\w+ (?:the )?(?:training )?from|warm ?start\w*|"
+        r"(?:load|restor)\w* (?:a |an |the |from |my |old |saved |training )*(?:checkpoints?|ckpts?|state)",
+    ),
+    "checkpoint": (2, r"checkpoints?|ckpts?|state ?dicts?|sav(?:e|es|ed|ing)"),
+    "checkpointing": (2.5, r"(?:gradient|activation) checkpoint\w*|checkpointing|recomput\w*|use reentrant"),
+    "again": (1.5, r"twice|second time|two times|already|more than once"),
+    # What goes wrong
+    "stuck": (
+        2,
+        rf"{_NOT}(?: \w+){{0,3}} {_CHANGE}\w*|flat|constant|stuck|plateau\w*|frozen|unchanged|at chance|"
+        r"(?:stays?|remains?) at|(?:stays?|remains?|is|are|exactly|always|keeps?) (?:at )?(?:the )?same|"
+        r"random (?:guess\w*|chance|level)|chance level|same (?:loss|value)",
+    ),
+    "not learning": (
+        2.5,
+        rf"{_NOT}(?: (?:even|really|ever|seems?|appears?|want|be|to|get|able|properly|actually|the|my|model|network))*"
+        r" (?:learn|converg|train(?!er))\w*",
+    ),
+    "worse": (
+        1.5,
+        r"worse|worst|lower|bad|badly|poor\w*|degrad\w*|hurt\w*|drop\w*|decreas\w*|gap|reduc\w*|declin\w*|inferior|"
+        r"los[et]s?|losing|below|underperform\w*|deteriorat\w*|terrible|garbage|broken|fall\w*|less accurate|tank\w*|"
+        r"collaps\w*|wrong|not as good|"
+        r"(?:higher|larger|increased) (?:\w+ )?(?:loss|perplexity|error|wer|ppl)",
+    ),
+    "clearly worse": (
+        2,
+        r"worse|higher loss|degrad\w*|hurt\w*|deteriorat\w*|underperform\w*|inferior|poor\w*|not as good",
+    ),
+    "worse in bfloat16": (
+        4,
+        rf"(?:{_BFLOAT})(?: (?!than|but)\w+){{0,6}} {_WORSE}|"
+        rf"{_WORSE}(?: (?!than)\w+){{0,5}} (?:with|in|using|under|for|to) (?:pure )?(?:{_BFLOAT})",
+    ),
+    "different": (1, r"differ\w*|discrepanc\w*|not (?:the )?same|inconsisten\w*|not equal|not reproducible|mismatch"),
+    "skipped": (2, r"skip\w*"),
+    "slow": (
+        2.5,
+        rf"slow\w*|(?:not|no|isnt|without|doesnt|dont|any|zero|little)(?: \w+){{0,4}} {_FAST}|"
+        r"same (?:\w+ )?(?:speed|time|throughput)|speed (?:is |stays )?(?:the )?(?:same|unchanged)|"
+        r"(?:time|times|duration) (?:\w+ ){0,2}(?:doubl|increas|higher|twice)\w*|"
+        r"takes? (?:\w+ )?(?:more|longer)|longer|throughput",
+    ),
+    "memory": (2.5, r"memory|vram|oom"),
+    "no effect": (
+        2,
+        r"no effect|any effect|no impact|(?:does|do) nothing|(?:not|doesnt|didnt|dont) do anything|no difference|"
+        r"nothing happens|not working|(?:doesnt|not|isnt) work\w*|ignored?|"
+        r"(?:not|isnt|arent|never) (?:being )?(?:applied|used|enabled|active|cast\w*|convert\w*|entered)|"
+        r"(?:still|stays?|remains?|returns?|are|is) (?:in |use[sd]? |being )?(?:computed in |running in |all )?"
+        r"(?:fp32|float32|full precision)|no change|makes no difference|seems? (?:to be )?(?:off|disabled)",
+    ),
+    "is half": (
+        1.5,
+        rf"(?:(?:is|are)(?: (?!with|in|when|using|under|after|for|and|but)\w+){{0,5}}|"
+        r"becomes?|returns?|gives?|stays?|remains?|dtype|still) "
+        rf"(?:a |of |type |torch )*(?:{_HALF}|{_BFLOAT})",
+    ),
+    "dtype mismatch": (
+        2.5,
+        r"d?types? (?:mismatch\w*|errors?)|mismatch\w* (?:of |in )?(?:d?types?|precision)|different d?types?|"
+        r"half and float|float and half|same d?type|(?:expected|found) (?:scalar type )?(?:half|float)",
+    ),
+    "unsupported": (1.5, r"not support\w*|unsupported|doesnt support|no support|without support|supports?"),
+    "missing": (1, r"install\w*|import\w*|modules?|not found|replac\w*|migrat\w*|instead of"),
+    "deprecated": (3, r"deprecat\w*|futurewarning"),
+    # Parts of a program
+    "clip": (2.5, r"clip\w*"),
+    "unscale": (2.5, r"unscal\w*"),
+    "accumulate": (2.5, r"accumulat\w*|accum|micro ?batch\w*"),
+    "scheduler": (2.5, r"schedulers?|lr ?schedul\w*|learning rate schedul\w*|onecyclelr|lambdalr|cosine ?annealing\w*"),
+    "several": (
+        2.5,
+        r"(?:two|multiple|several|2|3|three|many|both|different) (?:\w+ )?(?:optimi[sz]ers|losses|scalers|backwards?|"
+        r"networks|models)|gans?|discriminators?|wgan\w*|cyclegan",
+    ),
+    "penalty": (3, r"(?:gradient|grad) penalt\w*|wgan gp|double backward|second order|create graph|r1 regulari\w*"),
+    "threads": (3, r"data ?parallel|dataparallel|threads?|threading|threadpool\w*"),
+    "fsdp": (2, r"fsdp\d?|fully sharded|fully shard|sharded"),
+    "needed": (1, r"need\w*|necessary|required|should (?:i|we|it)|have to|must (?:i|we)|do (?:i|we)|useful"),
+    "inf check": (4, r"(?:no|not|without|missing) (?:\w+ )?inf checks?|inf checks? (?:\w+ ){0,2}(?:not|missing)"),
+    "update": (1, r"updat\w*"),
+    "step": (0.5, r"steps?|stepping|stepped"),
+    "bce": (3, r"bce\w*|binary cross ?entropy"),
+    "closure": (3, r"lbfgs|closures?"),
+    "custom function": (
+        3,
+        r"custom (?:autograd )?functions?|autograd functions?|custom (?:cuda )?(?:kernel|op|extension)s?",
+    ),
+    "fft": (3, r"fft|r?fft\w*|stft|spectrograms?|fourier"),
+    "numpy": (2, r"numpy"),
+    "mask": (2, r"masks?|masked|masking|1e9|1e 9|masked fill"),
+    "epsilon": (2.5, r"eps|epsilons?|1e 8|1e 12"),
+    "manual cast": (
+        2.5,
+        r"(?:model|net|network|everything|weights) (?:to )?(?:half|bfloat16|float16|bf16|fp16)|model half|half model|"
+        r"pure (?:fp16|bf16|half|float16|bfloat16)|to torch (?:bfloat16|float16|half)|"
+        r"cast\w* (?:the |my |whole )*(?:model|weights|everything)",
+    ),
+    "scaled": (
+        2,
+        r"huge|enormous|(?:very|extremely|abnormally|unusually|insanely) (?:large|big|high)|"
+        r"(?:too|way|far|times) (?:\w+ )?(?:large|big|high)\w*",
+    ),
+    "65536": (3, r"65536x?|65 536|65k|2 16 times"),
+    "pretrained": (
+        2,
+        r"m?t5|flan\w*|gemma\w*|(?:pre)?trained (?:\w+ )?in (?:bf16|bfloat16)|bf16 (?:weights|checkpoints?|model)",
+    ),
+    # Devices
+    "cpu": (2, r"cpus?"),
+    "gpu": (1, r"gpus?|cuda|v100|t4|p100|p40|20[678]0\w*|10[678]0\w*|1660\w*|turing|volta|pascal|cards?"),
+    "mps": (2.5, r"mps|apple(?: silicon)?|m[1-4](?: max| pro| ultra)?|macbook|mac|metal"),
+    "other accelerator": (2.5, r"xpu|intel (?:gpu|arc)|arc gpu|npu|ascend|hpu|gaudi"),
+    "another device": (
+        2.5,
+        r"(?:another|other|different) (?:gpu|device|machine|card|hardware|server)|"
+        r"(?:v100|t4|p100|2080\w*|1080\w*|a100|h100|3090|4090|a6000)s?(?: \w+){0,6} (?:but|vs|while|than|though)"
+        r"(?: \w+){0,6} (?:v100|t4|p100|2080\w*|1080\w*|a100|h100|3090|4090|a6000)",
+    ),
+}
+_EXPRESSIONS = {name: re.compile(rf"\b(?:{words})\b") for name, (_, words) in _CONCEPTS.items()}
+# What amplint knows nothing of: other frameworks, and other ways to make a model small.
+_ELSEWHERE = re.compile(
+    r"\b(?:tensorflow|keras|jax|flax|mxnet|paddle\w*|mindspore|oneflow|tensorrt|onnx\w*|int8|int4|[48] ?bit|gptq|awq|"
+    r"gguf|fp8|float8|fp4|nvfp4|quanti[sz]\w*|sklearn|xgboost)\b"
+)
+# What programs print of their settings and of numbers that are all right; a best loss begins at infinity.
+_SETTING = re.compile(
+    r"""["']?\b[\w.]+["']?(?:=\s*[-+]?(?:\d[\w.+-]*|inf\b)|:\s*[-+]?(?:0\.\d*[1-9]|[1-9])[\d.e+-]*)|["']\w+["']: *\S+"""
+)
+_AT_THE_START = re.compile(
+    r"\b(?:best|min|minimum|lowest|smallest|prev|previous)(?:[ _]\w+){0,2}[ _]loss\W{0,3}(?:is |of |at )?inf\w*|"
+    r"\bfrom inf\b",
+    re.IGNORECASE,
+)
+_APOSTROPHES = str.maketrans("", "", "'\u2019`\u00b4")
+_APART = re.compile(r"[^a-z0-9.]+|\.(?!\d)|(?<!\d)\.")
+# Words that are written in two ways.
+_ONE_WORD = re.compile(r"\b(bf|fp|float|bfloat|b float|grad|data|check) (16|32|scaler|parallel|point)(?=s?\b)")
+
+
+class Asked(NamedTuple):
+    """A question that leads to a symptom: it has all the concepts `wanted`, and none of the `unwanted`."""
+
+    wanted: frozenset[str]
+    unwanted: frozenset[str]
+
+    @property
+    def weight(self) -> float:
+        """How much it says about a question that it fits."""
+        return sum(_CONCEPTS[each][0] for each in self.wanted)
+
+    def fits(self, concepts: Collection[str]) -> bool:
+        """Whether it asks about just that."""
+        return self.wanted <= set(concepts) and self.unwanted.isdisjoint(concepts)
+
+    def share(self, concepts: Collection[str]) -> float:
+        """How much of it a question has, from 0 to 1."""
+        return sum(_CONCEPTS[each][0] for each in self.wanted & set(concepts)) / self.weight
+
+
+def asked(text: str) -> Asked:
+    """What a table says of a question, as in `nan & loss & !evaluation`."""
+    names = [each.strip() for each in text.split("&")]
+    unwanted = frozenset(each[1:] for each in names if each.startswith("!"))
+    wanted = frozenset(each for each in names if not each.startswith("!"))
+    if unknown := (wanted | unwanted) - _CONCEPTS.keys():
+        raise ValueError(f"{text}: no concept {', '.join(sorted(unknown))}")
+    return Asked(wanted, unwanted)
+
+
+def is_elsewhere(text: str) -> bool:
+    """Whether a question is about another framework, of which amplint knows nothing."""
+    return bool(_ELSEWHERE.search(normalized(text)))
+
+
+def concepts_of(text: str) -> frozenset[str]:
+    """The concepts that a question speaks of."""
+    words = normalized(_AT_THE_START.sub(" ", _SETTING.sub(" ", text)))
+    return frozenset(name for name, expression in _EXPRESSIONS.items() if expression.search(words))
+
+
+def normalized(text: str) -> str:
+    """A question in lower case, without punctuation, and `fp 16` as `fp16`."""
+    words = _APART.sub(" ", text.lower().translate(_APOSTROPHES)).replace(".", " ")
+    return _ONE_WORD.sub(r"\1\2", words).strip()
