@@ -207,6 +207,10 @@ class Keys:
         key = self._kept(function.scope, name)
         return attribute_of_self(key) if key is not None else None
 
+    def kept_values(self, call: ir.Call, cls: ir.Class) -> dict[str, ir.Value]:
+        """The attributes of an object that are what the call that makes it gives, and never set again, with that."""
+        return self._kept_objects.values(call, cls)
+
     def _kept(self, scope: Scope, name: str) -> str | None:
         """The key of the attribute in which a constructor keeps a parameter as it is."""
         parameters = (each.node for each in scope.bindings.get(name, ()) if isinstance(each, Other))

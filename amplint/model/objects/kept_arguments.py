@@ -108,18 +108,31 @@ class Kept:
 
     def _arguments(self, making: _Making) -> dict[str, str]:
         """The keys of what the constructor's parameters are given."""
-        call, constructor = making.call, _constructor(making.cls)
+        values = self._values(making.call, making.cls)
+        keys = {name: self._keys.raw(value) for name, value in values.items()}
+        return {name: self.resolved(making.around.translate(key)) for name, key in keys.items() if key is not None}
+
+    def _values(self, call: ir.Call, cls: ir.Class) -> dict[str, ir.Value]:
+        """What the constructor's parameters are given; nothing where a call unpacks something."""
+        constructor = _constructor(cls)
         if call.unpacks():
             return {}
         if constructor is not None:
             params = list(constructor.params[1:])
         else:
-            fields = _fields(making.cls) if self._is_generated(making.cls) else []
+            fields = _fields(cls) if self._is_generated(cls) else []
             params = [ir.Param(name, "keyword", None, None) for name in call.keywords]
             params += [ir.Param(name, "positional", None, None) for name in fields]
         given = with_defaults(params, given_to(params, call.positional, call.keywords))
-        keys = {name: self._keys.raw(value) for name, value in given.items() if value is not None}
-        return {name: self.resolved(making.around.translate(key)) for name, key in keys.items() if key is not None}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def values(self, call: ir.Call, cls: ir.Class) -> dict[str, ir.Value]:
+        """The attributes of an object that are what it was made with, and never set again, with what that is."""
+        values, constructor = self._values(call, cls), _constructor(cls)
+        if constructor is None:
+            return {name: value for name, value in values.items() if not self._is_changed(cls, name)}
+        kept = {name: attribute_of_self(key) for name, key in kept_parameters(constructor, cls).items()}
+        return {attr: values[name] for name, attr in kept.items() if name in values and not self._is_changed(cls, attr)}
 
     def _making(self, key: str) -> _Making | None:
         if key not in self._makings:

@@ -37,6 +37,8 @@ BY_HAND = (*_ENTERS, *_CLOSES)
 # Switches the state behind the regions' backs.
 _SETS = re.compile(r"torch\.set_autocast_(\w+_)?enabled")
 _DEEPEST = 12  # contexts that are followed for one another
+# What can stand for one of several functions.
+_CHOSEN = (ir.Name, ir.Attribute, ir.Subscript)
 
 
 class Opening(NamedTuple):
@@ -125,7 +127,7 @@ class Openers:
         func = call.func
         if isinstance(func, ir.Name) and len(functions := self._defined(func)) > 1:
             return _joined(self._of_arm(call, each, functions) for each in functions)
-        found = self._decided.alternatives(func) if isinstance(func, (ir.Name, ir.Attribute)) else []
+        found = self._decided.alternatives(func) if isinstance(func, _CHOSEN) else []
         if call.args or not found or (len(found) == 1 and found[0].value is func):
             return None
         return _joined(_under(each.when, self._opened_by_a_call(each.value, call)) for each in found)

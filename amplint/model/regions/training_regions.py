@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _FOLLOW = 3
+_MULTIPLY = {"Multiply"}
 _MANY = 300
 
 
@@ -32,13 +33,15 @@ class Trained(NamedTuple):
     """A backward (or the `scale` before it), and the regions that its loss comes out of.
 
     `scaled`: what backward starts from was multiplied by a scaler, or may have been. `unseen`: it may also come out of
-    a region that can't be seen.
+    a region that can't be seen. `multiplied`: something in what it is made of, as far as that is in sight, is a
+    product, of which one factor may be a scale.
     """
 
     event: Event
     entered: tuple[Open, ...]
     scaled: bool
     unseen: bool
+    multiplied: bool
 
 
 def trained(module: Module) -> list[Trained]:
@@ -55,8 +58,9 @@ def _trained(module: Module) -> list[Trained]:
             slice_ = _Slice(module)
             slice_.follow(event.subject)
             slice_.enter_callers()
+            slice_.multiplied = slice_.multiplied or _starts_from(call)
             entered = tuple({(each.region, each.at.id): each for each in slice_.entered}.values())
-            found.append(Trained(event, entered, slice_.scaled, slice_.unseen))
+            found.append(Trained(event, entered, slice_.scaled, slice_.unseen, slice_.multiplied))
     return sorted(found, key=lambda each: each.event.call.id)
 
 
@@ -75,26 +79,27 @@ class _Slice:
         self._open: dict[int, ir.Function] = {}
         self._sites: dict[int, list[ir.Call]] = {}
         self.entered: list[Open] = []
-        self.scaled = self.unseen = False
+        self.scaled = self.unseen = self.multiplied = False
 
-    def follow(self, value: ir.Value, depth: int = _FOLLOW) -> None:
-        """Take in a value, and what it is made of."""
+    def follow(self, value: ir.Value, depth: int = _FOLLOW, *, loss: bool = True) -> None:
+        """Take in a value, and what it is made of; `loss`: it is the loss, or a part of it, and no input of a call."""
         if value.id in self._seen or len(self._seen) > _MANY:
             return
         self._seen.add(value.id)
         if isinstance(value, ir.Attribute) and value.attr in ENDS_GRADIENTS:
             return
         if isinstance(value, ir.Name):
-            self._variable(value, depth)
+            self._variable(value, depth, loss)
             return
+        self.multiplied = self.multiplied or (loss and _is_product(value))
         if isinstance(value, ir.Call):
             if never_has_gradients(self._module, value):
                 return
-            self._call(value, depth)
+            self._call(value, depth, loss)
         for child in value.children():
-            self.follow(child, depth)
+            self.follow(child, depth, loss=loss and (not isinstance(value, ir.Call) or child is value.func))
 
-    def _call(self, call: ir.Call, depth: int) -> None:
+    def _call(self, call: ir.Call, depth: int, loss: bool) -> None:
         event = self._events.of(call)
         if event is not None and event.kind == "scale":
             self.scaled = True
@@ -104,7 +109,7 @@ class _Slice:
             self._sites.setdefault(callee.function.id, []).append(call)
         for each in returned(callee.function) if callee is not None else ():
             if each.value is not None:
-                self.follow(each.value, depth - 1)
+                self.follow(each.value, depth - 1, loss=loss)
 
     def enter_callers(self) -> None:
         """Take in the regions in which the functions are called that open none themselves; after all is followed."""
@@ -113,17 +118,18 @@ class _Slice:
             self.entered += [each for each in found if each.when is not None]
             self.unseen = self.unseen or any(each.when is None for each in found)
 
-    def _variable(self, value: ir.Name, depth: int) -> None:
+    def _variable(self, value: ir.Name, depth: int, loss: bool) -> None:
         for binding in reaching(self._module.names, value):
             if isinstance(binding, Assigned):
-                self.follow(binding.value, depth)
+                self.follow(binding.value, depth, loss=loss)
             elif ir.parameter_of(binding) is not None:
                 for given in self._decided.given(binding, value.name) if depth else ():
-                    self.follow(given, depth - 1)
+                    self.follow(given, depth - 1, loss=loss)
             elif isinstance(binding, Other) and (source := taken_from(binding.node)) is not None:
-                self.follow(source, depth)
-        for added in _increments(self._module, value):
-            self.follow(added, depth)
+                self.follow(source, depth, loss=loss)
+        for change in _increments(self._module, value):
+            self.multiplied = self.multiplied or (loss and change.op in _MULTIPLY)
+            self.follow(change.value, depth, loss=loss)
 
     def _enter(self, call: ir.Call) -> None:
         """Take in the innermost region round a call, in each form that it can have."""
@@ -170,12 +176,24 @@ class _Slice:
         return found
 
 
-def _increments(module: Module, name: ir.Name) -> Iterator[ir.Value]:
-    """What is added to a variable, or multiplied with it, in place."""
+def _starts_from(call: ir.Call) -> bool:
+    """Whether a backward is given the gradient that it starts from, which may be a scale."""
+    method = isinstance(call.func, ir.Attribute) and ir.last_name(call.func.base) != "autograd"
+    return len(call.positional) > (0 if method else 1) or bool(call.keywords.keys() & {"gradient", "grad_tensors"})
+
+
+def _is_product(value: ir.Value) -> bool:
+    if isinstance(value, ir.Call):
+        return ir.last_name(value.func) in ("mul", "mul_", "multiply", "ldexp")
+    return isinstance(value, ir.Binary) and value.op in _MULTIPLY
+
+
+def _increments(module: Module, name: ir.Name) -> Iterator[ir.AugAssign]:
+    """What adds something to a variable, or multiplies it, in place."""
     for binding in module.names.bindings(name):
         target = binding.node if isinstance(binding, Other) else None
         if target is not None and isinstance(target.parent, ir.AugAssign) and target.parent.target is target:
-            yield target.parent.value
+            yield target.parent
 
 
 def runs_in(module: Module, entered: Open, name: str) -> Formula:

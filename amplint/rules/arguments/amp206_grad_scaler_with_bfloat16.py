@@ -57,7 +57,18 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.device_choice import readable_at
 from amplint.fixes.inherited_arguments import module_name
-from amplint.model.inference.formulas import TRUE, Formula, World, both, contradict, either, fact, negated, possible
+from amplint.model.inference.formulas import (
+    FALSE,
+    TRUE,
+    Formula,
+    World,
+    both,
+    contradict,
+    either,
+    fact,
+    negated,
+    possible,
+)
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
 from amplint.model.objects import terms
 from amplint.model.objects.amp_objects import objects, scaler_arguments
@@ -133,16 +144,23 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
     always = all(is_bfloat16(module, each.region) for each in entered)
     float16 = either(*(runs_in(module, each, "float16") for each in entered))
     on = _on(module, call)
-    if on is None or (not always and possible(on, float16) is None):
-        return _inverted(module, call, entered) if on is not None else None
+    if on is None:
+        return None
+    if not always and possible(on, float16) is None:
+        if possible(decided(module).inside(call), float16) is not None:
+            return _inverted(module, call, entered)
+        always = True  # where this one is made; float16 has one of its own
     scales = either(*(decided(module).around(loss.event.call) for loss in losses))
     for each in entered:
         others = () if always else (negated(float16), scales)
         world = _on_with(module, call, runs_in(module, each, "bfloat16"), *others)
-        where = "" if always or world is None else _chosen(module, world, each)
+        own = float16 != FALSE and always
+        where = "" if world is None or (always and not own) else _chosen(module, world, each)
         if world is None or where is None:
             continue
         what = f"this scaler's losses come from the bfloat16 region on {module.line(each.region.call)}"
+        if own:
+            return _finding(module, call, "False", f"{where}, {what}")
         text = _condition(module, call, each.region)
         if always:
             return _finding(module, call, text, what)
@@ -207,7 +225,9 @@ def _on_with(module: Module, call: ir.Call, *bfloat16: Formula) -> World | None:
     What speaks of float16 doesn't hold in it: the path that it stands for may have no region here.
     """
     on = _on(module, call)
-    off = [negated(fact(term)) for term in on.facts() if _speaks_of_float16(term)] if on is not None else ()
+    facts = on.facts() if on is not None else ()
+    named = {_named(term) for term in facts if _is_bfloat16s_name(term)}  # what has that name has not float16's
+    off = [negated(fact(term)) for term in facts if _named(term) not in named and _speaks_of_float16(term)]
     if on is None or any(contradict(on, negated(each)) for each in off):
         return None
     return possible(on, *off, *bfloat16)
@@ -223,8 +243,17 @@ def _on(module: Module, call: ir.Call) -> Formula | None:
 def _speaks_of_float16(term: Term) -> bool:
     """Whether a fact is one about float16, by its names; what equals the name of bfloat16 is none."""
     text = terms.names_in(term) if term.compared is None else f"{terms.names_in(term)} {term.parts[1].name}"
-    is_bfloat = term.compared is not None and _BFLOAT16.search(term.parts[1].name) is not None
-    return not is_bfloat and _HALF.search(_BFLOAT16.sub("", text)) is not None
+    return not _is_bfloat16s_name(term) and _HALF.search(_BFLOAT16.sub("", text)) is not None
+
+
+def _is_bfloat16s_name(term: Term) -> bool:
+    """Whether a fact is that something equals the name of bfloat16."""
+    return _named(term) is not None and _BFLOAT16.search(term.parts[1].name) is not None
+
+
+def _named(term: Term) -> Term | None:
+    """What a fact says to be equal to a literal, or to the member of an enumeration; None for another fact."""
+    return term.parts[0] if term.op == "Equal" and (term.parts[1].is_literal or term.parts[1].is_path) else None
 
 
 def _finding(module: Module, call: ir.Call, text: str | None, what: str) -> Finding:

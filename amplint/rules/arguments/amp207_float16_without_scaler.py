@@ -89,14 +89,16 @@ rule = Rule(
 _MANY = 16  # functions that lead to a backward
 # What scales a loss, or may, in small letters; and what each such text has: to look for these first is much quicker.
 _SCALED_BY = (
-    "scal", "accelerat", "fabric", "lightning", "deepspeed", "apex", ".grad", "_foreach_", "manual_backward",
-    "colossal", "horovod", "mmcv", "mmengine", "torch_xla", "hivemind", "paddle", "mindspore",
+    "scal", "accelerat", "fabric", "lightning", "deepspeed", "apex", "manual_backward", "colossal", "horovod",
+    "mmcv", "mmengine", "torch_xla", "hivemind", "paddle", "mindspore",
 )  # fmt: skip
 _SCALES = re.compile(
     r"scaler|scale_?loss|loss_?scal|scaled_?loss|(?<!torch\.)accelerat(?:e\b|or)|\bfabric|lightning|deepspeed|apex"
-    r"|\.grad(?:\.data)?(?:\s*[/*]=|\.(?:div|mul)_\()|_foreach_(?:div|mul)_"  # divides the gradients by what it took
     r"|manual_backward|colossal|fairscale|horovod|mmcv|mmengine|torch_xla|hivemind|paddle|mindspore"
 )
+# What divides gradients by what a loss was multiplied with; or clips them, where it was multiplied with nothing.
+_DIVIDES = re.compile(r"\.grad(?:\.data)?(?:\s*[/*]=|\.(?:div|mul)_\()|_foreach_(?:div|mul)_")
+_DIVIDED_BY = (".grad", "_foreach_")
 
 
 @rule.check
@@ -104,16 +106,18 @@ def check(module: Module) -> Iterator[Finding]:
     """Each plain backward out of a float16 region that a plain step follows."""
     plain = [each for each in trained(module) if each.event.kind == "backward" and not each.scaled and not each.unseen]
     for each in plain:
-        if _may_scale(module, each.event.call):
+        if _may_scale(module, each):
             continue
         finding = next(filter(None, (_judge(module, each, entered) for entered in each.entered)), None)
         if finding is not None:
             yield finding
 
 
-def _may_scale(module: Module, backward: ir.Node) -> bool:
+def _may_scale(module: Module, found: Trained) -> bool:
     """Whether something in the code that runs with a backward may scale its loss. The scalers of sklearn scale data."""
-    code = "\n".join(code_of(text) for text in _running_with(module, backward)).lower()
+    code = "\n".join(code_of(text) for text in _running_with(module, found.event.call)).lower()
+    if found.multiplied and has(code, _DIVIDES, _DIVIDED_BY):
+        return True
     if not has(code, _SCALES, _SCALED_BY):
         return False
     of_data = {name.lower() for call in module.whole.near("caler").calls for name in _of_sklearn(module, call)}

@@ -509,7 +509,7 @@ def _is_of_others(module: Module, usage: ScalerUsage, load: ir.Call, keys: set[s
     return bool(read) and not read & keys
 
 
-def _rank(module: Module, call: ir.Call) -> tuple[bool, bool, bool]:
+def _rank(module: Module, call: ir.Call) -> tuple[bool, bool, bool, bool]:
     slot = slot_of(module, call)
     return usual_first(module, slot.key if slot is not None else None, call)
 

@@ -8,7 +8,9 @@ one without, and which are equal except for AMP. Finds what only one of them doe
 - stepping only at every k-th iteration;
 - stepping the scheduler, or a further optimizer;
 - updating a moving average of the weights;
-- using a name that the file never defines.
+- using a name that the file never defines;
+- a constant factor of a loss that differs between a branch in an autocast region and an otherwise equal one without
+  (likely).
 
 There may be three branches (float16, bfloat16, float32), also as an `if` in an `if`; two functions of this file that
 the branches only call; and the code after an `if` that ends with `return` or `continue`.
@@ -78,6 +80,7 @@ from amplint.rules.shared.parallel_branches import (
     Difference,
     differences,
     parallel_branches,
+    weighed_apart,
 )
 
 if TYPE_CHECKING:
@@ -118,6 +121,15 @@ def check(module: Module) -> Iterator[Finding]:
         yield _of_one_arm(module, each)
     for branches in module.once(parallel_branches):
         yield from _unbound(module, branches.arms)
+    for pair in weighed_apart(module):
+        factor, other = module.text(pair.factor), module.text(pair.other)
+        yield rule.finding(
+            module.span(pair.factor),
+            f"of two otherwise equal branches, the one with autocast multiplies by {factor} here, the other "
+            f"({module.line(pair.other)}) by {other}: they train with different losses; use one factor",
+            withheld="amplint can't tell which factor is right",
+            confidence=Confidence.LIKELY,
+        )
 
 
 def _of_one_arm(module: Module, found: Difference) -> Finding:

@@ -101,7 +101,7 @@ rule = Rule(
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each load of a state that may be empty."""
-    if sum(len(made) for made in objects(module).made.values()) != len(every_scaler_usage(module)):
+    if any(len(usage.makes) != 1 for usage in every_scaler_usage(module)):
         return  # one is made at several places: which it is can't be told
     for load in states(module, "load_state_dict"):
         for usage in every_scaler_usage(module):

@@ -10,7 +10,7 @@ from amplint.model.calls.call_sites import callers, passed
 from amplint.model.calls.external_calls import function_named, local_function
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
-from amplint.model.objects.key_parts import attribute_of_self
+from amplint.model.objects.key_parts import attribute_of_self, made_key, root_of, variable_parts
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Other, Scope, node_of
 from amplint.rules.shared.scaler_keepers import SAVES, is_taken_unnamed, reads
@@ -173,12 +173,22 @@ def _may_be_anyones(module: Module) -> bool:
     for value in module.whole.near("state_dict").values:
         if not (isinstance(value, ir.Attribute) and value.attr in ("state_dict", "load_state_dict")):
             continue
-        if known.key(value.base) in followed:
+        if known.key(value.base) in followed or is_of_none(module, value.base):
             continue
         words = [ir.last_name(each).lower() for each in ir.walk_values(value.base)]
         if any("scal" in word or "amp" in word.split("_") for word in words):
             return True
     return False
+
+
+def is_of_none(module: Module, base: ir.Value) -> bool:
+    """Whether an object is a parameter for which each call of the function gives None."""
+    only = module.names.bindings(base) if isinstance(base, ir.Name) else []
+    function = only[0].node if len(only) == 1 and isinstance(only[0], Other) else None
+    if not isinstance(base, ir.Name) or not isinstance(function, ir.Function):
+        return False
+    values = passed(module, function, base.name)
+    return bool(values) and all(ir.is_none(each) for each in values)
 
 
 def is_saved(module: Module, value: ir.Value) -> bool:
@@ -294,19 +304,29 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
     assert isinstance(state.call.func, ir.Attribute)
     base = state.call.func.base
     found: list[tuple[str, ir.Node]] = [(state.key, state.call)] if known.is_optimizer(base) is not None else []
-    root = base
-    while isinstance(root, ir.Attribute):
-        root = root.base
-    bindings = module.names.bindings(root) if isinstance(root, ir.Name) else []
-    only = bindings[0] if len(bindings) == 1 else None
-    function = only.node if isinstance(only, Other) else None
-    if not isinstance(root, ir.Name) or not isinstance(function, ir.Function):
+    parameter = _parameter_of(module, state)
+    if parameter is None:
         return found
-    own = known.variable(function.scope, root.name)
-    for call, value in zip(callers(module, function), passed(module, function, root.name), strict=True):
-        given = known.key(value) if value is not None else None
+    own, name, function = parameter
+    for call, value in zip(callers(module, function), passed(module, function, name), strict=True):
+        given = _given_key(module, value) if value is not None else None
         with known.within(CallContext({own: given} if given is not None else {})):
             key = known.is_optimizer(base)
         if given is not None and key is not None:
             found.append((key, call))
     return found
+
+
+def _parameter_of(module: Module, state: State) -> tuple[str, str, ir.Function] | None:
+    """The parameter that an optimizer is, or is an attribute of: its key, its name and its function."""
+    own = root_of(state.key)
+    variable, bindings = variable_parts(own), objects(module).bindings_of(own)
+    only = bindings[0] if len(bindings) == 1 else None
+    function = only.node if isinstance(only, Other) else None
+    return (own, variable[1], function) if variable is not None and isinstance(function, ir.Function) else None
+
+
+def _given_key(module: Module, value: ir.Value) -> str | None:
+    """The key of what a call gives, of an object too that is made right there."""
+    key = objects(module).key(value)
+    return made_key(value.id) if key is None and isinstance(value, ir.Call) else key

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers, passed
 from amplint.model.calls.external_calls import local_class
+from amplint.model.inference.constructions import constructions
 from amplint.model.inference.formulas import TRUE, Formula, World, bearing_on, both, fact, negated, possible, worlds
 from amplint.model.inference.value_sets import ON_CUDA, decided
 from amplint.model.inference.values import asked, parameter_read, values_of
@@ -342,13 +343,26 @@ def _sources(module: Module, value: ir.Value, seen: set[int]) -> Iterator[bool |
     elif module.names.of(value) & _OUTSIDE:
         yield True
     elif isinstance(value, ir.Attribute):
-        yield from _sources(module, value.base, seen)
+        for each in _made_with(module, value) or (value.base,):
+            yield from _sources(module, each, seen)
     elif isinstance(value, ir.Call):
         yield from _of_call(module, value, seen)
     else:
         for child in value.children():
             if isinstance(child, ir.Value):
                 yield from _sources(module, child, seen)
+
+
+def _made_with(module: Module, value: ir.Attribute) -> list[ir.Value]:
+    """What an attribute is by the calls that make its objects; nothing where one doesn't show it."""
+    found = []
+    for made in constructions(module, value.base):
+        cls = local_class(module, made.func)
+        given = objects(module).kept_values(made, cls).get(value.attr) if cls is not None else None
+        if given is None:
+            return []
+        found.append(given)
+    return found
 
 
 def _of_name(module: Module, value: ir.Name, seen: set[int]) -> Iterator[bool | None]:

@@ -77,6 +77,13 @@ class Branches(NamedTuple):
     inside: set[int]
 
 
+class Weighed(NamedTuple):
+    """A factor of a loss in an arm in a region of autocast, and another one in its place in an arm without."""
+
+    factor: ir.Constant
+    other: ir.Constant
+
+
 def parallel_branches(module: Module) -> list[Branches]:
     """The ifs of which some arms train with a scaler and some without, and those arms, of all elifs too."""
     found = []
@@ -103,6 +110,60 @@ def differences(module: Module) -> list[Difference]:
                 found.append(each)
             seen |= places
     return found
+
+
+def weighed_apart(module: Module) -> list[Weighed]:
+    """The arms in a region of autocast whose twins without one compute the same losses but for a constant factor: the
+    first factor of each.
+    """
+    found = []
+    for statement in module.whole.near("autocast").statements:
+        if not isinstance(statement, ir.If) or statement.orelse is None:
+            continue
+        readers = _Reader(module), _Reader(module)
+        one, other = (
+            list(each.leaves(block)) for each, block in zip(readers, (statement.then, statement.orelse), strict=True)
+        )
+        if readers[0].region is readers[1].region or len(one) != len(other):
+            continue
+        if readers[1].region:
+            one, other = other, one
+        weighed = _weighed(module, one, other)
+        if weighed is not None and all(map(module.is_own, weighed)):
+            found.append(weighed)
+    return found
+
+
+def _weighed(module: Module, one: list[ir.Node], other: list[ir.Node]) -> Weighed | None:
+    """The first factor in which two suites differ; None where they differ in nothing, or in something else."""
+    found: list[Weighed] = []
+    for first, second in zip(one, other, strict=True):
+        factors = _factors(first), _factors(second)
+        if _blanked(module, first, factors[0]) != _blanked(module, second, factors[1]):
+            return None
+        pairs = zip(*factors, strict=True)
+        found += [Weighed(mine, its) for mine, its in pairs if mine.value != its.value]
+    return found[0] if len(found) == 1 else None
+
+
+def _factors(node: ir.Node) -> list[ir.Constant]:
+    """The numbers by which a statement that computes a loss multiplies."""
+    if not isinstance(node, (ir.Assign, ir.AugAssign)):
+        return []
+    targets = node.targets if isinstance(node, ir.Assign) else [node.target]
+    if not any("loss" in ir.last_name(each).lower() for each in targets) or node.value is None:
+        return []
+    products = (each for each in ir.walk_values(node.value) if isinstance(each, ir.Binary) and each.op == "Multiply")
+    sides = [side for each in products for side in (each.left, each.right) if isinstance(side, ir.Constant)]
+    return sorted((each for each in sides if type(each.value) in (int, float)), key=lambda each: each.id)
+
+
+def _blanked(module: Module, node: ir.Node, factors: list[ir.Constant]) -> str:
+    """The text of a node without its blanks and some factors."""
+    start, text = module.span(node)[0], module.text(node)
+    for first, last in sorted((module.span(each) for each in factors), reverse=True):
+        text = f"{text[: first - start]}#{text[last - start :]}"
+    return "".join(text.split())
 
 
 # --- the arms of an if -----------------------------------------------------------------------------------------------
@@ -243,6 +304,22 @@ class _Reader:
     def read(self, block: ir.Block) -> list[str]:
         """What a suite does, as text, without AMP and without what is compared; that goes to `does`."""
         return [text for statement in block.statements for text in self._statement(statement)]
+
+    def leaves(self, block: ir.Block) -> Iterator[ir.Node]:
+        """The simple statements of a suite, with the tests, loops and contexts around them, but for regions."""
+        for statement in block.statements:
+            if isinstance(statement, ir.With):
+                contexts = [item.context for item in statement.items if not self._is_region(item.context)]
+                self.region = self.region or len(contexts) < len(statement.items)
+                yield from contexts
+            elif isinstance(statement, ir.If):
+                yield statement.test
+            elif isinstance(statement, ir.For):
+                yield from (statement.target, statement.iter)
+            elif not any(statement.blocks()):
+                yield statement
+            for each in statement.blocks():
+                yield from self.leaves(each)
 
     def _statement(self, statement: ir.Statement) -> list[str]:
         if isinstance(statement, ir.With):

@@ -6,14 +6,15 @@ import re
 from typing import TYPE_CHECKING
 
 from amplint.base.paths import seen_from
-from amplint.model.calls.call_sites import callers, passed
+from amplint.model.calls.call_sites import callers
+from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.project.importers import loader_of_optimizers
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Assigned, Other
+from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import ifs_round, loop_of, upwards
 from amplint.model.syntax.operators import ORDERS
-from amplint.rules.shared.checkpoints import saved_by
+from amplint.rules.shared.checkpoints import is_of_none, saved_by
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -39,18 +40,8 @@ def _loads_in_sight(module: Module) -> list[ir.Call]:
         for call in module.whole.near("load_state_dict").calls
         if isinstance(call.func, ir.Attribute) and call.func.attr == "load_state_dict" and call.args
         if _is_of_an_optimizer(module, call.func.base, call) and not _from_memory(module, call.args[0].value)
-        if not _is_of_none(module, call.func.base)
+        if not is_of_none(module, call.func.base)
     ]
-
-
-def _is_of_none(module: Module, base: ir.Value) -> bool:
-    """Whether an optimizer is a parameter for which each call of the function gives None."""
-    only = module.names.bindings(base) if isinstance(base, ir.Name) else []
-    function = only[0].node if len(only) == 1 and isinstance(only[0], Other) else None
-    if not isinstance(base, ir.Name) or not isinstance(function, ir.Function):
-        return False
-    values = passed(module, function, base.name)
-    return bool(values) and all(ir.is_none(each) for each in values)
 
 
 def _is_of_an_optimizer(module: Module, base: ir.Value, call: ir.Call) -> bool:
@@ -155,12 +146,15 @@ def _is_of_epochs(loop: ir.For | ir.While) -> bool:
     return any(_EPOCHS.search(ir.last_name(value)) for each in header for value in ir.walk_values(each))
 
 
-def usual_first(module: Module, key: str | None, state: ir.Call) -> tuple[bool, bool, bool]:
-    """For sorting: False first for states under a key, and in a file, that is loaded, and for those of a usual path."""
+def usual_first(module: Module, key: str | None, state: ir.Call) -> tuple[bool, bool, bool, bool]:
+    """For sorting: False first for states under a key, and in a file, that is loaded, for those of a usual path, and
+    for those that are not of the best model.
+    """
     keys, paths = module.once(_loaded)
     saved = saved_by(module, state)
     own = _paths(module, saved, state) if saved is not None else set()
-    return key not in keys, not (own & paths), _is_rare(state) or (saved is not None and _is_rare(saved))
+    rare = _is_rare(state) or (saved is not None and _is_rare(saved))
+    return key not in keys, not (own & paths), rare, is_last_of_all(module, state, state)
 
 
 def _is_rare(call: ir.Call) -> bool:
@@ -196,7 +190,7 @@ def _paths(module: Module, call: ir.Call, state: ir.Call) -> set[str]:
         if state in values or isinstance(arg.value, ir.Mapping):
             continue
         for value in values:
-            bound = module.names.bindings(value) if isinstance(value, ir.Name) else []
+            bound = reaching(module.names, value) if isinstance(value, ir.Name) else []
             more = [each.value for each in bound if isinstance(each, Assigned) and not _is_dict(each.value)]
             for one in (value, *(each for other in more for each in ir.walk_values(other))):
                 if isinstance(one, ir.Constant) and isinstance(one.value, str) and len(one.value) > 2:

@@ -46,8 +46,8 @@ def keepers(module: Module, cls: ir.Class) -> set[str]:
 def _keepers(module: Module, cls: ir.Class) -> set[str]:
     known = objects(module)
     own = own_self(cls)
-    made = module.whole.near(cls.name).calls
-    found = {key for call in made if local_class(module, call.func) is cls for key in known.assigned_to(call)}
+    made = [call for call in module.whole.near(cls.name).calls if local_class(module, call.func) is cls]
+    found = {key for call in made for key in (*known.assigned_to(call), *_given_as(module, call))}
     todo = [own, *found]
     found.add(own)
     while todo:
@@ -63,7 +63,7 @@ def _keepers(module: Module, cls: ir.Class) -> set[str]:
     return found
 
 
-def _given_as(module: Module, value: ir.Name) -> Iterator[str]:
+def _given_as(module: Module, value: ir.Value) -> Iterator[str]:
     """The key of the parameter that takes a value, where the function is in sight."""
     parameter = parameter_for(module, value)
     if parameter is not None:

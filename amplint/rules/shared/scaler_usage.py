@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import parameter_for
+from amplint.model.calls.call_sites import callers
 from amplint.model.calls.external_calls import bases_in_sight, function_named, local_class, local_function
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.tables import arguments_of
-from amplint.model.objects.amp_objects import Made, objects
+from amplint.model.objects.amp_objects import Made, objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.objects.key_parts import (
     attribute_of,
@@ -29,7 +30,7 @@ from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import ifs_round
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
-from amplint.model.torch_facts.names import SCALER
+from amplint.model.torch_facts.names import SCALER, SCALERS
 from amplint.model.usage.mentions_of import near_kept
 from amplint.rules.shared.made_before import Order, made_before
 from amplint.rules.shared.scaler_keepers import keepers, reads
@@ -45,17 +46,20 @@ class ScalerUsage:
     """All that a file does with one scaler that it makes.
 
     `unseen`: the scaler gets to where it can't be followed. `methods`: the names of the attributes that are read of it.
-    `keeper`: the class whose objects keep it as an attribute. `holders`: classes whose objects are given it where they
-    are made, each with the attribute that keeps it there.
+    `makes`: its constructions, the first of which is `made`. `stored`: the statement that gives it its name, which may
+    call the function that makes it. `keeper`: the class whose objects keep it as an attribute. `holders`: classes whose
+    objects are given it where they are made, each with the attribute that keeps it there.
     """
 
-    def __init__(self, module: Module, scaler: str, made: Made) -> None:
+    def __init__(self, module: Module, scaler: str, makes: list[Made], stored: ir.Call) -> None:
         self._module = module
         self._known = objects(module)
         self.scaler = scaler
-        self.made = made
+        self.makes = makes
+        self.made = makes[0]
+        self.stored = ir.statement_of(stored)
         self.methods: set[str] = set()
-        function = ir.function_of(made.call)
+        function = ir.function_of(stored)
         self.keeper = function.cls if function is not None and is_of_self(scaler) else None
         self.holders: list[tuple[ir.Class, str]] = []
         self.keys = self._of_keepers()
@@ -75,7 +79,7 @@ class ScalerUsage:
 
     def _stored_twice(self) -> bool:
         """Whether the scaler is kept under two names, or in an object that code elsewhere may add to."""
-        statement = ir.statement_of(self.made.call)
+        statement = self.stored
         if not isinstance(statement, ir.Assign) or len(statement.targets) != 1:
             return True
         function = ir.function_of(statement)
@@ -127,8 +131,9 @@ class ScalerUsage:
         names = self._module.names.of(call.func)
         if any(_LOOKS.match(name) for name in names):
             return set()
-        if local_class(self._module, call.func) is not None:
-            return self._given_to_object(value)
+        cls = local_class(self._module, call.func)
+        if cls is not None:
+            return self._given_to_object(value, call, cls)
         function = local_function(self._module, call.func)
         if isinstance(call.func, ir.Attribute) and names <= {UNKNOWN, NOTHING}:
             function = function_named(self._module, call.func.attr)
@@ -138,13 +143,16 @@ class ScalerUsage:
             return set()
         return {self._known.variable(function.scope, param)}
 
-    def _given_to_object(self, value: ir.Value) -> set[str]:
+    def _given_to_object(self, value: ir.Value, call: ir.Call, made: ir.Class) -> set[str]:
         """The keys of the attribute in which an object keeps the scaler that it is given when it is made."""
         parameter = parameter_for(self._module, value)
-        function = parameter[0] if parameter is not None else None
-        cls = function.cls if function is not None else None
-        attr = self._known.kept(*parameter) if parameter is not None else None
-        if function is None or cls is None or attr is None or not bases_in_sight(self._module, cls):
+        cls = parameter[0].cls if parameter is not None else made
+        if parameter is not None:
+            attr = self._known.kept(*parameter)
+        else:  # of a dataclass
+            kept = self._known.kept_values(call, made)
+            attr = next((name for name, each in kept.items() if each is value), None)
+        if cls is None or attr is None or not bases_in_sight(self._module, cls):
             self.unseen = True
             return set()
         self.holders.append((cls, attr))
@@ -163,16 +171,33 @@ def every_scaler_usage(module: Module) -> list[ScalerUsage]:
 
 
 def _scaler_usages(module: Module) -> list[ScalerUsage]:
-    return [ScalerUsage(module, scaler, made[0]) for scaler, made in objects(module).made.items()]
+    made = objects(module).made
+    usages = [ScalerUsage(module, scaler, makes, makes[0].call) for scaler, makes in made.items()]
+    return [*usages, *_given_by_functions(module, set(made))]
+
+
+def _given_by_functions(module: Module, others: set[str]) -> Iterator[ScalerUsage]:
+    """The scalers that are what a function of the file returns, other than those that have one of some keys."""
+    makes: dict[str, tuple[ir.Call, list[Made]]] = {}
+    for made in module.calls_of(*SCALERS):
+        top: ir.Node = made
+        while isinstance(top.parent, ir.Conditional) and top.parent.test is not top:
+            top = top.parent
+        function = ir.function_of(made) if isinstance(top.parent, ir.Return) else None
+        for call in callers(module, function):
+            for key in set(objects(module).assigned_to(call)) - others:
+                enabled = scaler_arguments(module, made).get("enabled")
+                makes.setdefault(key, (call, []))[1].append(Made(made, enabled))
+    for key, (call, each) in makes.items():
+        yield ScalerUsage(module, key, each, call)
 
 
 def scaler_usages(module: Module) -> list[ScalerUsage]:
     """The scalers that the file makes and that may be on."""
-    made = objects(module).made
     return [
         usage
         for usage in every_scaler_usage(module)
-        if any(each.enabled is None or not is_off(module, each.enabled) for each in made[usage.scaler])
+        if any(each.enabled is None or not is_off(module, each.enabled) for each in usage.makes)
     ]
 
 
@@ -334,7 +359,7 @@ def text_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None:
     """How the scaler is written at a place where it is surely there; None where it may be missing."""
     if why_not_at(module, usage, place) is not None:
         return None
-    name = ir.statement_of(usage.made.call).targets[0]  # type: ignore[attr-defined]
+    name = usage.stored.targets[0]  # type: ignore[attr-defined]
     if isinstance(name, ir.Name):
         return name.name
     function = ir.function_of(place)
@@ -358,16 +383,15 @@ def why_not_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None
 
     It can where it is made before on every path, and not made anew after.
     """
-    known = objects(module)
-    statement, line = ir.statement_of(usage.made.call), module.line(usage.made.call)
+    statement, line = usage.stored, module.line(usage.made.call)
     if not in_reach(module, usage, place):
         return f"where the scaler created on {line} is not accessible"
     if _is_held_at(usage, place):
         return f"where the scaler created on {line} belongs to the object that got it"
-    if len(known.made[usage.scaler]) != 1:
-        others = " and ".join(sorted({module.line(each.call) for each in known.made[usage.scaler]}))
+    if len(usage.makes) != 1:
+        others = " and ".join(sorted({module.line(each.call) for each in usage.makes}))
         return f"and the scaler is created on {others}"
-    if not isinstance(statement, ir.Assign) or statement.value is not usage.made.call:
+    if not isinstance(statement, ir.Assign) or not isinstance(statement.value, ir.Call):
         if isinstance(usage.made.call.parent, (ir.Conditional, ir.Bool)):
             return f"where the scaler may not exist, because {line} creates it under a condition"
         return f"where the scaler created on {line} may not exist"

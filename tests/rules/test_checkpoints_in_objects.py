@@ -1,0 +1,220 @@
+"""AMP413: checkpoints whose writer is given an object with the states' owners, and states that a loader isn't given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import amplint
+
+WRITER = """\
+import dataclasses
+import typing
+
+import torch
+
+
+@dataclasses.dataclass
+class State:
+    model: torch.nn.Module
+    step: int
+    optimizer: typing.Any = None
+    scaler: typing.Any = None
+
+
+class Kept:
+    def __init__(self, model, optimizer, scaler=None):
+        self.model = model
+        self.optimizer = optimizer
+        self.scaler = scaler
+
+
+def write(state, path):
+    optimizer = state.optimizer
+    content = {"model": state.model.state_dict()}
+    if optimizer is not None:
+        content["optimizer"] = optimizer.state_dict()
+    torch.save(content, path)
+
+
+def write_plainly(state, path):
+    torch.save({"model": state.model.state_dict(), "optimizer": state.optimizer.state_dict()}, path)
+
+
+def read(path, model, optimizer):
+    content = torch.load(path)
+    model.load_state_dict(content["model"])
+    optimizer.load_state_dict(content["optimizer"])
+
+
+"""
+WITH_THE_SCALER = """\
+def write_all(state, path):
+    content = {"model": state.model.state_dict(), "optimizer": state.optimizer.state_dict()}
+    if state.scaler is not None:
+        content["scaler"] = state.scaler.state_dict()
+    torch.save(content, path)
+
+
+def read_all(path, model, optimizer, scaler):
+    content = torch.load(path)
+    model.load_state_dict(content["model"])
+    optimizer.load_state_dict(content["optimizer"])
+    scaler.load_state_dict(content["scaler"])
+
+
+"""
+TRAIN = """\
+def train(model, loader, criterion, path):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    READ
+    for x, y in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        SAVE
+"""
+READ, READ_ALL = "read(path, model, optimizer)", "read_all(path, model, optimizer, scaler)"
+
+
+def program(save: str, read: str = READ) -> str:
+    return TRAIN.replace("READ", read).replace("SAVE", save)
+
+
+def codes(text: str, filename: str = "<string>") -> list[str]:
+    return [each.code for each in amplint.check(text, filename) if each.code == "AMP413"]
+
+
+WITHOUT = [
+    "write(State(model=model, step=1, optimizer=optimizer), path)",
+    "write(State(model, 1, optimizer), path)",
+    "write_plainly(State(model, 1, optimizer), path)",
+    "write_plainly(Kept(model, optimizer), path)",
+    "write(state=Kept(optimizer=optimizer, model=model), path=path)",
+    "state = State(model, 1, optimizer); write(state, path)",
+]
+
+
+@pytest.mark.parametrize("save", WITHOUT)
+def test_an_object_without_the_scaler_is_written(save: str) -> None:
+    assert codes(WRITER + program(save)) == ["AMP413"]
+
+
+@pytest.mark.parametrize("save", WITHOUT[:4])
+def test_the_writer_is_in_another_file(tmp_path: Path, save: str) -> None:
+    (tmp_path / "states.py").write_text(WRITER)
+    main = tmp_path / "main.py"
+    main.write_text("import torch\nfrom states import Kept, State, read, write, write_plainly\n\n\n" + program(save))
+    assert codes(main.read_text(), str(main)) == ["AMP413"]
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        "write_all(State(model, 1, optimizer, scaler), path)",
+        "write_all(Kept(model, optimizer, scaler=scaler), path)",
+        "write_all(State(model=model, step=1, scaler=scaler, optimizer=optimizer), path)",
+        "state = Kept(model, optimizer, scaler); write_all(state, path)",
+    ],
+)
+def test_an_object_with_the_scaler_is_written(save: str) -> None:
+    assert codes(WRITER + WITH_THE_SCALER + program(save, READ_ALL)) == []
+
+
+def test_an_object_with_another_optimizer_is_written() -> None:
+    save = "write(State(other, 1, torch.optim.SGD(other.parameters(), lr=0.1)), path)"
+    assert codes(WRITER + program(save).replace("def train(", "def train(other, ")) == []
+
+
+MANAGER = """\
+import torch
+
+
+class Manager:
+    def __init__(self, folder):
+        self.folder = folder
+
+    def save(self, model, optimizer=None, scaler=None, step=0):
+        content = {"model": model.state_dict()}
+        if optimizer is not None:
+            content["optimizer"] = optimizer.state_dict()
+        if scaler is not None:
+            content["scaler"] = scaler.state_dict()
+        torch.save(content, self.folder / f"{step}.pt")
+
+    def load(self, path, model, optimizer=None, scaler=None):
+        content = torch.load(path)
+        model.load_state_dict(content["model"])
+        if optimizer is not None:
+            optimizer.load_state_dict(content["optimizer"])
+        if scaler is not None and "scaler" in content:
+            scaler.load_state_dict(content["scaler"])
+        return content
+
+
+"""
+TRAINER = """\
+class Trainer:
+    def __init__(self, model, folder, path):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.scaler = MADE
+        self.manager = Manager(folder)
+        if path is not None:
+            self.resume(path)
+
+    def make_scaler(self):
+        return torch.amp.GradScaler("cuda")
+
+    def resume(self, path):
+        self.manager.load(GIVEN)
+
+    def train(self, loader, criterion):
+        for x, y in loader:
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = criterion(self.model(x), y)
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            self.optimizer.zero_grad()
+        self.manager.save(self.model, self.optimizer, scaler=self.scaler)
+"""
+MADE = ['torch.amp.GradScaler("cuda")', "self.make_scaler()"]
+
+
+def trainer(made: str, given: str) -> str:
+    return TRAINER.replace("MADE", made).replace("GIVEN", given)
+
+
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("path, self.model, self.optimizer", ["AMP413"]),
+        ("path=path, model=self.model, optimizer=self.optimizer", ["AMP413"]),
+        ("path, self.model, self.optimizer, None", ["AMP413"]),
+        ("path, self.model, self.optimizer, self.scaler", []),
+        ("path, self.model, optimizer=self.optimizer, scaler=self.scaler", []),
+        ("path, self.model", []),
+    ],
+)
+def test_a_loader_that_takes_a_scaler_is_given_none(made: str, given: str, expected: list[str]) -> None:
+    assert codes(MANAGER + trainer(made, given)) == expected
+
+
+@pytest.mark.parametrize(("first", "second", "row"), [("best.pt", "last.pt", 19), ("last.pt", "best.pt", 17)])
+def test_the_checkpoint_that_is_not_of_the_best_model_is_marked(first: str, second: str, row: int) -> None:
+    save = f"""\
+if loss < 1:
+            name = "{first}"
+            torch.save({{"model": model.state_dict(), "optimizer": optimizer.state_dict()}}, name)
+        name = "{second}"
+        torch.save({{"model": model.state_dict(), "optimizer": optimizer.state_dict()}}, name)
+"""
+    found = amplint.check("import torch\n\n\n" + program(save, "resume(path, model, optimizer)"))
+    assert [each.location.row for each in found if each.code == "AMP413"] == [row]
