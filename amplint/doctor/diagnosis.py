@@ -47,6 +47,7 @@ _FEW_CALLS = 4  # of modules whose results are compared
 _SCALE = 65536.0  # of a new GradScaler
 _LOST = 0.1  # of the elements of gradients, from which on they are said to underflow
 _BACK = 6  # statements that are stepped back through
+_SMALLER_STEPS = "use a smaller learning rate, warm-up, or clipping (after `unscale_`)"
 _FEW_ROWS = 4  # of a batch that are named
 _SEARCHING = 12  # skips in a row that finding the scale may take, where the loss holds scaled gradients
 _CAUSES = {
@@ -227,6 +228,17 @@ class Diagnosis:
                 if (cut := find_cut(computation, parameters)) is not None:
                     return cut
         return None
+
+    def of_explosion(self, growth: str, frames: Sequence[FrameType]) -> Finding:
+        """The finding on a loss and weights that explode, and are still finite."""
+        made, rise = self._history.rise()
+        return Finding(
+            Cause.DIVERGENCE,
+            Evidence.SEEN,
+            f"training diverges: {rise}{growth}",
+            made or self._history.stepped_at or line_that_updates(frames),
+            advice=_SMALLER_STEPS,
+        )
 
     # --- what can be run again
 
@@ -582,7 +594,7 @@ class Diagnosis:
                 f"training diverges: {rise}{growth}; then {_message(birth)} and {seen.kind.value} {_is_not(seen)}",
                 made or self._history.stepped_at or line_that_updates(frames) or birth.place or place,
                 details=(f"first at {spoken(birth.place)}", *details) if birth.place else details,
-                advice="use a smaller learning rate, warm-up, or clipping (after `unscale_`)",
+                advice=_SMALLER_STEPS,
             )
         message = f"{_message(birth)}, and so {seen.kind.value} {_is_not(seen)}"
         if seen.kind in _FINITE:

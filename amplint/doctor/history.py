@@ -27,6 +27,7 @@ class History:
         self._last: list[float] = []
         self._norms: dict[int, float] = {}
         self.stepped_at: Place | None = None
+        self._made: dict[int, Place | None] = {}  # optimizers
         self._schedulers: dict[int, Place | None] = {}  # where they were made, by the ids of their optimizers
         self._rates: dict[int, tuple[float, float]] = {}  # learning rates, the first and the last, by optimizer
         self.bad_weights: int | None = None  # the step that has made weights not finite
@@ -37,6 +38,10 @@ class History:
             self._first.append(abs(value))
         self._last = [*self._last[-_LAST + 1 :], abs(value)]
 
+    def optimizer_made(self, optimizer: Any, place: Place | None) -> None:
+        """An optimizer is about to be made."""
+        self._made[id(optimizer)] = place
+
     def scheduler_made(self, optimizer: Any, place: Place | None) -> None:
         """A scheduler of the learning rate was made."""
         self._schedulers[id(optimizer)] = place
@@ -44,16 +49,19 @@ class History:
     def stepped(self, optimizer: Any, place: Place | None) -> None:
         """An optimizer has stepped."""
         self.stepped_at = place or self.stepped_at
-        if id(optimizer) in self._schedulers:
-            rate = float(optimizer.param_groups[0]["lr"])
-            first, _ = self._rates.get(id(optimizer), (rate, rate))
-            self._rates[id(optimizer)] = first, rate
+        rate = float(optimizer.param_groups[0]["lr"])
+        first, _ = self._rates.get(id(optimizer), (rate, rate))
+        self._rates[id(optimizer)] = first or rate, rate
 
     def rise(self) -> tuple[Place | None, str]:
-        """Where a scheduler was made that has raised the learning rate, and how far in words; None and "" if none."""
+        """Where a learning rate that has risen is set, and how far it has risen in words; None and "" if none has.
+
+        That is where its scheduler was made, or the optimizer, if the program raises it by hand.
+        """
         for key, (first, last) in self._rates.items():
             if last > _RISEN * first > 0:
-                return self._schedulers[key], f"the scheduler raised the learning rate from {first:.3g} to {last:.3g}, "
+                place = self._schedulers.get(key) or self._made.get(key)
+                return place, f"the learning rate rose from {first:.3g} to {last:.3g}, "
         return None, ""
 
     def begin(self) -> None:
@@ -62,12 +70,29 @@ class History:
             if id(model) not in self._norms:
                 self._norms[id(model)] = _norm(model)
 
+    def explosion(self) -> str:
+        """How the loss and the weights have exploded while they stay finite, in words; "" if they have not."""
+        start = self._start
+        if start <= 0 or len(self._last) < _LAST or min(self._last) <= _EXPLODED * start:
+            return ""
+        for model in self._models.alive():
+            first, now = self._norms.get(id(model), 0.0), _norm(model)
+            if first > 0 and now > _GROWN * first:
+                weights = f"the norm of the weights from {first:.4g} to {now:.4g}"
+                return f"the loss grew from {start:.4g} to {max(self._last):.4g}, {weights}"
+        return ""
+
+    @property
+    def _start(self) -> float:
+        """The loss at first, 0 where too few were seen."""
+        return median(self._first[:3]) if len(self._first) >= _LAST else 0.0
+
     def growth(self) -> str:
         """How the weights have exploded, alone or with the loss, in words; "" if they have not.
 
         A loss that grows while the weights stay says something of the data, not of the learning rate.
         """
-        start = median(self._first[:3]) if len(self._first) >= 3 else 0.0
+        start = self._start
         has_exploded = start > 0 and max(self._last) > _EXPLODED * start
         for model in self._models.alive():
             first, now = self._norms.get(id(model), 0.0), _norm(model)

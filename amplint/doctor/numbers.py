@@ -84,6 +84,9 @@ class Numbers(Listener):
         self._hidden_all: Counter[Place | None] = Counter()  # times that a whole tensor of NaN was replaced
         self._known: set[int] = set()  # models whose statistics were looked at
 
+    def optimizer_made(self, optimizer: torch.optim.Optimizer) -> None:
+        self._history.optimizer_made(optimizer, user_place())
+
     # --- losses
 
     def scaled(self, scaler: torch.amp.GradScaler, loss: Any, result: Any) -> None:
@@ -126,6 +129,8 @@ class Numbers(Listener):
         if not self._is_exam():
             return
         self._protocol.look_for_unregistered(roots)
+        if explosion := self._history.explosion():
+            self._collector.add(self._diagnosis.of_explosion(explosion, list(users_frames(frame))))
         held = (value for each in users_frames(frame) for value in list(each.f_locals.values()))
         for finding in self._buffers.look([each for each in held if isinstance(each, torch.nn.Module)]):
             self._collector.add(finding)

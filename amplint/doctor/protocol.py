@@ -536,6 +536,16 @@ class Protocol(Listener):
 
     def clipped(self, clip: Clip, norm: Any) -> None:
         place = user_place()
+        if clip.bound == 0:
+            self._collector.add(
+                Finding(
+                    Cause.NO_GRADIENTS,
+                    Evidence.SEEN,
+                    "the bound of the clip is 0: all gradients become 0, and the weights don't change",
+                    place,
+                    advice="pass a bound above 0, or skip the clip where none is wanted",
+                )
+            )
         for unit in self._units.of_parameters(clip.parameters):
             if unit.is_used and unit.has_gradients:
                 self._protocol(

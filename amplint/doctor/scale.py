@@ -17,6 +17,7 @@ _CALIBRATION = 25  # skips in a row that finding the scale may take: 2**24 to 1
 _SETTLED = 20  # steps taken in a row after which the scale counts as found
 _SEARCH = 50  # steps after which the search for the scale is over in any case
 _LATE = 0.05  # share of the steps after that which may be skipped
+_HUGE = 2.0**24  # of a first scale
 _BACKOFF = 0.75  # from which on a scale comes down too slowly
 _INTERVAL = 200  # steps of growth below which the settings explain skips
 _WINDOW = 500  # steps that the share is of
@@ -189,6 +190,8 @@ class ScaleLog:
         if (interval := scaler.get_growth_interval()) < _INTERVAL:
             why = f"the scale grows every {interval} steps (`growth_interval`), and each time it is too large"
             return why, "leave `growth_interval` at 2000"
+        if not self.taken and self.first > _HUGE:
+            return f"the scale starts at {_number(self.first)} (`init_scale`)", "leave `init_scale` at 65,536"
         if not self.taken and (factor := scaler.get_backoff_factor()) > _BACKOFF:
             why = (
                 f"a skip makes the scale only {factor:g} times as large (`backoff_factor`), from {_number(self.first)}"
