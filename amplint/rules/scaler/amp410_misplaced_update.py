@@ -368,8 +368,7 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     if not steps:
         return (
             None,
-            f"the step on {module.line(step.call)} comes in the next iteration; "
-            "move `update()` after that step by hand",
+            f"the step on {module.line(step.call)} comes in the next iteration; move `update()` after that step",
         )
     clip = _clip_before_unscale(module, flow, scaler)
     if clip is not None:
