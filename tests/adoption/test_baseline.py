@@ -149,7 +149,7 @@ def test_a_file_that_was_not_checked_is_never_held_back(project: Write, amplint:
     ran = amplint(FILE, "--write-baseline", CONCISE)
     assert ran.code == 1
     assert "AMP001" in ran.out
-    assert ran.out.endswith("Found 1 warning.\namp.json lists 1 finding in 1 file (0 new, 0 gone).\n")
+    assert ran.out.endswith("Found 1 error.\namp.json lists 1 finding in 1 file (0 new, 0 gone).\n")
     assert entries(root) == [["a.py", "AMP101"]]
     ran = amplint(FILE, CONCISE)
     assert ran.code == 1

@@ -9,6 +9,7 @@ import inspect
 import multiprocessing
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ import pytest
 import amplint
 import amplint.api
 import amplint.verify.fixtures.run
+from amplint.base.about import installing
 from amplint.config.keys import KEYS
 from amplint.registry import all_rules
 from amplint.registry.rule import Known
@@ -65,8 +67,8 @@ _KEYS = (
     "ignore: 'Iterable[str] | None' = None, fixable: 'Iterable[str] | None' = None, "
     "unfixable: 'Iterable[str] | None' = None, unsafe_fixes: 'bool | None' = None, "
     "target_torch: 'str | None' = None, targets: 'Mapping[str, str] | None' = None, device: 'str | None' = None, "
-    "src: 'Iterable[str] | None' = None, docs: 'bool | None' = None, suspicions: 'bool | None' = None) -> "
-    "'Settings'"
+    "src: 'Iterable[str] | None' = None, docs: 'bool | None' = None, suspicions: 'bool | None' = None, "
+    "preview: 'bool | None' = None) -> 'Settings'"
 )
 SIGNATURES = {
     "check": "(source: 'str | bytes', filename: 'Path' = '<string>', settings: 'Settings | None' = None) "
@@ -296,7 +298,15 @@ class TestSettings:
         assert amplint.check(LEGACY, settings=amplint.make_settings()) == amplint.check(LEGACY)
 
     def test_no_key_is_missing_that_is_about_one_text(self) -> None:
-        about_files = {"exclude", "extend-exclude", "force-exclude", "per-file-ignores", "extend", "required-version"}
+        about_files = {
+            "exclude",
+            "extend-exclude",
+            "force-exclude",
+            "per-file-ignores",
+            "extend",
+            "required-version",
+            "cache-dir",
+        }
         about_runs = {"output-format", "fix", "show-fixes", "exit-on"}
         keywords = {each.replace("_", "-") for each in inspect.signature(amplint.make_settings).parameters}
         assert keywords == KEYS.keys() - about_files - about_runs
@@ -337,7 +347,7 @@ class TestVerify:
     def test_without_torch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(amplint.verify.fixtures.run.importlib.util, "find_spec", lambda _: None)
         with pytest.raises(
-            amplint.CannotRun, match=r"^verify needs torch, which is not installed: pip install 'amplint\[verify\]'$"
+            amplint.CannotRun, match=f"^verify needs torch, which is not installed: {re.escape(installing('verify'))}$"
         ):
             amplint.verify(UNSAFE)
 

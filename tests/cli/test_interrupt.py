@@ -45,7 +45,7 @@ def test_what_was_found_is_printed(project: Write, amplint: Run, monkeypatch: py
     assert ran.code == 130
     assert [line.partition(":")[0] for line in ran.out.splitlines()] == [
         "a.py",
-        "Found 1 error.",
+        "Found 1 warning.",
         "[*] 1 fixable with `--fix`.",
     ]
     assert ran.err == LEFT.format(2, 3)
@@ -73,7 +73,7 @@ def test_while_files_are_searched(project: Write, amplint: Run, monkeypatch: pyt
 def test_what_was_fixed_is_printed(project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     root = project(FILES)
     _interrupted_at(monkeypatch, "b.py")
-    assert amplint("--fix") == Ran(130, "Found 1 error (1 fixed, 0 remaining).\n", LEFT.format(2, 3))
+    assert amplint("--fix") == Ran(130, "Found 1 warning (1 fixed, 0 remaining).\n", LEFT.format(2, 3))
     assert (root / "a.py").read_text() == MODERN
     assert (root / "b.py").read_text() == FILES["b.py"]
 

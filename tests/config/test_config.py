@@ -200,7 +200,7 @@ class TestWhichFileHolds:
         ):
             assert amplint("a", "--config", name) == (2, "", f"amplint: error: {message}\n")
         ran = amplint("a", "--config=conf/any.toml", "--isolated")
-        assert ran.err == "amplint: error: --config can't be combined with --isolated\n"
+        assert ran.err == "amplint: error: --config FILE can't be combined with --isolated\n"
 
     def test_a_file_deep_below(self, project: Write) -> None:
         root = project({"pyproject.toml": "[tool.amplint]\nignore = ['AMP1']\n"})

@@ -37,7 +37,7 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
 
     ours, theirs = top / "amplint", top / "project"
     shutil.copytree(ROOT / "amplint", ours / "amplint", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml"):
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".pre-commit-hooks.yaml"):
         shutil.copy(ROOT / name, ours / name)
     theirs.mkdir()
     (theirs / "old.py").write_text(LEGACY)
