@@ -480,7 +480,7 @@ def train_other(model, loader, opt):
             '"cuda" if torch.cuda.is_available() else "cpu"',
             "pass",
             '"xpu" if torch.xpu.is_available() else "cpu"',
-            ["can be for cpu (line 7)", "can be for cpu or xpu (line 18)"],
+            ["autocast on line 7 can be for cpu", "autocast on line 18 can be for cpu or xpu"],
         ),
     ],
 )
