@@ -465,16 +465,22 @@ def train_other(model, loader, opt):
     ("put", "device", "other_put", "other", "said"),
     [
         ("model.cuda()", '"cuda"', "pass", '"cuda"', []),
-        ("model.cuda()", '"cuda"', "model.cpu()", '"cpu"', ["is for cpu (line 18)"]),
-        ("model.cuda()", '"cuda"', "model.xpu()", '"xpu"', ["is for xpu (line 18)"]),
+        ("model.cuda()", '"cuda"', "model.cpu()", '"cpu"', ["autocast on line 18 is for cpu"]),
+        ("model.cuda()", '"cuda"', "model.xpu()", '"xpu"', ["autocast on line 18 is for xpu"]),
         ("model.cuda()", '"cuda"', "model.cuda()", '"xpu"', []),  # the region's device is wrong
-        ("model.cpu()", '"cpu"', "model.xpu()", '"xpu"', ["is for cpu (line 7)", "is for xpu (line 18)"]),
+        (
+            "model.cpu()",
+            '"cpu"',
+            "model.xpu()",
+            '"xpu"',
+            ["autocast on line 7 is for cpu", "autocast on line 18 is for xpu"],
+        ),
         (
             "pass",
             '"cuda" if torch.cuda.is_available() else "cpu"',
             "pass",
             '"xpu" if torch.xpu.is_available() else "cpu"',
-            ["can be for cpu (line 7)", "can be for cpu or xpu (line 18)"],
+            ["autocast on line 7 can be for cpu", "autocast on line 18 can be for cpu or xpu"],
         ),
     ],
 )
@@ -518,8 +524,8 @@ def train(model, opt, loader, device):
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        ('GradScaler("cuda") if args.amp else None', "(line 3) is None: line 7 raises AttributeError"),
-        ('GradScaler("cuda", enabled=args.amp)', "(line 3) is disabled: small gradients become 0"),
+        ('GradScaler("cuda") if args.amp else None', "on line 3 is None: line 7 raises AttributeError"),
+        ('GradScaler("cuda", enabled=args.amp)', "on line 3 is disabled: small gradients become 0"),
     ],
 )
 def test_210_says_what_a_missing_scaler_does(made: str, said: str) -> None:
@@ -833,10 +839,13 @@ def test_201_a_device_that_begins_with_cuda_is_cuda(device: str) -> None:
     [
         (
             "model.to(args.device)\n",
-            "amplint can't write the device (line 2) in this call: pass its type, a string, by hand",
+            "amplint can't repeat the device from line 2 in this call; pass its type by hand",
         ),
-        ('model.to("cuda")\nother.to("xpu")\n', "the file uses several devices"),
-        ("", "the file doesn't show which device it trains on"),
+        (
+            'model.to("cuda")\nother.to("xpu")\n',
+            "the file uses several devices; pass the device that the scaled loss is on",
+        ),
+        ("", "the file doesn't show which device the model trains on"),
     ],
 )
 def test_201_says_why_no_device_can_be_named(device: str, why: str) -> None:

@@ -84,7 +84,10 @@ def test_what_may_be_right(clip: str) -> None:
     [
         ("clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)", "has no argument `error_if_nonfinite`"),
         ("clip_grad_norm_(*args.clip)", "may take fewer arguments"),
-        (CLIP + "\n        if args.last:\n            break\n        loss.backward()", "can't tell what follows it"),
+        (
+            CLIP + "\n        if args.last:\n            break\n        loss.backward()",
+            "can't tell whether one step follows",
+        ),
     ],
 )
 def test_a_clip_that_accelerate_can_t_take(clip: str, withheld: str) -> None:

@@ -167,7 +167,7 @@ def test_silent(text: str) -> None:
 REASONS = {
     "bypasses the scaler": f"{BACKWARD}{CLIP}o.step()",
     "comes before the step": f"{BACKWARD}{CLIP}scaler.update()\nscaler.step(o)",
-    "may be part of these": "scaler.scale(m(x).mean()).backward()\n"
+    "may be among these": "scaler.scale(m(x).mean()).backward()\n"
     f"{CLIP}scaler.step(o)\nscaler.update()\nif y % 2 == 0:\n    o.zero_grad()",
 }
 

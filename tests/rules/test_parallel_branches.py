@@ -94,14 +94,14 @@ def _found(arms: str) -> list[Finding]:
     [
         (
             _arms(SCALED, f"{PLAIN}\nopt_b.step()"),
-            "only this one steps `opt_b`: with the scaler (line 17), ",
+            "this branch steps `opt_b`, but the branch with the scaler, on line 17, does not: ",
         ),
         (_arms(SCALED.replace("scaler.up", "scaler.step(opt_b)\nscaler.up"), PLAIN), "parameters of `opt_b` are never"),
-        (f"if use_amp:\n{_in(SCALED)}\n    continue\n{CLIPPED_PLAIN}", "only this one clips the gradients"),
+        (f"if use_amp:\n{_in(SCALED)}\n    continue\n{CLIPPED_PLAIN}", "this branch clips the gradients"),
         (f"if use_amp:\n{_in(SCALED)}\n    continue\n{PLAIN}\nscheduler.step()", "the learning rate never changes"),
         (
             _arms(f"if bf16:\n{_in(CLIPPED_PLAIN)}\nelse:\n{_in(SCALED)}", CLIPPED_PLAIN),
-            "only this one clips the gradients: with the scaler",
+            "this branch clips the gradients, but the branch with the scaler",
         ),
         (
             _arms("scaler.scale(loss / accumulation).backward()", "loss.backward()")
@@ -113,9 +113,9 @@ def _found(arms: str) -> list[Finding]:
                 "scaler.scale(loss).backward()\nfor each in (opt, opt_b):\n    scaler.step(each)\nscaler.update()",
                 f"loss.backward()\n{CLIPS}\nfor each in (opt, opt_b):\n    each.step()",
             ),
-            "only this one clips",
+            "this branch clips",
         ),
-        (_arms(f"if not loss.isfinite():\n    raise ValueError\n{SCALED}", CLIPPED_PLAIN), "only this one clips"),
+        (_arms(f"if not loss.isfinite():\n    raise ValueError\n{SCALED}", CLIPPED_PLAIN), "this branch clips"),
     ],
 )
 def test_what_only_one_arm_does(arms: str, said: str) -> None:

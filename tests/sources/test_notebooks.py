@@ -85,7 +85,7 @@ def test_a_scaler_of_one_cell_is_followed_into_another() -> None:
     data = as_bytes(*TRAINING)
     assert found(data) == ["AMP401 4:6:5"]
     (finding,) = check_bytes(data, "n.ipynb", EVERYTHING).findings
-    assert "since line 5 of cell 4" in finding.message
+    assert "of the backward pass on line 5 of cell 4" in finding.message
     after = sources(fixed(data))
     assert after[:3] == TRAINING[:3]
     assert after[3] == TRAINING[3].replace("    torch.nn.utils", "    scaler.unscale_(optimizer)\n    torch.nn.utils")

@@ -149,7 +149,8 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
     return rule.finding(
         module.span(given),
         f"{under}autocast for {' and '.join(named)} does not support "
-        f"{_written(module, given, full)}: autocast warns and is disabled; pass {half}`enabled=False`",
+        f"{_written(module, given, full)}: autocast warns, is disabled, and the code "
+        "runs in the dtypes of its inputs; pass a half dtype, or `enabled=False`",
         fix=_ISLAND,
         cause=cause,
         # Where float32 was asked for, it is what the code gets, with a warning.

@@ -242,7 +242,7 @@ def _variable(module: Module, region: Region) -> Evidence | None:
             continue
         if _readable(module, target, region.call):
             text = module.text(target)
-            return Evidence(f"`{text}` ({module.line(statement)}) can be bfloat16", target)
+            return Evidence(f"`{text}` from {module.line(statement)} can be bfloat16", target)
     return None
 
 

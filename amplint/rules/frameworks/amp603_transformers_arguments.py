@@ -132,7 +132,7 @@ def _pairs(module: Module, call: ir.Call) -> Iterator[Finding]:
             when = f"if `{flag}` is true, "
         else:
             continue
-        message = f"{when}`{one}` and `{other}` are both on: TrainingArguments raises ValueError; keep one"
+        message = f"{when}`{one}` and `{other}` are both on: TrainingArguments raises ValueError; keep only one"
         # An attribute is a setting, whatever it is set to here.
         if not when or isinstance(first.value, ir.Attribute) or not _is_false(module, first.value):
             yield rule.finding(module.layout.span(max(first, second, key=lambda arg: arg.value.id)), message)

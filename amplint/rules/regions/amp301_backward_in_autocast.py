@@ -92,9 +92,9 @@ def check(module: Module) -> Iterator[Finding]:
         surely = differs(module, found)
         again = stale(module, found.region)  # a step may be reported here, as of the same cause
         effect = (
-            "a custom Function, or a part kept in float32, computes its gradients in half precision"
+            "a custom Function or a float32 part computes its gradients in half precision"
             if surely
-            else "custom Functions and parts kept in float32, if any, compute their gradients in half precision"
+            else "any custom Function or float32 part computes its gradients in half precision"
         )
         if again is not None:
             effect = f"{effect}, and {again.said(module)}" if surely else again.said(module)

@@ -371,7 +371,7 @@ def _fix(module: Module, statement: ir.Assign, loop: ir.For | ir.While) -> tuple
     assert statement.value is not None
     target = statement.targets[0]
     if statement.block is not loop.body:
-        return None, "the scaler is created under a condition; create it before the loop by hand"
+        return None, "the scaler is created under a condition; move the scaler before the loop by hand"
     if known.names_in(statement.value) & assigned or len(statement.targets) != 1:
         return None, "the arguments of the scaler change in the loop"
     if isinstance(target, ir.Name) and len(known.bindings(target)) > 1:

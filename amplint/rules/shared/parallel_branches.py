@@ -25,7 +25,7 @@ CLEARS, CLIPS, DIVIDES, WAITS, SCHEDULES, AVERAGES, STEPS = (
     "clears the gradients",
     "clips the gradients",
     "divides the loss",
-    "accumulates gradients over several iterations before it steps",
+    "accumulates gradients over several iterations",
     "steps the scheduler",
     "updates the moving average of the weights",
     "steps",
