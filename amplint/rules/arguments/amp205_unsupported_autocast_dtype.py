@@ -150,7 +150,7 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
         module.span(given),
         f"{under}autocast for {' and '.join(named)} does not support "
         f"{_written(module, given, full)}: autocast warns, is disabled, and the code "
-        "runs in the dtypes of its inputs; pass a half dtype, or `enabled=False`",
+        f"runs in the dtypes of its inputs; pass {half}`enabled=False`",
         fix=_ISLAND,
         cause=cause,
         # Where float32 was asked for, it is what the code gets, with a warning.

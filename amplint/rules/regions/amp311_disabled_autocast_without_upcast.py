@@ -100,7 +100,7 @@ def _fix(module: Module, together: list[_Found]) -> Fix:
     values = {value.id: value for _, halves in together for value, _ in halves if not _is_made(module, value, made)}
     sure = all(kind.what == HALF for seen, _ in together for _, kind in seen.tensors())
     safe = sure and not any(seen.layer is not None or _fails(seen) for seen, _ in together)
-    return up(module, list(values.values()), safe=safe)
+    return up(module, [*values.values()], safe=safe)
 
 
 def _is_made(module: Module, value: ir.Value, made: set[int], depth: int = _FOLLOW) -> bool:
