@@ -63,12 +63,17 @@ def _passed(module: Module, call: ir.Call, whole: list[ir.Value]) -> Passed | No
 
 def _class_of(module: Module, value: ir.Value) -> ir.Class | None:
     """The class of an object, by what makes it or by a parameter's annotation."""
-    made = {local_class(module, each.func) for each in constructions(module, value)}
+    made = {_named(module, each.func) for each in constructions(module, value)}
     if made:
         return made.pop() if len(made) == 1 else None
     read = parameter_read(module, value)
     annotation = read[1].annotation if read is not None else None
-    leaves = values_of(module, annotation).leaves if annotation is not None else ()
+    return _named(module, annotation) if annotation is not None else None
+
+
+def _named(module: Module, name: ir.Value) -> ir.Class | None:
+    """The class that a name stands for, which may be one that is given to it: `OptimizerType = Noam`."""
+    leaves = values_of(module, name).leaves
     return local_class(module, leaves[0].value) if len(leaves) == 1 else None
 
 
