@@ -147,7 +147,7 @@ def test_fixes_come_from_what_is_known(project: Write, amplint: Run, linted: lis
     amplint()
     assert "+    with torch.amp.autocast" in amplint("--diff").out
     assert linted == ["old.py"]
-    assert amplint("--fix").out == "Found 1 error (1 fixed, 0 remaining).\n"
+    assert amplint("--fix").out == "Found 1 warning (1 fixed, 0 remaining).\n"
     assert (root / "old.py").read_text() == MODERN
     assert amplint().code == 0
 
