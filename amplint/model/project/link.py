@@ -48,8 +48,9 @@ def link(module: Module) -> None:
     tree = module.folded.tree or ast.parse(module.source.text)
     imports = _imports(tree)
     concerned = list(_concerned(tree.body, module.source.text))
-    used = sorted(set(_uses(module, path, concerned, imports)))
     constants = set(_constants(path, concerned, imports))
+    renamed = filter(None, map(module_index.class_named_by, constants))
+    used = sorted({*_uses(module, path, concerned, imports), *renamed})
     if not used and not constants:
         return
     names: dict[str, set[str]] = {place.path: set() for place in sorted(constants)}

@@ -358,6 +358,14 @@ def _constant(filename: str, module: str, name: str) -> tuple[str, str] | None:
     return (at, name) if name in of.constants and len(of.bound[name]) == 1 else None
 
 
+def class_named_by(constant: Place) -> Place | None:
+    """The class of the same file that a constant is another name of, or that it is made of, and of nothing else."""
+    of = outline(constant.path)
+    mentions = of.constants[constant.name].mentions if of is not None else frozenset[str]()
+    found = [Place(constant.path, name) for name in mentions if of is not None and name in of.units]
+    return found[0] if len(mentions) == len(found) == 1 and is_class(found[0]) else None
+
+
 def passed_on(filename: str, module: str, name: str) -> frozenset[str]:
     """The qualified names that `from module import name` can mean where a file of the project imports and passes it on.
 

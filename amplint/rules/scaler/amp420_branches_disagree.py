@@ -10,7 +10,9 @@ one without, and which are equal except for AMP. Finds what only one of them doe
 - updating a moving average of the weights;
 - using a name that the file never defines;
 - a constant factor of a loss that differs between a branch in an autocast region and an otherwise equal one without
-  (likely).
+  (likely);
+- a scaler's step of what an object wraps, if the other branch calls the object's own `step`, which also sets the
+  learning rate.
 
 There may be three branches (float16, bfloat16, float32), also as an `if` in an `if`; two functions of this file that
 the branches only call; and the code after an `if` that ends with `return` or `continue`.
@@ -82,6 +84,7 @@ from amplint.rules.shared.parallel_branches import (
     parallel_branches,
     weighed_apart,
 )
+from amplint.rules.shared.wrapped_steps import passed_steps
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -117,10 +120,18 @@ _MISSING = {
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each thing that one arm does alone, and each name that one arm reads in vain."""
-    for each in module.once(differences):
-        yield _of_one_arm(module, each)
+    for difference in module.once(differences):
+        yield _of_one_arm(module, difference)
     for branches in module.once(parallel_branches):
         yield from _unbound(module, branches.arms)
+    for each in passed_steps(module):
+        wrapper = module.on_one_line(each.wrapper)
+        yield rule.finding(
+            module.span(each.call),
+            f"this branch steps what `{wrapper}` wraps, the one without the scaler calls `{each.cls.name}.step()`, "
+            f"which also sets the learning rate ({module.line(each.sets)}): here it never changes; set it here too",
+            withheld="amplint can't tell how the learning rate is set without the step",
+        )
     for pair in weighed_apart(module):
         factor, other = module.text(pair.factor), module.text(pair.other)
         yield rule.finding(
