@@ -108,7 +108,12 @@ def step(G, D, og, od, scaler, x, y, criterion):
 @pytest.mark.parametrize(
     ("made", "again", "more", "said"),
     [
-        ("pass", "D(G(x))", "", "`D` on line 10 still uses the old weights, cached by autocast (if line 9 steps it)"),
+        (
+            "pass",
+            "D(G(x))",
+            "",
+            "if line 9 steps `D`, `D` on line 10 still uses the old weights, which autocast caches",
+        ),
         ("od = torch.optim.SGD(D.parameters())", "D(G(x))", "", "`D` on line 10 still uses the old weights"),
         ("od = torch.optim.SGD(G.parameters())", "D(G(x))", "", None),
         ("pass", "G(x)", "", None),
