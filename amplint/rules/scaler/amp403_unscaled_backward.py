@@ -183,10 +183,17 @@ def _is_unscaled(module: Module, each: Misuse) -> bool:
     if (violation.gradients is None and _clears_others(flow, backward, use)) or not surely_plain(module, each):
         return False
     # Where the use is asked for too, both ifs may ask for AMP: the scaler is `GradScaler() if amp else None`.
-    flag = not flow.surely_enabled(violation.scaler, each.states) or asked_apart(
-        flow, use.event.call, backward.event.call
+    flag = not flow.surely_enabled(violation.scaler, each.states) or (
+        asked_apart(flow, use.event.call, backward.event.call)
+        and not _is_of_the_same_arm(flow, use.event.call, backward.event.call)
     )
     return not flag or not other_arm_has(module, backward.event.call, "scale")
+
+
+def _is_of_the_same_arm(flow: Flow, use: ir.Node, backward: ir.Node) -> bool:
+    """Whether a use stands in the arm of a backward, under more tests only, none of which asks for AMP."""
+    more = conditions(use, backward)
+    return not conditions(backward, use) and not any(flow.conditions.may_ask_for_amp(each.test) for each in more)
 
 
 def _clears_others(flow: Flow, backward: EventStates, use: EventStates) -> bool:
