@@ -248,7 +248,7 @@ def test_202_orders_old_arguments_by_the_first() -> None:
 
 
 def test_204_an_index_is_an_error_where_torch_2_3_is_admitted() -> None:
-    text = f'{HEAD}with torch.autocast("cuda:0"):\n    pass\n'
+    text = f'{HEAD}with torch.autocast("cuda:0", dtype=torch.float32):\n    pass\n'
     severities = {target: check(text, settings=at(target))[0].severity for target in ("2.3", "2.4")}
     assert severities == {"2.3": Severity.ERROR, "2.4": Severity.WARNING}
 

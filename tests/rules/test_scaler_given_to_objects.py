@@ -78,7 +78,7 @@ def test_its_class_is_in_another_file(tmp_path: Path) -> None:
     text = "import torch\nfrom trainer import Trainer\n\n\n" + MAIN
     (tmp_path / "main.py").write_text(text)
     (message,) = found(text, str(tmp_path / "main.py"))
-    assert message.startswith("the checkpoint (line 21 of trainer.py) has")
+    assert message.startswith("the checkpoint saved on line 21 of trainer.py has")
     assert not found(TRAINER, str(tmp_path / "trainer.py"))
 
 

@@ -91,9 +91,9 @@ FLOAT16 = '"cuda", dtype=torch.float16'
             "range(1)",
             'AMP = dict(device_type="cuda", dtype=torch.bfloat16)\nAMP["dtype"] = choose()',
             "**AMP",
-            ": if the region on line 10 is float16, the learning rate",
+            "if the region on line 10 is float16",
         ),
-        ("range(1)", "from settings import AMP", "**AMP", ": if the region on line 9 is float16, the learning rate"),
+        ("range(1)", "from settings import AMP", "**AMP", "if the region on line 9 is float16"),
     ],
 )
 def test_a_scheduler_beside_a_function_that_steps(

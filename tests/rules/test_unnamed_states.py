@@ -172,7 +172,7 @@ def test_a_function_that_is_given_the_trainer_saves_its_states(name: str, how: s
         parts = "def part(state, trainer):\n    state['s'] = trainer.s.state_dict()\n"
         assert [each.message for each in found(HELPER.format(name=name, more=more) + parts + trainer(call))] == (
             ["the scaler's state is saved but never loaded: a resumed run starts at the initial scale and skips "
-             "steps; load it with the optimizer's"] if "state_dict" in more else []
+             "steps; load the scaler's state after the optimizer's"] if "state_dict" in more else []
         )  # fmt: skip
 
 

@@ -404,7 +404,7 @@ def test_no_fix_touches_a_line_with_a_command() -> None:
     data = as_bytes(IMPORT, "%time model(torch.cuda.amp.autocast())")
     (finding,) = check_bytes(data, "n.ipynb", EVERYTHING).findings
     assert finding.fix is None
-    assert finding.withheld == "the fix would change an IPython line, or more than one cell"
+    assert finding.withheld == "the fix would change an IPython line or a second cell"
     assert fixed(data) == data
 
 

@@ -497,7 +497,8 @@ class Expressions:
         if not names:
             parts = [each for target in targets for each in ir.walk_values(target) if isinstance(each, ir.Name)]
             asked = any(makes_loss(self._module, each.name) for each in parts)
-            return self.transfer.ownership.reach(value, state) if asked else None
+            owned = self.transfer.ownership
+            return owned.reach(value, state) if asked and not owned.may_be_scaled(value) else None
         held = self._held(value, state)
         return self._with_roots(held, value, state) if any(self._may_matter(held, name) for name in names) else None
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
-from amplint.model.calls.events import is_grad
+from amplint.model.calls.events import events, is_grad
 from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.names.reaching_definitions import only_assignment, returned
 from amplint.model.objects.amp_objects import objects
@@ -17,6 +17,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.control import taken_from
 from amplint.model.syntax.ir import Other
 from amplint.model.syntax.nesting import exclusive
+from amplint.model.syntax.queries import calls_in
 from amplint.model.syntax.scopes import UNKNOWN
 from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 
@@ -182,11 +183,23 @@ class Ownership:
         found: set[str] = set()
         for each in self._objects.bindings(value):
             source = taken_from(each.node) if isinstance(each, Other) else None
-            if source is not None:
+            if source is not None and not self.may_be_scaled(source):
                 self._collect(source, state, found)
         self._taking.remove(key)
         roots |= found
         return not found
+
+    def may_be_scaled(self, value: ir.Value) -> bool:
+        """Whether a value comes from a call that is given a scaler, or of a function that scales a loss."""
+        known = events(self._module)
+        for call in (each for each in ir.walk_values(value) if isinstance(each, ir.Call)):
+            if any(self._objects.is_scaler(each) is not None for each in call.children()):
+                return True
+            callee = self._module.once(CallGraph).find(call)
+            inside = map(known.of, calls_in(callee.function)) if callee is not None else ()
+            if any(event is not None and event.kind == "scale" for event in inside):
+                return True
+        return False
 
     def _collect_penalty(self, value: ir.Comprehension, state: State, roots: set[str]) -> bool:
         """A penalty is made of its model: `sum(p.square().sum() for p in model.parameters())`."""

@@ -466,7 +466,7 @@ def train(gen, critic, loader, PERIOD):
             opt_g.zero_grad()
         # LAST
 """
-OWN = "give `opt_g` its own scaler, updated after its step"
+OWN = "give `opt_g` its own scaler and its own `update()`"
 
 
 def apart(*updates: str, period: str = "every=1") -> list[Finding]:
@@ -494,7 +494,8 @@ def test_two_optimizers_stepped_apart_need_a_scaler_each(
 ) -> None:
     (found,) = apart(*updates, period=period)
     assert (found.code, found.severity) == (code, severity)
-    assert f"(if `every > 1`); {OWN}" in found.message
+    assert found.message.startswith("when `every > 1`, ")
+    assert OWN in found.message
     assert found.fix is None
 
 
@@ -637,7 +638,7 @@ def test_an_update_that_has_only_an_unscale_before_it_is_said_with_its_condition
     text = UPDATED_WITHOUT_STEP.replace("CLIP", parameter).replace("# SETTING", setting).replace("TEST", test)
     (found,) = [each for each in check(text) if each.code == "AMP410"]
     assert found.severity == severity
-    assert f"(if not `{test}`" in found.message
+    assert found.message.startswith(f"when `{test}` is false, ")
 
 
 def test_an_update_with_an_unscale_before_it_on_every_path_is_right() -> None:

@@ -131,8 +131,8 @@ TRAIN = (
         ("train('cpu', torch.float32, True)", 1),
         ("train('cpu', torch.bfloat16, True)\ntrain('cuda', torch.float32, True)", 0),
         ("train('cpu', torch.float32, False)\ntrain('cuda', torch.float16, True)", 0),
-        ("train('cpu', torch.float32, True)\ntrain('cuda', torch.float16, True)", 1),
-        ("train('cpu', torch.float32, x)\ntrain('cuda', torch.float16, True)", 1),
+        ("train('cpu', torch.float32, True)\ntrain('cuda', torch.float16, True)", 0),  # float32 is wanted: a suspicion
+        ("train('cpu', torch.float32, x)\ntrain('cuda', torch.float16, True)", 0),
     ],
 )
 def test_205_looks_at_what_each_call_gives(calls: str, findings: int) -> None:
