@@ -197,7 +197,7 @@ def _indexed(module: Module, call: ir.Call, value: ir.Value, device: Device) -> 
     text = f"{torch}.device({module.text(value)}).type" if torch else None
     # An f-string is known by its beginning only.
     name = repr(device.name) if isinstance(device.value, ir.Constant) else f"`{module.on_one_line(device.value)}`"
-    what = f"`{module.text(value)}` can be {name} ({module.line(device.value)}), which has an index"
+    what = f"`{module.text(value)}` can be {name}, set on {module.line(device.value)}, which has an index"
     return _with_index(module, (call, value), what, text, device)
 
 

@@ -129,14 +129,15 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(each.call),
             f"this branch steps what `{wrapper}` wraps, the one without the scaler calls `{each.cls.name}.step()`, "
-            f"which also sets the learning rate ({module.line(each.sets)}): here it never changes; set it here too",
+            f"which also sets the learning rate on {module.line(each.sets)}: with the scaler the learning rate never "
+            "changes; set it in this branch too",
             withheld="amplint can't tell how the learning rate is set without the step",
         )
     for pair in weighed_apart(module):
         factor, other = module.text(pair.factor), module.text(pair.other)
         yield rule.finding(
             module.span(pair.factor),
-            f"of two otherwise equal branches, the one with autocast multiplies by {factor} here, the other "
+            f"of two otherwise equal branches, the one with autocast multiplies by {factor}, the other "
             f"({module.line(pair.other)}) by {other}: they train with different losses; use one factor",
             withheld="amplint can't tell which factor is right",
             confidence=Confidence.LIKELY,
