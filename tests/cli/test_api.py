@@ -152,8 +152,8 @@ class TestTheSurface:
         done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
         assert done.stderr == ""
         assert done.stdout.splitlines() == [
-            "26:13 AMP401 gradients are clipped while still multiplied by the loss scale of the backward pass on line 24; "
-            "call `self.scaler.unscale_(self.optimizer)` first",
+            "26:13 AMP401 gradients are clipped while still multiplied by the loss scale of the backward pass on "
+            "line 24; call `self.scaler.unscale_(self.optimizer)` first",
             "Trainer.step confirmed",
             "corpus/a.py 1",
             "corpus/b/c.py 0",
