@@ -163,7 +163,7 @@ def test_two_variables_are_two_findings() -> None:
 
 def test_an_f_string_is_shown_as_it_is_written() -> None:
     (finding,) = found(ONE_DEVICE.format(given='f"cuda:{rank}"', other="pass"))
-    assert 'can be `f"cuda:{rank}"` (line 4)' in finding.message
+    assert 'can be `f"cuda:{rank}"`, set on line 4' in finding.message
 
 
 @pytest.mark.parametrize(
