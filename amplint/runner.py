@@ -160,7 +160,7 @@ class _Cache:
         known = self.results.find(data, job.path, job.settings, ask=False) if job.mode is not Mode.FIX else None
         if known is None or (job.mode is Mode.DIFF and any(each.fix for each in known.findings)):
             return job._replace(cache=self.results)
-        return Outcome(_findings(known), given_up=known.given_up)
+        return _checked_outcome(known)
 
     def close(self) -> None:
         """Keep what is known of files now."""
@@ -250,10 +250,7 @@ def process(data: bytes, job: Job) -> Outcome:
         from amplint.engine.file import fix_bytes  # noqa: PLC0415 - for most files the gate is all there is
 
         if job.mode is Mode.CHECK:
-            result = _checked(data, job)
-            return Outcome(
-                _findings(result), given_up=result.given_up, renamed=result.renamed, too_long=result.too_long
-            )
+            return _checked_outcome(_checked(data, job))
         if job.noqa is not None:
             from amplint.adoption.add_noqa import silence  # noqa: PLC0415 - once in a project's life
 
@@ -278,6 +275,11 @@ def process(data: bytes, job: Job) -> Outcome:
         return Outcome(error=str(error))
     except Exception as error:  # a bug of ours in one file must not cost the user the others
         return Outcome(error=f"{job.path}: {reason(error)}")
+
+
+def _checked_outcome(result: Result) -> Outcome:
+    """What became of a file that was only checked, now or in a run before."""
+    return Outcome(_findings(result), given_up=result.given_up, renamed=result.renamed, too_long=result.too_long)
 
 
 def _checked(data: bytes, job: Job) -> Result:

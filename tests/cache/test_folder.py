@@ -57,6 +57,14 @@ def test_a_second_run_lints_nothing(project: Write, amplint: Run, linted: list[s
     assert (root / ".amplint_cache" / ".gitignore").read_text().endswith("*\n")
 
 
+def test_former_names_in_comments_are_told_of_again(project: Write, amplint: Run, linted: list[str]) -> None:
+    project({"pyproject.toml": "", "old.py": f"{LEGACY.rstrip()}  # amplint: ignore[island-without-upcast]\n"})
+    first = amplint()
+    assert "rule island-without-upcast is now AMP311" in first.err
+    assert amplint() == first
+    assert linted == ["old.py"]
+
+
 def test_what_counts_is_what_is_in_a_file(project: Write, amplint: Run, linted: list[str]) -> None:
     root = project({"pyproject.toml": "", "old.py": LEGACY})
     amplint()
