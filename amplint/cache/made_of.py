@@ -15,8 +15,8 @@ from amplint.base.reads import Kind, Look, Question, Read
 from amplint.base.tree import View, state, view
 
 # The modules of `amplint.model.project` that have questions.
-_SAME: dict[frozenset[str], frozenset[str]] = {}  # those that are equal are one, which is quick to see
 _WITH_QUESTIONS = ("importers", "module_index", "python_files")
+_SAME: dict[frozenset[str], frozenset[str]] = {}  # sets of folders: those that are equal are one, quick to see
 
 
 class Asked(NamedTuple):

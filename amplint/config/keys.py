@@ -101,9 +101,14 @@ def _flag(name: str, value: object) -> Iterator[Problem]:
         yield (), f"{name!r} must be true or false"
 
 
-def _path(name: str, value: object) -> Iterator[Problem]:
-    if not isinstance(value, str) or not value:
-        yield (), f"{name!r} must be the path of a configuration file"
+def _place(what: str) -> Callable[[str, object], Iterator[Problem]]:
+    """The check of a value that has to be `what`, such as "the name of a folder"."""
+
+    def problems(name: str, value: object) -> Iterator[Problem]:
+        if not isinstance(value, str) or not value:
+            yield (), f"{name!r} must be {what}"
+
+    return problems
 
 
 def _specifier(name: str, value: object) -> Iterator[Problem]:
@@ -117,11 +122,6 @@ def _specifier(name: str, value: object) -> Iterator[Problem]:
         admits(value, __version__)
     except ValueError as error:
         yield (), f"{wrong}: {error}"
-
-
-def _folder(name: str, value: object) -> Iterator[Problem]:
-    if not isinstance(value, str) or not value:
-        yield (), f"{name!r} must be the name of a folder"
 
 
 def _release_of(package: str) -> Kind:
@@ -165,11 +165,12 @@ def did_you_mean(value: str, values: Sequence[str], known_as: Mapping[str, str])
     return f"; did you mean {near!r}?" if near else ""
 
 
-_STRINGS = {"type": "array", "items": {"type": "string", "minLength": 1}}
+_TEXT = {"type": "string", "minLength": 1}
+_STRINGS = {"type": "array", "items": _TEXT}
 _RULES = Kind("list of rules", {"type": "array", "items": SELECTOR}, _list_of_rules)
 _PATTERNS = Kind("list of patterns", _STRINGS, _list_of_strings)
 _FOLDERS = Kind("list of folders", _STRINGS, _list_of_strings)
-_FOLDER = Kind("folder", {"type": "string", "minLength": 1}, _folder)
+_FOLDER = Kind("folder", _TEXT, _place("the name of a folder"))
 _IGNORES = Kind(
     "table of patterns, each with a list of rules",
     {
@@ -188,7 +189,7 @@ _RELEASES = Kind(
     },
     _table_of_releases,
 )
-_PATH = Kind("path", {"type": "string", "minLength": 1}, _path)
+_PATH = Kind("path", _TEXT, _place("the path of a configuration file"))
 _SPECIFIER = Kind(
     "version specifier",
     {"type": "string", "pattern": r"^\s*(~=|={1,3}|!=|[<>]=?)?\s*\d", "examples": [f">={__version__}"]},

@@ -162,7 +162,7 @@ def _by_words(text: str) -> list[Hit]:
     own = sum(weight.get(word, _RARE) for word in words)
     best: tuple[float, Message, Text] | None = None
     for message, wording, _ in _patterns():
-        of = frozenset(word for each in literals(wording.text) for word in _words_of(each))
+        of = _words_in(wording.text)
         common = sum(weight[word] for word in words & of)
         share = common / sum(weight[word] for word in of)
         if (
@@ -179,13 +179,15 @@ def _by_words(text: str) -> list[Hit]:
 
 
 @cache
+def _words_in(wording: str) -> frozenset[str]:
+    """The words that a wording always has."""
+    return frozenset(word for each in literals(wording) for word in _words_of(each))
+
+
+@cache
 def _weights() -> dict[str, float]:
     """How rare each word of the wordings is among them."""
-    spread = Counter(
-        word
-        for _, wording, _ in _patterns()
-        for word in {w for each in literals(wording.text) for w in _words_of(each)}
-    )
+    spread = Counter(word for _, wording, _ in _patterns() for word in _words_in(wording.text))
     return {word: math.log(1 + len(_patterns()) / times) for word, times in spread.items()}
 
 
