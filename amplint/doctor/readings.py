@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 MOST_ROWS = 8
+HALF = (torch.float16, torch.bfloat16)
 _SMALL = 4096  # elements up to which tensors are read together
 _flatten = torch._C._nn.flatten_dense_tensors  # one operation for many small tensors
 

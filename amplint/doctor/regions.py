@@ -13,10 +13,10 @@ from amplint.doctor.collector import Collector
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.graph import graph_leaves, graph_nodes, next_node
 from amplint.doctor.places import user_place
+from amplint.doctor.readings import HALF
 from amplint.verify.bench.instrument import DEVICES, Listener, Region
 
 _LOOKED_AT = 8  # backward passes whose graphs are looked through for casts
-_HALF = (torch.float16, torch.bfloat16)
 # Nodes of operations that autocast runs in half precision.
 _ELIGIBLE = (
     "Addmm",
@@ -241,4 +241,4 @@ def _is_half(node: Any) -> bool:
     outputs = getattr(node, "_input_metadata", None)
     if outputs is None:  # torch 2.4 doesn't tell: a cast is taken for one to half precision
         return bool(node.name().startswith("ToCopyBackward"))
-    return any(each.dtype in _HALF for each in outputs)
+    return any(each.dtype in HALF for each in outputs)

@@ -8,14 +8,13 @@ import torch
 
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import parameters_of
-from amplint.doctor.readings import is_readable, name_of
+from amplint.doctor.readings import HALF, is_readable, name_of
 from amplint.doctor.sources import Sources
 from amplint.verify.bench.instrument import gradient
 
 _STEPS = (4, 12, 40, 400)  # of an optimizer that are looked at: a finding needs two in a row, after any warm-up
 _MOST_TENSORS = 16  # of an optimizer that are looked at
 _LOST = 0.8  # of the weights with a gradient that keep their values, from which on the step is said to be lost
-_HALF = (torch.float16, torch.bfloat16)
 
 
 class Rounding:
@@ -35,7 +34,7 @@ class Rounding:
             return
         for parameter in parameters_of(optimizer):
             found = gradient(parameter)
-            if parameter.dtype in _HALF and found is not None and is_readable(parameter) and is_readable(found):
+            if parameter.dtype in HALF and found is not None and is_readable(parameter) and is_readable(found):
                 self._before.append((parameter, parameter.detach().clone(), found.detach().clone()))
                 if len(self._before) == _MOST_TENSORS:
                     return

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 
 from amplint.doctor.graph import graph_nodes
-from amplint.doctor.readings import is_readable
+from amplint.doctor.readings import HALF, is_readable
 
-_HALF = (torch.float16, torch.bfloat16)
 _names: dict[str, tuple[str, ...]] = {}  # by kind of node: the attributes with what it has saved
 
 
@@ -34,7 +33,7 @@ def _saved_names(node: Any) -> tuple[str, ...]:
 
 
 def _is_infinite(value: Any) -> bool:
-    if not isinstance(value, torch.Tensor) or value.dtype not in _HALF or not is_readable(value):
+    if not isinstance(value, torch.Tensor) or value.dtype not in HALF or not is_readable(value):
         return False
     return not math.isfinite(float(value.detach().sum(dtype=torch.float32)))
 

@@ -8,6 +8,7 @@ import linecache
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from torch.utils.data import DataLoader, Subset
 
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.places import is_users, user_place
-from amplint.doctor.readings import has_nan, is_finite, is_readable, name_of
+from amplint.doctor.readings import HALF, has_nan, is_finite, is_readable, name_of
 
 
 class Sources:
@@ -35,7 +36,7 @@ class Sources:
 
     def moved(self, module: nn.Module, place: Place | None) -> None:
         """A module was moved or cast."""
-        if any(each.dtype in (torch.float16, torch.bfloat16) for each in module.parameters()):
+        if any(each.dtype in HALF for each in module.parameters()):
             self.cast_at = place
 
     def of(self, model: nn.Module, name: str) -> tuple[Place, str] | None:
@@ -49,8 +50,8 @@ class Sources:
         reference, place = self._loaded.get(id(owner), (None, None))
         if reference is not None and reference() is owner and place is not None:
             return place, "loaded"
-        lines = {line for path in _files(model.modules()) for line in _writers(path, tuple(name.split(".")[-2:]))}
-        return (lines.pop(), "written") if len(lines) == 1 else None
+        written = _only_writer(model.modules(), *name.split(".")[-2:])
+        return (written, "written") if written is not None else None
 
 
 class Buffers:
@@ -76,10 +77,8 @@ class Buffers:
 
 
 def _of_buffer(module: nn.Module, name: str, buffer: torch.Tensor) -> Finding:
-    lines = {
-        line for path in _files([module]) for line in _writers(path, ("self", name)) if line.function != "__init__"
-    }
-    is_half = buffer.dtype in (torch.float16, torch.bfloat16)
+    lines = _writers([module], "self", name)
+    is_half = buffer.dtype in HALF
     return Finding(
         Cause.OVERFLOW if is_half and not has_nan(buffer) else Cause.WEIGHTS,
         Evidence.SEEN,
@@ -128,8 +127,7 @@ def _bad_attribute(name: str, dataset: Any) -> Held | None:
         dataset = dataset.dataset
     for attribute, value in getattr(dataset, "__dict__", {}).items():
         if _is_bad(value):
-            lines = {line for path in _files([dataset]) for line in _writers(path, ("self", attribute))}
-            return Held(f"{name}.dataset.{attribute}", lines.pop() if len(lines) == 1 else None)
+            return Held(f"{name}.dataset.{attribute}", _only_writer([dataset], "self", attribute))
     return None
 
 
@@ -197,8 +195,7 @@ def unregistered(models: Iterable[nn.Module]) -> tuple[str, list[nn.Module], Pla
                 items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
                 held = [] if name.startswith("_") else [each for each in items if isinstance(each, nn.Module)]
                 if any(True for each in held for _ in each.parameters()):
-                    lines = {line for path in _files([module]) for line in _writers(path, ("self", name))}
-                    return name, held, lines.pop() if len(lines) == 1 else None
+                    return name, held, _only_writer([module], "self", name)
     return None
 
 
@@ -213,15 +210,21 @@ def _files(objects: Iterable[object]) -> Iterator[str]:
                 yield path
 
 
-def _writers(path: str, names: tuple[str, ...]) -> Iterator[Place]:
-    """The lines of a file that write to what ends in these names: `self.out.bias.copy_(...)`, `init.zeros_(x.bias)`."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(path)))
-    except SyntaxError:
-        return
-    for node in ast.walk(tree):
-        if any(_names(each)[-len(names) :] == names for each in _written(node)):
-            yield Place(path, getattr(node, "lineno", 0))
+def _only_writer(objects: Iterable[object], *names: str) -> Place | None:
+    """The line of the objects' classes that writes to what ends in some names; None where none does, or several do."""
+    lines = _writers(objects, *names)
+    return lines.pop() if len(lines) == 1 else None
+
+
+def _writers(objects: Iterable[object], *names: str) -> set[Place]:
+    """Their lines that write to what ends in these names: `self.out.bias.copy_(...)`, `init.zeros_(x.bias)`."""
+    lines = set()
+    for path in _files(objects):
+        with suppress(SyntaxError):
+            for node in ast.walk(ast.parse("".join(linecache.getlines(path)))):
+                if any(_names(each)[-len(names) :] == names for each in _written(node)):
+                    lines.add(Place(path, getattr(node, "lineno", 0)))
+    return lines
 
 
 def _written(node: ast.AST) -> list[ast.expr]:
