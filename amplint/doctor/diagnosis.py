@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from enum import Enum
 from itertools import islice, product
@@ -195,6 +195,8 @@ class Diagnosis:
             frames: The user's frames that run, the innermost first, which are looked through for the tensors.
         """
         place = place_of(frames[0]) if frames else None
+        if seen.kind is Kind.LOST:
+            return self._of_lost(seen, frames, place)
         reasons: list[str] = []
         if not seen.is_finite and (bad := self._bad_before()) is not None:
             made = self._made_bad(seen, bad.tensor, frames, place) or self._source_of(seen, bad, frames, place)
@@ -221,13 +223,26 @@ class Diagnosis:
     def of_cut(self, loss: torch.Tensor, frames: Sequence[FrameType], parameters: Sequence[torch.Tensor]) -> Cut | None:
         """The line that cuts the graph between parameters and a loss, None where none is found."""
         for computation, _, _ in self._computations(Seen(Kind.CUT, [loss]), frames, []):
-            models = self._models.alive()
-            computation.rewind = self._replays.rewind
-            with self._replays.quiet(models), suppress(Exception):
+            with suppress(Exception), self._alone(computation):
                 self._replays.forwards += 1
                 if (cut := find_cut(computation, parameters)) is not None:
                     return cut
         return None
+
+    def _of_lost(self, seen: Seen, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
+        """The finding on gradients that are 0 in float16 alone, if they are many."""
+        for computation, _, _ in self._computations(seen, frames, []):
+            with suppress(Exception), self._alone(computation):
+                effect = self._lost(computation)
+                return _of_lost(effect, place, seen.scaler_off) if effect else None
+        return None
+
+    @contextmanager
+    def _alone(self, computation: Computation) -> Iterator[list[torch.Tensor]]:
+        """What is computed again in the block changes nothing. Yields the tensors that may be written to."""
+        computation.rewind = self._replays.rewind
+        with self._replays.quiet(self._models.alive()) as buffers:
+            yield buffers
 
     def of_explosion(self, growth: str, frames: Sequence[FrameType]) -> Finding:
         """The finding on a loss and weights that explode, and are still finite."""
@@ -390,8 +405,6 @@ class Diagnosis:
         except Exception as error:  # of the user's code: it can't be run twice after all
             reasons.append(f"running it again failed: {type(error).__name__}: {str(error)[:200]}")
             return None
-        if seen.kind is Kind.LOST:
-            return _of_lost(look.effect, place, seen.scaler_off) if look.effect else None
         if look.births:
             return self._born(seen, look.births, place, frames=frames, grid=look.grid, effect=look.effect)
         if not look.arriving:
@@ -407,18 +420,15 @@ class Diagnosis:
 
     def _look(self, seen: Seen, computation: Computation) -> _Look:
         """Compute once more, and look at each operation; then a few times more, under other conditions."""
-        models = self._models.alive()
-        computation.rewind = self._replays.rewind
-        with self._replays.quiet(models) as buffers:
+        with self._alone(computation) as buffers:
             births, arriving = self._births(seen, computation, buffers)
             if not seen.is_finite and self._is_of_scale(births, computation):
                 raise _Healthy
             effect = self._unlike(computation) if births and seen.kind is Kind.ABSORBED else ""
-            effect = effect or (self._lost(computation) if seen.kind is Kind.LOST else "")
             if seen.kind is Kind.ABSORBED and not effect:
                 births = []
             has_grid = births and seen.kind in (Kind.LOSS, Kind.EVALUATION)
-            return _Look(births, arriving, self._grid(seen, computation, models) if has_grid else {}, effect)
+            return _Look(births, arriving, self._grid(computation) if has_grid else {}, effect)
 
     def _is_of_scale(self, births: Sequence[Birth], computation: Computation) -> bool:
         """Whether gradients that a loss is made of are finite without the scale: the scaler will find its own."""
@@ -432,8 +442,6 @@ class Diagnosis:
     def _births(
         self, seen: Seen, computation: Computation, buffers: Sequence[torch.Tensor]
     ) -> tuple[list[Birth], list[Birth]]:
-        if seen.kind is Kind.LOST:
-            return [], []
         self._replays.forwards += 1
         with Detail(named(self._models.alive()), allowed=buffers) as detail:
             values = computation()
@@ -479,12 +487,12 @@ class Diagnosis:
             f"{without:.0%} of the gradients' elements are 0 in float16; scaled by {_SCALE:,.0f}, {with_scale:.0%} are"
         )
 
-    def _grid(self, seen: Seen, computation: Computation, models: Sequence[torch.nn.Module]) -> _Grid:
+    def _grid(self, computation: Computation) -> _Grid:
         """Which of the four runs are finite: in training and in evaluation mode, with autocast and in float32."""
         grid: _Grid = {}
         for training in (True, False):
             for off in (False, True):
-                with in_mode(models, training=training), suppress(RuntimeError):
+                with in_mode(self._models.alive(), training=training), suppress(RuntimeError):
                     self._replays.forwards += 1
                     grid[training, off] = is_finite(computation(off=off))
         return grid
@@ -726,7 +734,7 @@ def _is_not(seen: Seen) -> str:
 
 
 def _has_nan(tensors: Sequence[torch.Tensor]) -> bool:
-    return any(bool(torch.isnan(each.detach()).any()) for each in tensors if each.is_floating_point())
+    return any(has_nan(each.detach()) for each in tensors if each.is_floating_point())
 
 
 def _message(birth: Birth) -> str:

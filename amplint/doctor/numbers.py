@@ -105,24 +105,24 @@ class Numbers(Listener):
         loss = roots[0] if unscaled is None else unscaled
         self._loss = weakref.ref(loss)
         self._is_unread = not (self._is_careful or is_readable(loss))
+        frame = sys._getframe(1)
         births = self._live.end(loss)
         if births and not math.isfinite(float(loss.detach().double().sum())):
             self._shown.add(Kind.LOSS)
             self._bad_step = self._collector.step
-            frames = list(users_frames(sys._getframe(1)))
-            self._collector.add(self._diagnosis.of_births(Seen(Kind.LOSS, [loss]), births, frames))
+            seen = Seen(Kind.LOSS, [loss])
+            self._collector.add(self._diagnosis.of_births(seen, births, list(users_frames(frame))))
             return
         if not self._is_unread and not self._look_at_loss(loss):
             return
         if (case := self._protocol.unreached) is not None:
-            frames = list(users_frames(sys._getframe(1)))
-            self._protocol.cut_found(self._diagnosis.of_cut(loss, frames, case.parameters))
+            self._protocol.cut_found(self._diagnosis.of_cut(loss, list(users_frames(frame)), case.parameters))
         if self._protocol.in_a_row in _SKIPS:
-            self._look(Seen(Kind.GRADIENTS, [loss]), sys._getframe(1))
+            self._look(Seen(Kind.GRADIENTS, [loss]), frame)
         elif self._zeros in _ZEROS:
-            self._look(Seen(Kind.ZERO, [loss]), sys._getframe(1))
+            self._look(Seen(Kind.ZERO, [loss]), frame)
         else:
-            self._examine(roots, loss, sys._getframe(1))
+            self._examine(roots, loss, frame)
 
     def _examine(self, roots: Sequence[torch.Tensor], loss: torch.Tensor, frame: FrameType) -> None:
         """Now and then: infinities that the loss absorbs, and gradients that float16 makes 0."""

@@ -29,15 +29,16 @@ class Sources:
         self._loaded: dict[int, tuple[weakref.ref[nn.Module], Place | None]] = {}
         self.cast_at: Place | None = None  # where weights were cast to half precision last
 
-    def loaded(self, module: nn.Module, place: Place | None) -> None:
+    def loaded(self, module: nn.Module) -> None:
         """A state was loaded into a module, and so into those in it."""
+        place = user_place()
         for each in module.modules():
             self._loaded[id(each)] = weakref.ref(each), place
 
-    def moved(self, module: nn.Module, place: Place | None) -> None:
+    def moved(self, module: nn.Module) -> None:
         """A module was moved or cast."""
         if any(each.dtype in HALF for each in module.parameters()):
-            self.cast_at = place
+            self.cast_at = user_place()
 
     def of(self, model: nn.Module, name: str) -> tuple[Place, str] | None:
         """Where a parameter or buffer of a model got its values, and what happens there, as far as that is known.

@@ -119,49 +119,36 @@ class Watching:
             patch(undo, torch.Tensor, name, functools.wraps(real)(register))
 
     def _watch_states(self, undo: ExitStack) -> None:
-        loaded = self._guard.guarded(self._protocol.state_loaded)
+        def of_itself(told: Callable[[Any], None]) -> Callable[..., None]:
+            return lambda result, itself, *args, **kwargs: told(itself)
 
-        def load(real: Any, scaler: Any, state: Any) -> None:
-            real(scaler, state)
-            loaded(scaler)
-
-        wrap(undo, torch.amp.GradScaler, "load_state_dict", load)
-        weights_loaded = self._guard.guarded(self._sources.loaded)
-
-        def load_weights(real: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
-            result = real(module, *args, **kwargs)
-            weights_loaded(module, user_place())
-            return result
-
-        wrap(undo, torch.nn.Module, "load_state_dict", load_weights)
-        moved = self._guard.guarded(self._sources.moved)
-
-        def move(real: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
-            result = real(module, *args, **kwargs)
-            moved(module, user_place())
-            return result
-
+        self._after(undo, torch.amp.GradScaler, "load_state_dict", of_itself(self._protocol.state_loaded))
+        self._after(undo, torch.nn.Module, "load_state_dict", of_itself(self._sources.loaded))
         for name in ("to", "half", "bfloat16"):
-            wrap(undo, torch.nn.Module, name, move)
+            self._after(undo, torch.nn.Module, name, of_itself(self._sources.moved))
 
     def _watch_schedulers(self, undo: ExitStack) -> None:
-        made = self._guard.guarded(self._history.scheduler_made)
+        def made(_: Any, scheduler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            self._history.scheduler_made(optimizer, user_place())
 
-        def make(real: Any, scheduler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
-            real(scheduler, optimizer, *args, **kwargs)
-            made(optimizer, user_place())
-
-        wrap(undo, torch.optim.lr_scheduler.LRScheduler, "__init__", make)
+        self._after(undo, torch.optim.lr_scheduler.LRScheduler, "__init__", made)
 
     def _watch_gradients(self, undo: ExitStack) -> None:
-        taken = self._guard.guarded(self._protocol.gradients_taken)
+        def taken(result: Any, outputs: Any, *args: Any, **kwargs: Any) -> None:
+            self._protocol.gradients_taken(outputs, result)
 
-        def grad(real: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
-            result = real(outputs, *args, **kwargs)
-            taken(outputs, result)
+        self._after(undo, torch.autograd, "grad", taken)
+
+    def _after(self, undo: ExitStack, owner: Any, name: str, told: Callable[..., None]) -> None:
+        """Have `told` called after a function or method, with its result and its arguments."""
+        tell = self._guard.guarded(told)
+
+        def call(real: Any, *args: Any, **kwargs: Any) -> Any:
+            result = real(*args, **kwargs)
+            tell(result, *args, **kwargs)
             return result
 
-        wrap(undo, torch.autograd, "grad", grad)
+        wrap(undo, owner, name, call)
 
     def _watch_checkpoints(self, undo: ExitStack) -> None:
         """Note whether activations are checkpointed: what their graphs have saved is not looked at."""
