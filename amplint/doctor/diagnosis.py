@@ -45,7 +45,7 @@ _OF_HALF = (Origin.OVERFLOW, Origin.CAST, Origin.UNDERFLOW)  # what float32 woul
 _UNLIKE_OUTPUT = 0.25  # the same of what a model returns
 _FEW_CALLS = 4  # of modules whose results are compared
 _SCALE = 65536.0  # of a new GradScaler
-_LOST = 0.1  # of the elements of gradients, from which on they are said to underflow
+_LOST = 0.1  # of the elements of gradients that a scale saves, from which on they are said to underflow
 _BACK = 6  # statements that are stepped back through
 _SMALLER_STEPS = "use a smaller learning rate, warm-up, or clipping (after `unscale_`)"
 _FEW_ROWS = 4  # of a batch that are named
@@ -473,19 +473,17 @@ class Diagnosis:
 
     def _lost(self, computation: Computation) -> str:
         """In words how many gradients are 0 that a scale would save; "" for few."""
-        zeros = []
-        for scale in (1.0, _SCALE):
-            self._replays.forwards += 1
-            self._replays.backwards += 1
-            found = _gradients([each for each in computation() if _is_loss(each)], scale)
-            total = sum(each.numel() for each in found)
-            zeros.append(sum(int((each == 0).sum()) for each in found) / max(1, total))
-        without, with_scale = zeros
-        if without - with_scale < _LOST:
+        without, scaled = (self._scaled_gradients(computation, scale) for scale in (1.0, _SCALE))
+        saved = sum(int((each != 0).sum()) for each in scaled)
+        lost = sum(int(((true != 0) & (each == 0)).sum()) for each, true in zip(without, scaled, strict=True))
+        if lost < _LOST * saved or not lost:
             return ""
-        return (
-            f"{without:.0%} of the gradients' elements are 0 in float16; scaled by {_SCALE:,.0f}, {with_scale:.0%} are"
-        )
+        return f"in float16 {lost / saved:.0%} of the gradients' elements are 0 that a scale of {_SCALE:,.0f} saves"
+
+    def _scaled_gradients(self, computation: Computation, scale: float) -> list[torch.Tensor]:
+        self._replays.forwards += 1
+        self._replays.backwards += 1
+        return _gradients([each for each in computation() if _is_loss(each)], scale)
 
     def _grid(self, computation: Computation) -> _Grid:
         """Which of the four runs are finite: in training and in evaluation mode, with autocast and in float32."""

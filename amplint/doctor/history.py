@@ -12,6 +12,7 @@ from amplint.doctor.findings import Place
 from amplint.doctor.gradients import Models
 from amplint.doctor.readings import is_readable, norm
 
+_OVER = 1.05  # times the rate that an optimizer was given
 _RISEN = 3.0  # times the first learning rate
 _FIRST, _LAST = 8, 3  # losses that are compared
 _EXPLODED = 1e3  # times the first losses
@@ -29,6 +30,7 @@ class History:
         self.stepped_at: Place | None = None
         self._made: dict[int, Place | None] = {}  # optimizers
         self._schedulers: dict[int, Place | None] = {}  # where they were made, by the ids of their optimizers
+        self._over: set[int] = set()  # optimizers with a rate above the one that they were given
         self._rates: dict[int, tuple[float, float]] = {}  # learning rates, the first and the last, by optimizer
         self.bad_weights: int | None = None  # the step that has made weights not finite
 
@@ -49,18 +51,22 @@ class History:
     def stepped(self, optimizer: Any, place: Place | None) -> None:
         """An optimizer has stepped."""
         self.stepped_at = place or self.stepped_at
-        rate = float(optimizer.param_groups[0]["lr"])
+        group = optimizer.param_groups[0]
+        rate = float(group["lr"])
         first, _ = self._rates.get(id(optimizer), (rate, rate))
         self._rates[id(optimizer)] = first or rate, rate
+        if rate > _OVER * float(group.get("initial_lr", rate)):
+            self._over.add(id(optimizer))
 
     def rise(self) -> tuple[Place | None, str]:
         """Where a learning rate that has risen is set, and how far it has risen in words; None and "" if none has.
 
-        That is where its scheduler was made, or the optimizer, if the program raises it by hand.
+        That is where its scheduler was made, or the optimizer, if the scheduler only warms up to the rate that the
+        optimizer was given, or the program raises it by hand.
         """
         for key, (first, last) in self._rates.items():
             if last > _RISEN * first > 0:
-                place = self._schedulers.get(key) or self._made.get(key)
+                place = self._schedulers.get(key) if key in self._over else self._made.get(key)
                 return place, f"the learning rate rose from {first:.3g} to {last:.3g}, "
         return None, ""
 
