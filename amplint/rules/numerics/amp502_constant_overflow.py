@@ -3,19 +3,20 @@
 ## What it does
 Finds numbers beyond 65504 (for bfloat16: beyond 3.39e38) that are filled into a tensor which an autocast region has
 left in half precision: `masked_fill`, `fill_`, `full_like`, `torch.where`, an assignment under a mask. The number may
-be a literal, a constant of the module, an attribute, a default, or `torch.finfo(torch.float32).min`.
+be a literal, a constant of the module, an attribute, a default, or `torch.finfo(torch.float32).min`. Also finds a mask
+that is multiplied with such a number, or filled with it, and added to the tensor in place: `scores += mask * -1e9`.
 
 amplint reports nothing:
 
 - about -inf, which half precision can hold;
 - if the tensor is float32 (after `softmax` on cuda, after `.float()`);
-- if the constant is added to a float32 tensor, so that the sum is float32;
+- if the constant is added to a float32 tensor, or the sum of `scores + mask * -1e9` is float32 since the mask is;
 - if the code checks the dtype.
 
 ## Why is this bad?
-`scores.masked_fill(mask, -1e9)` raises "value cannot be converted to type c10::Half without overflow". An assignment
-and `torch.where` silently turn the number into -inf: a row in which everything is masked becomes NaN, and so does the
-loss.
+`scores.masked_fill(mask, -1e9)` raises "value cannot be converted to type c10::Half without overflow". An assignment,
+`torch.where` and a sum in place silently turn the number into -inf: a row in which everything is masked becomes NaN,
+and so does the loss.
 
 ## Example
 ```python
@@ -35,7 +36,9 @@ with torch.autocast("cuda", dtype=torch.float16):
 
 ## Fix safety
 Safe if the tensor is filled once and goes straight into a softmax. Otherwise unsafe: a second mask that is added to the
-lowest number gives -inf, and a row of -inf becomes NaN. There is no fix if the tensor has no name.
+lowest number gives -inf, and a row of -inf becomes NaN. There is no fix if the tensor has no name. A sum in place
+becomes a new tensor in float32 (`scores = scores + mask * -1e9`). That is unsafe: other names of the tensor don't see
+the sum.
 
 ## Proof
 The test programs train. Before the fix `masked_fill` raises RuntimeError, and `where` and the assignment give a loss of
@@ -51,10 +54,13 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
+from amplint.fixes.edits import insert
 from amplint.fixes.inherited_arguments import module_name
 from amplint.model.half.observations import Given, Seen
+from amplint.model.inference.numbers import number
 from amplint.model.inference.tensor_types import HALF, NUMBER, Kind
+from amplint.model.inference.values import asked, values_of
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
 from amplint.rules.shared.half_ops import LARGEST_BFLOAT16, LARGEST_FLOAT16, dtype_of, met, shown
@@ -67,13 +73,15 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     fixes=(Applicability.SAFE, Applicability.UNSAFE),
-    triggers=("autocast & masked_fill", "autocast & where", "autocast & e9", "autocast & inf"),
+    triggers=("autocast & masked_fill", "autocast & where", "autocast & e9", "autocast & inf", "autocast & softmax"),
     not_shown="verify doesn't interpret models and criteria",
 )
 
 _RAISES = ("masked_fill", "masked_fill_", "fill", "fill_", "full_like", "new_full", "index_fill", "index_fill_")
 _SILENT = ("setitem", "where")
+_SUMS = {"add": 1, "add_": 1, "sub": -1, "sub_": -1}  # the sign of what is added
 _FILLS = ("value", "fill_value", "other")
+_KEEPS = ("to", "type", "type_as", "float", "unsqueeze", "view", "reshape", "expand", "expand_as", "repeat", "detach")
 
 
 class _Fill(NamedTuple):
@@ -107,6 +115,18 @@ def check(module: Module) -> Iterator[Finding]:
             withheld=withheld,
             severity=Severity.ERROR if seen.spelling in _RAISES else Severity.WARNING,
         )
+    for seen in met(module, _SUMS):
+        if (added := _sum_in_place(module, seen)) is not None and seen.node.id not in done:
+            done.add(seen.node.id)
+            fix, withheld = _out_of_place(module, added)
+            yield rule.finding(
+                module.span(added.node),
+                _message_of_sum(module, added),
+                fix=fix,
+                withheld=withheld,
+                severity=Severity.WARNING,
+                confidence=Confidence.LIKELY,
+            )
 
 
 def _fill(seen: Seen) -> _Fill | None:
@@ -150,6 +170,90 @@ def _message(module: Module, found: _Fill) -> str:
         what = f"{constant} becomes {inf} in {spelling}, and softmax of a row of {inf} is NaN"
     asked = module.text(value) if value is not None and _is_dotted(value) else "tensor"
     return f"{name} is {dtype}: {what}; fill with `torch.finfo({asked}.dtype).{found.end}`"
+
+
+# --- a mask that is added in place ----------------------------------------------------------------------------------
+
+
+class _Sum(NamedTuple):
+    """A mask times a constant, or filled with it, that is added to a half tensor in place."""
+
+    node: ir.Statement | ir.Value  # the sum
+    tensor: Given
+    mask: Given
+    is_positive: bool
+
+
+def _sum_in_place(module: Module, seen: Seen) -> _Sum | None:
+    """The sum that an operation makes in place, where what is added becomes infinite in the tensor's dtype."""
+    statement = ir.statement_of(seen.node)
+    augmented = isinstance(statement, ir.AugAssign) and statement.target is seen.node
+    if len(seen.operands) != 2 or not (augmented or seen.spelling.endswith("_")):
+        return None
+    tensor, mask = seen.operands
+    if tensor[1].what != HALF or mask[0] is None or mask[1].what == HALF:
+        return None
+    factor = _factor(module, mask[0])
+    if factor is None or math.isinf(factor) or not _is_too_large(factor, tensor[1]):
+        return None
+    node = statement if augmented else seen.node
+    return _Sum(node, tensor, mask, is_positive=factor * _SUMS[seen.spelling] > 0)
+
+
+def _factor(module: Module, value: ir.Value) -> float | None:
+    """The number that a mask is multiplied with or filled with; None where it has several, or none."""
+    leaves = (leaf.value for leaf in values_of(module, value).leaves if not leaf.is_open)
+    found = {asked(module, _factor_of, leaf, None) for leaf in leaves}
+    return found.pop() if len(found) == 1 else None
+
+
+def _factor_of(module: Module, value: ir.Value) -> float | None:
+    if isinstance(value, ir.Unary) and value.op == "Minus":
+        found = _factor(module, value.operand)
+        return -found if found is not None else None
+    if isinstance(value, ir.Binary) and value.op == "Multiply":
+        parts = [_number(module, each) for each in (value.left, value.right)]
+        numbers = [each for each in parts if each is not None]
+        return numbers[0] if len(numbers) == 1 else None
+    if not isinstance(value, ir.Call) or not isinstance(value.func, ir.Attribute):
+        return None
+    name, given = value.func.attr, value.positional
+    if name in _KEEPS:
+        return _factor(module, value.func.base)
+    if name in ("mul", "mul_") and len(given) == 1:
+        return _number(module, given[0])
+    return _number(module, given[1]) if name in ("masked_fill", "masked_fill_") and len(given) == 2 else None
+
+
+def _number(module: Module, value: ir.Value) -> float | None:
+    kind = number(module, value)
+    return kind.value if kind is not None else None
+
+
+def _message_of_sum(module: Module, found: _Sum) -> str:
+    assert found.tensor[0] is not None
+    assert found.mask[0] is not None
+    inf = "inf" if found.is_positive else "-inf"
+    return (
+        f"{shown(module, found.tensor[0])} is {dtype_of(found.tensor[1])}: {shown(module, found.mask[0])}, added in "
+        f"place, becomes {inf}, and softmax of a row of {inf} is NaN; add it out of place, in float32"
+    )
+
+
+def _out_of_place(module: Module, found: _Sum) -> tuple[Fix | None, str | None]:
+    """The fix that gives the sum a tensor of its own: float32, as the mask is."""
+    node, tensor = found.node, found.tensor[0]
+    if not isinstance(node, ir.AugAssign):
+        return None, "the sum is not a statement of its own; add out of place by hand"
+    if tensor is None or not _is_dotted(tensor):
+        return None, "the tensor has no name; assign the tensor to a variable first"
+    name, sign = module.text(tensor), "+" if node.op == "Add" else "-"
+    start, end = module.layout.outer(node.value)
+    edits = [Edit(module.span(tensor)[1], start, f" = {name} {sign} ")]
+    if isinstance(node.value, (ir.Conditional, ir.Bool)):
+        edits += insert(start, "("), insert(end, ")")
+    title = f"Add out of place, in float32 (other names of `{name}` don't see the sum)"
+    return Fix(Applicability.UNSAFE, title, tuple(edits)), None
 
 
 # --- the fix --------------------------------------------------------------------------------------------------------
