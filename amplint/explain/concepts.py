@@ -24,6 +24,7 @@ _HALF = r"fp16|float16|f16|half|16 ?bit|16 mixed|precision ?=? ?16|o[12]"
 _BFLOAT = r"bf16|bfloat16"
 _MIXED = r"amp|autocast\w*|auto cast\w*|mixed|gradscaler|scaler|apex|(?:reduced|low|lower|half) precision"
 
+_GAN = r"(?:\w{0,8})gans?|discriminators?|wgan\w*|adversarial \w+"
 _WORSE = r"(?:worse|lower|higher (?:loss|perplexity|error)|poor\w*|bad|degrad\w*|hurt\w*|drop\w*|decreas\w*)"
 
 # Each with its weight: what says much outweighs what most questions have.
@@ -35,6 +36,12 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "float32": (0.5, r"fp32|float32|full precision|single precision|32 ?bit|tf32"),
     "region": (1, r"autocast\w*|auto cast\w*"),
     "apex": (2, r"apex"),
+    "compiled": (
+        3,
+        r"torch ?compiled?|torchcompile|inductor|(?:torch)?dynamo|aot ?(?:autograd|eager)|full ?graph|with compile|"
+        r"compiled (?:the |a |my )?(?:model|graph|function|module|region|code|forward|version)|"
+        r"compil(?:e|ing) (?:the |a |my )?(?:whole )?(?:model|network|module|forward)",
+    ),
     # Numbers
     "nan": (
         2,
@@ -123,14 +130,19 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "not learning": (
         2.5,
         rf"{_NOT}(?: (?:even|really|ever|seems?|appears?|want|be|to|get|able|properly|actually|the|my|model|network))*"
-        r" (?:learn|converg|train(?!er))\w*",
+        r" (?:learn|converg|train(?!er))\w*|"
+        r"(?:struggl\w*|hard|difficult|trouble|problems?|slow) (?:to |in |with )?(?:converg|learn)\w*|"
+        r"(?:bad|poor|terrible|no) (?:convergence|learning)",
     ),
     "worse": (
         1.5,
         r"worse|worst|lower|bad|badly|poor\w*|degrad\w*|hurt\w*|drop\w*|decreas\w*|gap|reduc\w*|declin\w*|inferior|"
         r"los[et]s?|losing|below|underperform\w*|deteriorat\w*|terrible|garbage|broken|fall\w*|less accurate|tank\w*|"
         r"collaps\w*|wrong|not as good|"
-        r"(?:higher|larger|increased) (?:\w+ )?(?:loss|perplexity|error|wer|ppl)",
+        r"(?:higher|larger|increased) (?:\w+ )?(?:loss|perplexity|error|wer|ppl)|"
+        # Two numbers, one with and one without.
+        r"\d+(?: \w+){0,5} (?:but|vs|versus|while|whereas|and|compared (?:to|with)|instead of|from|to)(?: \w+){0,5} \d+"
+        r"(?: \w+){0,3} (?:without|with no|no|in|with|using|for) (?:\w+ ){0,2}(?:amp|autocast|fp32|float32|mixed|fp16)",
     ),
     "clearly worse": (
         2,
@@ -165,6 +177,19 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"becomes?|returns?|gives?|stays?|remains?|dtype|still) "
         rf"(?:a |of |type |torch )*(?:{_HALF}|{_BFLOAT})",
     ),
+    "is float32": (
+        2,
+        r"(?:is|are|still|stays?|remains?|returns?|becomes?|gets?|gives?|have|has|being|always|in|dtype)"
+        r"(?: (?:still|always|all|kept|stored|computed|returned|in|of|type|dtype|torch|being|as|be))* "
+        r"(?:fp32|float32|full precision|32 bit)(?: (?:despite|even|although|though|under|with|inside|in|within|when|"
+        r"while|instead of|not|but|after|and|tensors?)|$)",
+    ),
+    "other dtype": (
+        2.5,
+        r"(?:wrong|different|other|unexpected|incorrect) (?:output |result )?d?types?|d?types? (?:is |are )?(?:wrong|"
+        r"different|incorrect|unexpected|differs?)|(?:fp32|float32|float|fp16|float16|half|bf16|bfloat16) instead of "
+        r"(?:fp32|float32|float|fp16|float16|half|bf16|bfloat16)",
+    ),
     "dtype mismatch": (
         2.5,
         r"d?types? (?:mismatch\w*|errors?)|mismatch\w* (?:of |in )?(?:d?types?|precision)|different d?types?|"
@@ -181,14 +206,19 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "several": (
         2.5,
         r"(?:two|multiple|several|2|3|three|many|both|different) (?:\w+ )?(?:optimi[sz]ers|losses|scalers|backwards?|"
-        r"networks|models)|gans?|discriminators?|wgan\w*|cyclegan",
+        rf"networks|models)|{_GAN}",
     ),
+    "gan": (2.5, _GAN),
+    "fused": (3, r"fused(?: true)?|fused ?adamw?|adamw? torch fused"),
+    "ctc": (3, r"ctc(?: ?loss)?"),
     "penalty": (3, r"(?:gradient|grad) penalt\w*|wgan gp|double backward|second order|create graph|r1 regulari\w*"),
     "threads": (3, r"data ?parallel|dataparallel|threads?|threading|threadpool\w*"),
     "fsdp": (2, r"fsdp\d?|fully sharded|fully shard|sharded"),
+    "fsdp2": (3, r"fsdp2|fsdp v?2|fully shard"),
     "needed": (1, r"need\w*|necessary|required|should (?:i|we|it)|have to|must (?:i|we)|do (?:i|we)|useful"),
     "inf check": (4, r"(?:no|not|without|missing) (?:\w+ )?inf checks?|inf checks? (?:\w+ ){0,2}(?:not|missing)"),
     "update": (1, r"updat\w*"),
+    "optimizer": (1, r"optimi[sz]er(?: states?)?|adamw?|sgd"),
     "step": (0.5, r"steps?|stepping|stepped"),
     "bce": (3, r"bce\w*|binary cross ?entropy"),
     "closure": (3, r"lbfgs|closures?"),
@@ -204,7 +234,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         2.5,
         r"(?:model|net|network|everything|weights) (?:to )?(?:half|bfloat16|float16|bf16|fp16)|model half|half model|"
         r"pure (?:fp16|bf16|half|float16|bfloat16)|to torch (?:bfloat16|float16|half)|"
-        r"cast\w* (?:the |my |whole )*(?:model|weights|everything)",
+        r"(?:cast|convert)\w* (?:the |my |whole |all |its )*(?:model|weights|everything|params|parameters|network)",
     ),
     "scaled": (
         2,
@@ -214,7 +244,9 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "65536": (3, r"65536x?|65 536|65k|2 16 times"),
     "pretrained": (
         2,
-        r"m?t5|flan\w*|gemma\w*|(?:pre)?trained (?:\w+ )?in (?:bf16|bfloat16)|bf16 (?:weights|checkpoints?|model)",
+        r"m?t5|flan\w*|u?mt5|gemma\d?|chatglm\w*|glm\d?|qwen\w*|llama\w*|mistral\w*|mixtral|falcon|deepseek\w*|phi\d?|"
+        r"internlm\w*|baichuan\w*|(?:pre ?)?trained (?:\w+ )?in (?:bf16|bfloat16)|bf16 (?:weights|checkpoints?|model)|"
+        r"pre ?trained (?:\w+ )?(?:models?|weights|checkpoints?|networks?|backbones?)",
     ),
     # Devices
     "cpu": (2, r"cpus?"),

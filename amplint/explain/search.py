@@ -100,11 +100,16 @@ def _patterns() -> tuple[tuple[Message, Text, Pattern], ...]:
 
 
 def _by_text(log: Log, *, alone: bool) -> list[Hit]:
-    found: dict[Message, tuple[Text, list[int]]] = {}
+    at_place: dict[int, list[tuple[Pattern, Message, Text]]] = {}
     for message, text, wording in _patterns():
-        places = wording.places(log.squeezed)
-        if places and (alone or _is_beside(message, log)):
-            found.setdefault(message, (text, []))[1].extend(map(log.line_of, places))
+        for place in wording.places(log.squeezed):
+            if alone or _is_beside(message, log):
+                at_place.setdefault(place, []).append((wording, message, text))
+    found: dict[Message, tuple[Text, list[int]]] = {}
+    for place, wordings in at_place.items():
+        # Of a general wording and one that names the op, the second says what it is.
+        _, message, text = max(wordings, key=lambda each: len(each[0].anchor))
+        found.setdefault(message, (text, []))[1].append(log.line_of(place))
     hits = []
     for message, (text, lines) in found.items():
         printed = sorted({at for at in lines if not log.is_source(at)}) or sorted(set(lines))
