@@ -22,7 +22,8 @@ _TIME = r"(?:steps?|iterations?|iters?|epochs?|batch(?:es)?|hours?|minutes?|days
 _FAST = r"(?:faster|quicker|speed ?ups?|speeds? up|acceleration|accelerated?|gains?|benefit|improvement in speed|speed)"
 _HALF = r"fp16|float16|f16|half|16 ?bit|16 mixed|precision ?=? ?16|o[12]"
 _BFLOAT = r"bf16|bfloat16"
-_MIXED = r"amp|autocast\w*|auto cast\w*|mixed|gradscaler|scaler|apex|(?:reduced|low|lower|half) precision"
+_SCALER = r"(?:sharded|native|amp|loss)?(?:grad)?scaler"
+_MIXED = rf"amp|autocast\w*|auto cast\w*|mixed|{_SCALER}|apex|(?:reduced|low|lower|half) precision"
 
 _GAN = r"(?:\w{0,8})gans?|discriminators?|wgan\w*|adversarial \w+"
 _WORSE = r"(?:worse|lower|higher (?:loss|perplexity|error)|poor\w*|bad|degrad\w*|hurt\w*|drop\w*|decreas\w*)"
@@ -52,7 +53,11 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "overflow": (2, r"overflow\w*|out of range|65504"),
     "underflow": (2.5, r"underflow\w*|flush\w* to (?:zero|0)|round\w* to (?:zero|0)"),
     "vanishing": (2, r"vanish\w*"),
-    "zero": (1.5, r"0|0 0+|zeros?(?! grad)|zeroed|1e \d+|tiny"),
+    "zero": (
+        1.5,
+        r"0|0 0+|zeros?(?! grad)|zeroed|1e \d+|tiny|"
+        r"(?:no|empty|zero) (?:detections?|predictions?|boxes|bboxes|masks?|labels?|results?)",
+    ),
     "falling": (
         1.5,
         r"decreas\w*|falls?|falling|fell|drop\w*|collaps\w*|halv\w*|shrink\w*|(?:go|goes|going|gets?|down) "
@@ -74,7 +79,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "outputs": (
         1.5,
         r"outputs?|logits?|activations?|forward(?: pass)?|features?|embeddings?|hidden states?|attention(?: scores?)?|"
-        r"softmax|layer ?norm|batch ?norm|images?",
+        r"softmax|layer ?norm|batch ?norm|images?|detections?|predictions?|boxes",
     ),
     "weights": (1.5, r"weights?|params?|parameters?"),
     "scale": (
@@ -84,7 +89,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:decreas|increas|halv|shrink|grow|doubl|collaps|explod)\w*)",
     ),
     "scale not finite": (4, r"scale (?:\w+ ){0,3}(?:nan|inf|infinity)"),
-    "scaler": (1.5, r"scaler|gradscaler|loss scal(?:er|ing)|gradient scal(?:er|ing)"),
+    "scaler": (1.5, rf"{_SCALER}|loss scal(?:er|ing)|gradient scal(?:er|ing)"),
     "quality": (
         1.5,
         r"accurac\w*|acc|top ?[15]|m?ap|ap50|m?iou|f1|bleu|rouge|wer|psnr|ssim|fid|metrics?|scores?|performances?|"
@@ -123,7 +128,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     # What goes wrong
     "stuck": (
         2,
-        rf"{_NOT}(?: \w+){{0,3}} {_CHANGE}\w*|flat|constant|stuck|plateau\w*|frozen|unchanged|at chance|"
+        rf"{_NOT}(?: \w+){{0,3}} {_CHANGE}\w*|flat|constant|stuck|stall\w*|plateau\w*|frozen|unchanged|at chance|"
         r"(?:stays?|remains?) at|(?:stays?|remains?|is|are|exactly|always|keeps?) (?:at )?(?:the )?same|"
         r"random (?:guess\w*|chance|level)|chance level|same (?:loss|value)",
     ),
@@ -142,7 +147,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:higher|larger|increased) (?:\w+ )?(?:loss|perplexity|error|wer|ppl)|"
         # Two numbers, one with and one without.
         r"\d+(?: \w+){0,5} (?:but|vs|versus|while|whereas|and|compared (?:to|with)|instead of|from|to)(?: \w+){0,5} \d+"
-        r"(?: \w+){0,3} (?:without|with no|no|in|with|using|for) (?:\w+ ){0,2}(?:amp|autocast|fp32|float32|mixed|fp16)",
+        r"(?: \w+){0,3} (?:without|with no|no|in|with|using|for) (?:\w+ ){0,2}(?:amp|autocast|fp32|float32|mixed|fp16)|"
+        r"\d+(?: \w+){2,7} \d+ (?:\w+ ){0,1}without|from \d+(?: \d+)? to \d+",
     ),
     "clearly worse": (
         2,
@@ -182,8 +188,11 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:is|are|still|stays?|remains?|returns?|becomes?|gets?|gives?|have|has|being|always|in|dtype)"
         r"(?: (?:still|always|all|kept|stored|computed|returned|in|of|type|dtype|torch|being|as|be))* "
         r"(?:fp32|float32|full precision|32 bit)(?: (?:despite|even|although|though|under|with|inside|in|within|when|"
-        r"while|instead of|not|but|after|and|tensors?)|$)",
+        r"while|instead of|not|but|after|and|tensors?)|$)|"
+        r"(?:gradients?|grads?|weights?|param(?:eter)?s?|loss|outputs?|states?|norm|softmax) "
+        r"(?:fp32|float32)(?: (?:despite|even|under|with|inside|in|when|while)|$)",
     ),
+    "float32 op": (2, r"softmax|(?:layer|group|rms) ?norms?|cross ?entropy|cumsum|sums?"),
     "other dtype": (
         2.5,
         r"(?:wrong|different|other|unexpected|incorrect) (?:output |result )?d?types?|d?types? (?:is |are )?(?:wrong|"
@@ -246,7 +255,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         2,
         r"m?t5|flan\w*|u?mt5|gemma\d?|chatglm\w*|glm\d?|qwen\w*|llama\w*|mistral\w*|mixtral|falcon|deepseek\w*|phi\d?|"
         r"internlm\w*|baichuan\w*|(?:pre ?)?trained (?:\w+ )?in (?:bf16|bfloat16)|bf16 (?:weights|checkpoints?|model)|"
-        r"pre ?trained (?:\w+ )?(?:models?|weights|checkpoints?|networks?|backbones?)",
+        r"pre ?trained",
     ),
     # Devices
     "cpu": (2, r"cpus?"),

@@ -100,15 +100,15 @@ def _patterns() -> tuple[tuple[Message, Text, Pattern], ...]:
 
 
 def _by_text(log: Log, *, alone: bool) -> list[Hit]:
-    at_place: dict[int, list[tuple[Pattern, Message, Text]]] = {}
+    at_place: dict[int, list[tuple[Message, Text]]] = {}
     for message, text, wording in _patterns():
         for place in wording.places(log.squeezed):
             if alone or _is_beside(message, log):
-                at_place.setdefault(place, []).append((wording, message, text))
+                at_place.setdefault(place, []).append((message, text))
     found: dict[Message, tuple[Text, list[int]]] = {}
     for place, wordings in at_place.items():
         # Of a general wording and one that names the op, the second says what it is.
-        _, message, text = max(wordings, key=lambda each: len(each[0].anchor))
+        message, text = max(wordings, key=lambda each: sum(map(len, literals(each[1].text))))
         found.setdefault(message, (text, []))[1].append(log.line_of(place))
     hits = []
     for message, (text, lines) in found.items():

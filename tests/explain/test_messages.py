@@ -43,6 +43,8 @@ NOT_SHOWN = {
     "cuda-without-bfloat16",
     "mps-without-bfloat16",
     "unscale-without-kernel",
+    "mps-without-float64",
+    "collective-without-bfloat16",
 }
 
 

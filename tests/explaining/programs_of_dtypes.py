@@ -57,7 +57,7 @@ def convolution_without_bias() -> None:
     nn.Conv2d(1, 1, 3, bias=False).half()(torch.ones(1, 1, 8, 8))
 
 
-@prints("dtype-mismatch")
+@prints("query-key-value-dtypes")
 def attention() -> None:
     F.scaled_dot_product_attention(HALF[None], FLOAT[None], FLOAT[None])
 
@@ -219,7 +219,7 @@ def apex() -> None:
     exec("from apex import amp")
 
 
-@prints("dtype-mismatch")
+@prints("attention-mask-dtype")
 def attention_mask() -> None:
     F.scaled_dot_product_attention(HALF[None], HALF[None], HALF[None], attn_mask=FLOAT.bfloat16())
 
@@ -282,3 +282,8 @@ def bce_of_nan() -> None:
 @prints("probabilities-not-finite")
 def distribution_of_nan() -> None:
     torch.distributions.Normal(torch.full((1,), torch.nan).half().float(), torch.ones(1))
+
+
+@prints("ctc-loss")
+def ctc() -> None:
+    F.ctc_loss(HALF[:, None].log_softmax(-1), torch.ones(1, 2).long(), (4,), (2,))
