@@ -23,7 +23,7 @@ _FAST = r"(?:faster|quicker|speed ?ups?|speeds? up|acceleration|accelerated?|gai
 _HALF = r"fp16|float16|f16|half|16 ?bit|16 mixed|precision ?=? ?16|o[12]"
 _BFLOAT = r"bf16|bfloat16"
 _SCALER = r"(?:sharded|native|amp|loss)?(?:grad)?scaler"
-_MIXED = rf"amp|autocast\w*|auto cast\w*|mixed|{_SCALER}|apex|(?:reduced|low|lower|half) precision"
+_MIXED = rf"amp|autocast\w*|auto cast\w*|mixed|amp\w*(?:callback|plugin|optimizer|hook)\w*|{_SCALER}|apex|(?:reduced|low|lower|half) precision"
 
 _GAN = r"(?:\w{0,8})gans?|discriminators?|wgan\w*|adversarial \w+"
 _WORSE = r"(?:worse|lower|higher (?:loss|perplexity|error)|poor\w*|bad|degrad\w*|hurt\w*|drop\w*|decreas\w*)"
@@ -55,7 +55,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "vanishing": (2, r"vanish\w*"),
     "zero": (
         1.5,
-        r"0|0 0+|zeros?(?! grad)|zeroed|1e \d+|tiny|"
+        r"0(?: 0+)?(?! \d)|zeros?(?! grad)|zeroed|1e \d+|tiny|"
         r"(?:no|empty|zero) (?:detections?|predictions?|boxes|bboxes|masks?|labels?|results?)",
     ),
     "falling": (
@@ -69,7 +69,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "diverging": (
         2,
-        r"diverg\w*|unstable|instabilit\w*|spik\w*|explo\w*|blow\w* up|blew up|oscillat\w*|jump\w*|"
+        r"diverg\w*|abnormal\w*|erratic|unstable|instabilit\w*|spik\w*|explo\w*|blow\w* up|blew up|oscillat\w*|jump\w*|"
         r"(?:goes|going|shoots?) up",
     ),
     # What they are numbers of
@@ -123,7 +123,11 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:load|restor)\w* (?:a |an |the |from |my |old |saved |training )*(?:checkpoints?|ckpts?|state)",
     ),
     "checkpoint": (2, r"checkpoints?|ckpts?|state ?dicts?|sav(?:e|es|ed|ing)"),
-    "checkpointing": (2.5, r"(?:gradient|activation) checkpoint\w*|checkpointing|recomput\w*|use reentrant"),
+    "checkpointing": (
+        2.5,
+        r"(?:gradient|activation|grad) checkpoint\w*|checkpointing|checkpointed|recomput\w*|use reentrant|"
+        r"(?:utils|checkpoint) checkpoint",
+    ),
     "again": (1.5, r"twice|second time|two times|already|more than once"),
     # What goes wrong
     "stuck": (
@@ -164,7 +168,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "slow": (
         2.5,
         rf"slow\w*|(?:not|no|isnt|without|doesnt|dont|any|zero|little)(?: \w+){{0,4}} {_FAST}|"
-        r"same (?:\w+ )?(?:speed|time|throughput)|speed (?:is |stays )?(?:the )?(?:same|unchanged)|"
+        r"same (?:\w+ )?(?:speed|time|throughput)|times? (?:is |are |stays? |remains? )?(?:the )?(?:same|equal|identical)|"
+        r"hang(?:s|ing)?|freezes|freeze hang|takes? forever|speed (?:is |stays )?(?:the )?(?:same|unchanged)|"
         r"(?:time|times|duration) (?:\w+ ){0,2}(?:doubl|increas|higher|twice)\w*|"
         r"takes? (?:\w+ )?(?:more|longer)|longer|throughput",
     ),
@@ -220,7 +225,17 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "gan": (2.5, _GAN),
     "fused": (3, r"fused(?: true)?|fused ?adamw?|adamw? torch fused"),
     "ctc": (3, r"ctc(?: ?loss)?"),
-    "penalty": (3, r"(?:gradient|grad) penalt\w*|wgan gp|double backward|second order|create graph|r1 regulari\w*"),
+    "penalty": (
+        3,
+        r"(?:gradient|grad) penalt\w*|wgan gp|double (?:backward|backprop\w*)|(?:second|higher|2nd) (?:order|derivatives?)|"
+        r"create graph|r1 regulari\w*|autograd grad|hessians?|jacobians?|grad(?:ients?)? of (?:the )?grad(?:ients?)?",
+    ),
+    "no grad": (2.5, r"no ?grad|inference ?mode|without grad(?:ients?)?"),
+    "inaccurate": (
+        2.5,
+        r"(?:numeric\w*|rounding|round off|precision) (?:errors?|issues?|problems?|differences?)|inaccura\w*|imprecis\w*|"
+        r"not accurate|not precise|(?:large|big|huge) errors?|los(?:es?|ing|t) precision",
+    ),
     "threads": (3, r"data ?parallel|dataparallel|threads?|threading|threadpool\w*"),
     "fsdp": (2, r"fsdp\d?|fully sharded|fully shard|sharded"),
     "fsdp2": (3, r"fsdp2|fsdp v?2|fully shard"),
@@ -277,7 +292,7 @@ _ELSEWHERE = re.compile(
 )
 # What programs print of their settings and of numbers that are all right; a best loss begins at infinity.
 _SETTING = re.compile(
-    r"""["']?\b[\w.]+["']?(?:=\s*[-+]?(?:\d[\w.+-]*|inf\b)|:\s*[-+]?(?:0\.\d*[1-9]|[1-9])[\d.e+-]*)|["']\w+["']: *\S+"""
+    r"""["']?\b(?!precision\b)[\w.]+["']?(?:=\s*[-+]?(?:\d[\w.+-]*|inf\b)|:\s*[-+]?(?:0\.\d*[1-9]|[1-9])[\d.e+-]*)|["']\w+["']: *\S+"""
 )
 _AT_THE_START = re.compile(
     r"\b(?:best|min|minimum|lowest|smallest|prev|previous)(?:[ _]\w+){0,2}[ _]loss\W{0,3}(?:is |of |at )?inf\w*|"
@@ -287,6 +302,17 @@ _AT_THE_START = re.compile(
 _APOSTROPHES = str.maketrans("", "", "'\u2019`\u00b4")
 _APART = re.compile(r"[^a-z0-9.]+|\.(?!\d)|(?<!\d)\.")
 # Words that are written in two ways.
+# A release of something, and what is lost where no loss is meant.
+_RELEASE = re.compile(
+    r"\b(?:(?:py)?torch|cuda|cudnn|python|lightning|transformers|accelerate|deepspeed|version)[ =v]*\d+(?:\.\d+)*\S*|"
+    r"\bv?\d+\.\d+\.[\d*]+\S*|\bv\d+\.\d+\S*",
+    re.IGNORECASE,
+)
+_LOST = re.compile(
+    r"\b(?:performance|accuracy|quality|metric) loss(?:es)?\b|\bloss (?:of|in) (?:\w+ )?"
+    r"(?:performance|accuracy|precision|quality)\b",
+    re.IGNORECASE,
+)
 _ONE_WORD = re.compile(r"\b(bf|fp|float|bfloat|b float|grad|data|check) (16|32|scaler|parallel|point)(?=s?\b)")
 
 
@@ -327,7 +353,8 @@ def is_elsewhere(text: str) -> bool:
 
 def concepts_of(text: str) -> frozenset[str]:
     """The concepts that a question speaks of."""
-    words = normalized(_AT_THE_START.sub(" ", _SETTING.sub(" ", text)))
+    said = _LOST.sub(" accuracy drops ", _RELEASE.sub(" ", text))
+    words = normalized(_AT_THE_START.sub(" ", _SETTING.sub(" ", said)))
     return frozenset(name for name, expression in _EXPRESSIONS.items() if expression.search(words))
 
 

@@ -43,7 +43,8 @@ NOT_SHOWN = {
     "cuda-without-bfloat16",
     "mps-without-bfloat16",
     "unscale-without-kernel",
-    "mps-without-float64",
+    "device-without-float64",
+    "mps-dtype-mismatch",
     "collective-without-bfloat16",
 }
 

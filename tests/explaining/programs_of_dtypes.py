@@ -67,7 +67,7 @@ def recurrent() -> None:
     nn.LSTM(4, 4)(HALF[None])
 
 
-@prints("dtype-mismatch")
+@prints("optimizer-mixed-dtypes")
 def lerp() -> None:
     torch.lerp(FLOAT, HALF, 0.5)
 
