@@ -23,9 +23,16 @@ _FAST = r"(?:faster|quicker|speed ?ups?|speeds? up|acceleration|accelerated?|gai
 _HALF = r"fp16|float16|f16|half|16 ?bit|16 mixed|precision ?=? ?16|o[12]"
 _BFLOAT = r"bf16|bfloat16"
 _SCALER = r"(?:sharded|native|amp|loss)?(?:grad)?scaler"
-_MIXED = rf"amp|autocast\w*|auto cast\w*|mixed|amp\w*(?:callback|plugin|optimizer|hook)\w*|{_SCALER}|apex|(?:reduced|low|lower|half) precision"
+_MIXED = (
+    rf"amp|autocast\w*|auto cast\w*|mixed|amp\w*(?:callback|plugin|optimizer|hook)\w*|{_SCALER}|apex|"
+    r"(?:reduced|low|lower|half) precision"
+)
 
-_GAN = r"(?:\w{0,8})gans?|discriminators?|wgan\w*|adversarial \w+"
+_GAN = (
+    r"(?:[a-z]{1,3}|cycle|style|big|star|info|hifi|melgan|vqgan|esr|real ?esr)?(?<!be)(?<!or)gans?\d?|"
+    r"discriminators?|wgan\w*|"
+    r"adversarial \w+|pix2pix"
+)
 _WORSE = r"(?:worse|lower|higher (?:loss|perplexity|error)|poor\w*|bad|degrad\w*|hurt\w*|drop\w*|decreas\w*)"
 
 # Each with its weight: what says much outweighs what most questions have.
@@ -46,7 +53,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     # Numbers
     "nan": (
         2,
-        r"nans?|infs?|infinit\w+|non ?finite|not finite|not a number|"
+        r"nans?|infs?(?! checks?)|infinit\w+|non ?finite|not finite|not a number|"
         r"(?:all |pure |completely )?black (?:images?|outputs?|results?|frames?|videos?|screen|squares?)|"
         r"(?:images?|outputs?|results?|frames?|videos?) (?:\w+ ){0,3}black",
     ),
@@ -168,12 +175,15 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "slow": (
         2.5,
         rf"slow\w*|(?:not|no|isnt|without|doesnt|dont|any|zero|little)(?: \w+){{0,4}} {_FAST}|"
-        r"same (?:\w+ )?(?:speed|time|throughput)|times? (?:is |are |stays? |remains? )?(?:the )?(?:same|equal|identical)|"
-        r"hang(?:s|ing)?|freezes|freeze hang|takes? forever|speed (?:is |stays )?(?:the )?(?:same|unchanged)|"
+        r"same (?:\w+ )?(?:speed|time|throughput)|"
+        r"times? (?:is |are |stays? |remains? )?(?:the )?(?:same|equal|identical)|takes? forever|"
+        r"speed (?:is |stays )?(?:the )?(?:same|unchanged)|"
         r"(?:time|times|duration) (?:\w+ ){0,2}(?:doubl|increas|higher|twice)\w*|"
         r"takes? (?:\w+ )?(?:more|longer)|longer|throughput",
     ),
+    "hangs": (2.5, r"hang(?:s|ing)?|freezes|freeze hang|stuck forever|deadlock\w*"),
     "memory": (2.5, r"memory|vram|oom"),
+    "host memory": (2, r"(?:system|cpu|host|main) (?:memory|ram)|(?<!v)ram"),
     "no effect": (
         2,
         r"no effect|any effect|no impact|(?:does|do) nothing|(?:not|doesnt|didnt|dont) do anything|no difference|"
@@ -200,6 +210,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "float32 op": (2, r"softmax|(?:layer|group|rms) ?norms?|cross ?entropy|cumsum|sums?"),
     "other dtype": (
         2.5,
+        r"(?:not|doesnt|didnt|dont) (?:respect|follow|use|honou?r|obey|match)\w* (?:the )?(?:autocast )?d?types?|"
+        r"ignor\w+ (?:the )?(?:autocast )?d?types?|"
         r"(?:wrong|different|other|unexpected|incorrect) (?:output |result )?d?types?|d?types? (?:is |are )?(?:wrong|"
         r"different|incorrect|unexpected|differs?)|(?:fp32|float32|float|fp16|float16|half|bf16|bfloat16) instead of "
         r"(?:fp32|float32|float|fp16|float16|half|bf16|bfloat16)",
@@ -209,7 +221,11 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"d?types? (?:mismatch\w*|errors?)|mismatch\w* (?:of |in )?(?:d?types?|precision)|different d?types?|"
         r"half and float|float and half|same d?type|(?:expected|found) (?:scalar type )?(?:half|float)",
     ),
-    "unsupported": (1.5, r"not support\w*|unsupported|doesnt support|no support|without support|supports?"),
+    "unsupported": (
+        1.5,
+        r"(?:cant|cannot|unable to) (?:be )?(?:use|enabl|run|appl|activat)\w*|not support\w*|unsupported|"
+        r"doesnt support|no support|without support|supports?",
+    ),
     "missing": (1, r"install\w*|import\w*|modules?|not found|replac\w*|migrat\w*|instead of"),
     "deprecated": (3, r"deprecat\w*|futurewarning"),
     # Parts of a program
@@ -227,19 +243,25 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "ctc": (3, r"ctc(?: ?loss)?"),
     "penalty": (
         3,
-        r"(?:gradient|grad) penalt\w*|wgan gp|double (?:backward|backprop\w*)|(?:second|higher|2nd) (?:order|derivatives?)|"
-        r"create graph|r1 regulari\w*|autograd grad|hessians?|jacobians?|grad(?:ients?)? of (?:the )?grad(?:ients?)?",
+        r"(?:gradient|grad) penalt\w*|wgan gp|double (?:backward|backprop\w*)|"
+        r"(?:second|higher|2nd) (?:order|derivatives?)|create graph|"
+        r"r1 regulari\w*|autograd grad|hessians?|jacobians?|grad(?:ients?)? of (?:the )?grad(?:ients?)?",
     ),
     "no grad": (2.5, r"no ?grad|inference ?mode|without grad(?:ients?)?"),
     "inaccurate": (
         2.5,
-        r"(?:numeric\w*|rounding|round off|precision) (?:errors?|issues?|problems?|differences?)|inaccura\w*|imprecis\w*|"
+        r"(?:numeric\w*|rounding|round off|precision) (?:errors?|issues?|problems?|differences?)|"
+        r"inaccura\w*|imprecis\w*|"
         r"not accurate|not precise|(?:large|big|huge) errors?|los(?:es?|ing|t) precision",
     ),
     "threads": (3, r"data ?parallel|dataparallel|threads?|threading|threadpool\w*"),
     "fsdp": (2, r"fsdp\d?|fully sharded|fully shard|sharded"),
     "fsdp2": (3, r"fsdp2|fsdp v?2|fully shard"),
-    "needed": (1, r"need\w*|necessary|required|should (?:i|we|it)|have to|must (?:i|we)|do (?:i|we)|useful"),
+    "needed": (
+        1,
+        r"how (?:to|do i|can i|should i) (?:use|enable|apply|run|do)|"
+        r"need\w*|necessary|required|should (?:i|we|it)|have to|must (?:i|we)|do (?:i|we)|useful",
+    ),
     "inf check": (4, r"(?:no|not|without|missing) (?:\w+ )?inf checks?|inf checks? (?:\w+ ){0,2}(?:not|missing)"),
     "update": (1, r"updat\w*"),
     "optimizer": (1, r"optimi[sz]er(?: states?)?|adamw?|sgd"),
@@ -248,7 +270,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "closure": (3, r"lbfgs|closures?"),
     "custom function": (
         3,
-        r"custom (?:autograd )?functions?|autograd functions?|custom (?:cuda )?(?:kernel|op|extension)s?",
+        r"custom ?(?:autograd )?(?:functions?|ops?|operators?)|library custom op|"
+        r"autograd functions?|custom (?:cuda )?(?:kernel|op|extension)s?",
     ),
     "fft": (3, r"fft|r?fft\w*|stft|spectrograms?|fourier"),
     "numpy": (2, r"numpy"),
@@ -292,7 +315,8 @@ _ELSEWHERE = re.compile(
 )
 # What programs print of their settings and of numbers that are all right; a best loss begins at infinity.
 _SETTING = re.compile(
-    r"""["']?\b(?!precision\b)[\w.]+["']?(?:=\s*[-+]?(?:\d[\w.+-]*|inf\b)|:\s*[-+]?(?:0\.\d*[1-9]|[1-9])[\d.e+-]*)|["']\w+["']: *\S+"""
+    r"""["']?\b(?!precision\b)[\w.]+["']?(?:=\s*[-+]?(?:\d[\w.+-]*|inf\b)|"""
+    r""":\s*[-+]?(?:0\.\d*[1-9]|[1-9])[\d.e+-]*)|["']\w+["']: *\S+"""
 )
 _AT_THE_START = re.compile(
     r"\b(?:best|min|minimum|lowest|smallest|prev|previous)(?:[ _]\w+){0,2}[ _]loss\W{0,3}(?:is |of |at )?inf\w*|"
@@ -349,6 +373,12 @@ def asked(text: str) -> Asked:
 def is_elsewhere(text: str) -> bool:
     """Whether a question is about another framework, of which amplint knows nothing."""
     return bool(_ELSEWHERE.search(normalized(text)))
+
+
+def is_without_amp(text: str) -> bool:
+    """Whether a question says that it is about float32, and nothing of half precision."""
+    concepts = concepts_of(text)
+    return "float32" in concepts and concepts.isdisjoint({"amp", "manual cast", "65536"})
 
 
 def concepts_of(text: str) -> frozenset[str]:

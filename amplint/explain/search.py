@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from amplint.explain.concepts import concepts_of, is_elsewhere
+from amplint.explain.concepts import concepts_of, is_elsewhere, is_without_amp
 from amplint.explain.log_reader import Frame, Log
 from amplint.explain.messages import Message, Text, known
 from amplint.explain.patterns import Pattern, literals, pattern, squeeze
@@ -72,12 +72,12 @@ def find(text: str, *, asked: bool = False) -> Found:
     log = Log(text)
     short = len(text) <= _SHORT and len(log.lines) <= _SHORT_LINES and not log.frames
     question = asked and short
-    hits = _by_text(log, alone=short)
+    hits = _by_text(log, alone=short, asked=question)
     if not question:
         hits = _more(hits, _by_line(log))
     elif not hits:
         hits = _by_words(text) or _by_part(text)
-        if not hits and not is_elsewhere(text):
+        if not hits and not is_elsewhere(text) and not is_without_amp(text):
             hits = _asked(text)
             if not (hits and _SENTENCE.search(text)):
                 hits = _more(hits, _by_line(log, alone=True))
@@ -99,11 +99,12 @@ def _patterns() -> tuple[tuple[Message, Text, Pattern], ...]:
     return tuple((each, text, pattern(text.text, half=each.half)) for each in known() for text in each.says)
 
 
-def _by_text(log: Log, *, alone: bool) -> list[Hit]:
+def _by_text(log: Log, *, alone: bool, asked: bool) -> list[Hit]:
     at_place: dict[int, list[tuple[Message, Text]]] = {}
     for message, text, wording in _patterns():
         for place in wording.places(log.squeezed):
-            if alone or _is_beside(message, log):
+            # What Python says of anything is a question about AMP only next to a word that is.
+            if (alone and not (asked and text.origin == "python")) or _is_beside(message, log):
                 at_place.setdefault(place, []).append((message, text))
     found: dict[Message, tuple[Text, list[int]]] = {}
     for place, wordings in at_place.items():
@@ -173,6 +174,7 @@ def _by_words(text: str) -> list[Hit]:
         if (
             len(words & of) > _PART
             and wording.origin != "python"
+            and "{half}" not in wording.text
             and share >= _SAME
             and common >= _OWN * own
             and (not message.half or _HALF.search(said))
@@ -206,6 +208,7 @@ def _by_part(text: str) -> list[Hit]:
         # Python's own wordings have the name that matters at their end.
         if (
             wording.origin != "python"
+            and "{half}" not in wording.text
             and (not message.half or _HALF.search(text) or not _FLOATING.search(text))
             and any(_has(_words_of(each), part) for each in literals(wording.text) for part in parts)
         ):

@@ -45,6 +45,8 @@ NOT_SHOWN = {
     "unscale-without-kernel",
     "device-without-float64",
     "mps-dtype-mismatch",
+    "deepspeed-precision-mismatch",
+    "deepspeed-bf16-options",
     "collective-without-bfloat16",
 }
 

@@ -287,3 +287,13 @@ def distribution_of_nan() -> None:
 @prints("ctc-loss")
 def ctc() -> None:
     F.ctc_loss(HALF[:, None].log_softmax(-1), torch.ones(1, 2).long(), (4,), (2,))
+
+
+@prints("two-half-types")
+def matmul_of_both_half_types() -> None:
+    HALF @ HALF.bfloat16()
+
+
+@prints("two-half-types")
+def convolution_of_both_half_types() -> None:
+    nn.Conv2d(1, 1, 3).bfloat16()(torch.ones(1, 1, 8, 8).half())
