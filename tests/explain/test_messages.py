@@ -47,6 +47,11 @@ NOT_SHOWN = {
     "mps-dtype-mismatch",
     "deepspeed-precision-mismatch",
     "deepspeed-bf16-options",
+    "accelerate-unknown-precision",
+    "upcast-by-fsdp",
+    "graph-with-autocast-cache",
+    "fused-optimizer-with-scaler",
+    "model-cast-by-hand",
     "collective-without-bfloat16",
 }
 
