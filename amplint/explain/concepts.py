@@ -192,6 +192,14 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:still|stays?|remains?|returns?|are|is) (?:in |use[sd]? |being )?(?:computed in |running in |all )?"
         r"(?:fp32|float32|full precision)|no change|makes no difference|seems? (?:to be )?(?:off|disabled)",
     ),
+    "float16 for bfloat16": (
+        3,
+        r"(?:uses?|using|returns?|comput\w+|runs?|is|are|still|stays?|always|defaults? to|gives?)(?: \w+){0,3} "
+        r"(?:fp16|float16|half)(?: \w+){0,3} (?:although|though|even|instead of|but|despite|inside|in|under|when|while)"
+        r"(?: \w+){0,6} (?:bf16|bfloat16)|(?:fp16|float16|half) (?:in place of|instead of|and not) (?:bf16|bfloat16)",
+    ),
+    "fast path": (3, r"transformer ?encoder\w*|multi ?head ?attention|mha|fast ?path"),
+    "fails": (1, r"fails?|failed|raises?|crash\w*|errors?|breaks?|exception"),
     "is half": (
         1.5,
         rf"(?:(?:is|are)(?: (?!with|in|when|using|under|after|for|and|but)\w+){{0,5}}|"
@@ -257,6 +265,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "threads": (3, r"data ?parallel|dataparallel|threads?|threading|threadpool\w*"),
     "fsdp": (2, r"fsdp\d?|fully sharded|fully shard|sharded"),
     "fsdp2": (3, r"fsdp2|fsdp v?2|fully shard"),
+    "enable": (0.5, r"enabl\w*|turn(?:ing)? on|use|using|run|running|apply"),
     "needed": (
         1,
         r"how (?:to|do i|can i|should i) (?:use|enable|apply|run|do)|"
@@ -267,6 +276,11 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "optimizer": (1, r"optimi[sz]er(?: states?)?|adamw?|sgd"),
     "step": (0.5, r"steps?|stepping|stepped"),
     "bce": (3, r"bce\w*|binary cross ?entropy"),
+    "sam": (
+        3,
+        r"sharpness ?aware\w*|[af]?sam (?:optimi[sz]er|with (?:\w+ ){0,3}(?:gradscaler|grad scaler|scaler))|"
+        r"optimi[sz]er sam",
+    ),
     "closure": (3, r"lbfgs|closures?"),
     "custom function": (
         3,
