@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 _NOT = (
     r"(?:not|no|never|none|nothing|without|doesnt|dont|didnt|isnt|arent|wasnt|wont|cant|cannot|stop(?:s|ped)?|"
-    r"fail(?:s|ed)?(?: to)?|hardly|barely|refuses? to|unable to)"
+    r"fail(?:s|ed)? to|hardly|barely|refuses? to|unable to)"
 )
 _CHANGE = (
     r"(?:learn|improv|converg|decreas|go(?:es|ing)? (?:down|anywhere)|drop|chang|updat|mov|train(?!er)|optimi[sz]|"
@@ -44,6 +44,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "float32": (0.5, r"fp32|float32|full precision|single precision|32 ?bit|tf32"),
     "region": (1, r"autocast\w*|auto cast\w*"),
     "apex": (2, r"apex"),
+    "accelerate": (2, r"accelerator\w*|accelerates?"),
     "compiled": (
         3,
         r"torch ?compiled?|torchcompile|inductor|(?:torch)?dynamo|aot ?(?:autograd|eager)|full ?graph|with compile|"
@@ -174,7 +175,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "skipped": (2, r"skip\w*"),
     "slow": (
         2.5,
-        rf"slow\w*|(?:not|no|isnt|without|doesnt|dont|any|zero|little)(?: \w+){{0,4}} {_FAST}|"
+        rf"slow\w*|(?:not|no|cannot|cant|never|hardly|isnt|without|doesnt|dont|any|zero|little)(?: \w+){{0,4}} {_FAST}|"
         r"same (?:\w+ )?(?:speed|time|throughput)|"
         r"times? (?:is |are |stays? |remains? )?(?:the )?(?:same|equal|identical)|takes? forever|"
         r"speed (?:is |stays )?(?:the )?(?:same|unchanged)|"
@@ -260,7 +261,9 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         2.5,
         r"(?:numeric\w*|rounding|round off|precision) (?:errors?|issues?|problems?|differences?)|"
         r"inaccura\w*|imprecis\w*|"
-        r"not accurate|not precise|(?:large|big|huge) errors?|los(?:es?|ing|t) precision",
+        r"not accurate|not precise|stop(?:s|ped)? (?:growing|increasing)|"
+        r"(?:sums?|averages?|means?) (?:of )?(?:\w+ ){0,5}(?:is |are )?(?:wrong|incorrect|off)|"
+        r"(?:large|big|huge) errors?|los(?:es?|ing|t) precision",
     ),
     "threads": (3, r"data ?parallel|dataparallel|threads?|threading|threadpool\w*"),
     "fsdp": (2, r"fsdp\d?|fully sharded|fully shard|sharded"),

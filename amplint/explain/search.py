@@ -23,7 +23,7 @@ _EXCEPTION = re.compile(r"^\s*(?:[\w.]*(?:Error|Warning|Exception)\s*:\s*)+")
 _LOOKED_AT = 100
 # What all lines have that `Message.lines` are about.
 _SUSPECT = re.compile(
-    r"\b(?:nan|inf(?:inity)?)\b|(?:infinite|finite) loss|scale\W{1,3}(?:0\b|\d(?:\.\d+)?e-)|Error: .*(?:half|float16)",
+    r"\b(?:nan|inf(?:inity)?)\b|(?:infinite|finite) loss|scale\W{1,3}(?:0\b|\d(?:\.\d+)?e-)|Error: ?.*(?:half|float16)",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[a-z_'][\w']*|\d[\d.]*")

@@ -297,3 +297,8 @@ def matmul_of_both_half_types() -> None:
 @prints("two-half-types")
 def convolution_of_both_half_types() -> None:
     nn.Conv2d(1, 1, 3).bfloat16()(torch.ones(1, 1, 8, 8).half())
+
+
+@prints("apex-name-in-torch")
+def apex_name() -> None:
+    torch.cuda.amp.initialize(nn.Linear(4, 4))
