@@ -336,9 +336,8 @@ class Keys:
         if home is not None and (kept := self._kept(home, value.name)) is not None:
             return kept
         bindings = home.bindings[value.name] if home is not None else []
-        what = self._module.names.definition(value) if bindings and isinstance(bindings[0], Imported) else None
-        if isinstance(what, ir.Function) and what.scope.parent is not None:
-            return self.raw_variable(what.scope.parent, what.name)
+        if bindings and isinstance(bindings[0], Imported) and (key := self._imported_key(value)) is not None:
+            return key
         if depth and len(bindings) == 1 and isinstance(bindings[0], Assigned):
             aliased = bindings[0].value
             if isinstance(aliased, (ir.Name, ir.Attribute, ir.Subscript, ir.Call)):
@@ -346,6 +345,17 @@ class Keys:
                 if key is not None:
                     return key
         return self.raw_variable(value.scope, value.name)
+
+    def _imported_key(self, value: ir.Name) -> str | None:
+        """The key that a function or constant of another file has there."""
+        what = self._module.names.definition(value)
+        if isinstance(what, ir.Function) and what.scope.parent is not None:
+            return self.raw_variable(what.scope.parent, what.name)
+        only = self._module.names.only_binding(value)
+        constant = only.what if isinstance(only, Imported) else None
+        return (
+            self.raw_variable(constant.target.scope, constant.target.name) if isinstance(constant, Assigned) else None
+        )
 
     def _is_static(self, value: ir.Name) -> bool:
         """Whether a name is a parameter of a method that has no `self`."""

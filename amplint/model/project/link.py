@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Iterator
 from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING
 
 from amplint.base.reads import is_file
@@ -21,7 +20,6 @@ from amplint.model.project.module_index import Place
 from amplint.model.syntax import ir, text_scan
 from amplint.model.syntax.ir import Assigned, Imported, Scope
 from amplint.model.syntax.lazy_lowering import CannotRead, Folded
-from amplint.model.syntax.scopes import STAR_EXPORTS
 from amplint.sources.source import Source, lines_of
 
 if TYPE_CHECKING:
@@ -30,9 +28,14 @@ if TYPE_CHECKING:
     _What = ir.Function | ir.Class | Assigned
 
 _Imports = dict[str, set[tuple[str, str] | None]]  # names, and what imports make of them (`outline.imported`)
+_Stars = dict[str, tuple[str, str]]  # the names that star imports bind, and what each then means
 _MOST_LINES = 4_000
 # What files of a project import for others: `from compat import autocast, GradScaler`.
-_PASSED_ON = ("GradScaler", "ShardedGradScaler", "autocast", "clip_grad_norm_", "clip_grad_value_")
+_PASSED_ON = (
+    "GradScaler", "ShardedGradScaler", "autocast", "clip_grad_norm_", "clip_grad_value_", "torch", "th", "nn", "F",
+)  # fmt: skip
+# Modules that a file passes on: their attributes are torch's, wherever they are written.
+_MODULES = frozenset(("torch", "torch.nn", "torch.nn.functional", "torch.optim"))
 _CLASS = re.compile(r"class(?<!\wclass)[\s\\]")
 # Where one of these words stands, what is called there may matter.
 _NAMES = re.compile(r"autocast|[sS]caler\b|\bbackward\b|clip_grad|unscale|\bgrad\b|zero_grad|optim")
@@ -44,9 +47,11 @@ def link(module: Module) -> None:
     path = os.path.abspath(module.source.filename)
     if not is_file(path):
         return
-    module.folded.on_import(lambda scope: _bind_passed_on(path, scope))
     tree = module.folded.tree or ast.parse(module.source.text)
+    stars = module_index.of_stars(path, tree, module.source.text)
+    module.folded.on_import(lambda scope: _bind_passed_on(path, scope, stars))
     imports = _imports(tree)
+    imports.update((name, {meaning}) for name, meaning in stars.items() if name not in imports)
     concerned = list(_concerned(tree.body, module.source.text))
     constants = set(_constants(path, concerned, imports))
     renamed = filter(None, map(module_index.class_named_by, constants))
@@ -62,9 +67,9 @@ def link(module: Module) -> None:
     files = _files(module, names, constants, changed)
     taken = _taken({other: folded.program for other, folded in files.items()}, constants)
     if taken:
-        module.folded.on_import(lambda scope: _bind(path, scope, taken))
+        module.folded.on_import(lambda scope: _bind(path, scope, taken, stars))
         for other, folded in files.items():
-            folded.on_import(partial(_bind, other, taken=taken))
+            folded.on_import(partial(_bind, other, taken=taken, stars=module_index.of_own_stars(other)))
 
 
 def _files(module: Module, names: dict[str, set[str]], constants: set[Place], changed: set[Place]) -> dict[str, Folded]:
@@ -266,21 +271,30 @@ def _bind_constant(path: str, binding: Imported, place: Place, what: Assigned) -
             binding.members[place.name] = what
 
 
-def _bind_passed_on(path: str, scope: Scope) -> None:
-    """Say of a scope's imports of AMP's names that another file of the project only passes them on."""
-    for bindings in scope.bindings.values():
-        for binding in bindings:
-            if isinstance(binding, Imported) and binding.alias.name in _PASSED_ON and binding.statement.module:
-                binding.passed_on = module_index.passed_on(path, binding.statement.module, binding.alias.name)
-    modules = [star.module for star in scope.stars if star.module and star.module not in STAR_EXPORTS]
-    for module, name in product(modules, _PASSED_ON):
-        if name not in scope.bindings and (names := module_index.passed_on(path, module, name)):
-            scope.passed_on[name] = scope.passed_on.get(name, frozenset()) | names
+def _bind_stars(scope: Scope, stars: _Stars) -> None:
+    """Bind what star imports give, as if each name were imported by itself."""
+    for name, (module, _) in stars.items():
+        star = next((each for each in scope.stars if each.module == module), None)
+        if star is not None and name not in scope.bindings:
+            alias = ir.Alias(star.aliases[0].id, name, None, star.aliases[0].node)
+            scope.bindings[name] = [Imported(f"{module}.{name}", star, alias, by_star=True)]
 
 
-def _bind(path: str, scope: Scope, taken: dict[Place, _What]) -> None:
+def _bind_passed_on(path: str, scope: Scope, stars: _Stars) -> None:
+    """Say of a scope's imports of AMP's names, and torch's modules, that another file only passes them on."""
+    _bind_stars(scope, stars)
+    for binding in (each for bindings in scope.bindings.values() for each in bindings if isinstance(each, Imported)):
+        if binding.statement.module and (binding.by_star or binding.alias.name in _PASSED_ON):
+            names = module_index.passed_on(path, binding.statement.module, binding.alias.name)
+            if len(names) == 1 and names <= _MODULES:
+                binding.name = next(iter(names))
+            else:
+                binding.passed_on = names
+
+
+def _bind(path: str, scope: Scope, taken: dict[Place, _What], stars: _Stars) -> None:
     """Say of a scope's imports what they stand for."""
-    _bind_passed_on(path, scope)
+    _bind_passed_on(path, scope, stars)
     paths = {place.path for place in taken}
     for binding in (each for bindings in scope.bindings.values() for each in bindings if isinstance(each, Imported)):
         for place, what in taken.items():

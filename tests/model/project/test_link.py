@@ -197,6 +197,58 @@ def test_a_class_of_torch_that_a_file_passes_on_is_that_class(project: Project, 
     assert not any(code.startswith("AMP1") for _, code in codes)
 
 
+SHARED_SCALER = """\
+{imports}
+
+
+def train(model, optimizer, loader):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+UTIL = 'import torch\nfrom torch import nn\n\nscaler = torch.amp.GradScaler("cuda")\ncriterion = nn.MSELoss()\n'
+
+
+@pytest.mark.parametrize(
+    ("imports", "files"),
+    [
+        ("import torch\nfrom util import criterion, scaler", {}),
+        ("from util import criterion, scaler, torch", {}),
+        ("from util import *", {}),
+        ("from more import *\nfrom numpy import *", {"more.py": "from util import *\n"}),
+        (
+            "from more import *",
+            {"more.py": "from even import *\n", "even.py": "from more import *\nfrom util import *\n"},
+        ),
+        ("from more import *", {"more.py": "from numpy import *\nfrom util import *\nfrom math import *\n"}),
+        ("from fastai.vision.all import *\nfrom util import scaler", {}),
+    ],
+)
+def test_a_scaler_that_another_file_makes(project: Project, imports: str, files: dict[str, str]) -> None:
+    main = SHARED_SCALER.format(imports=imports)
+    found = project({"util.py": UTIL, "main.py": main, **files})
+    assert found.codes("main.py") == [(row_of(main, "clip_grad_norm_("), "AMP401")]
+
+
+OWN_SCALER = "class Scaler:\n    pass\n\n\nscaler = Scaler()\n"
+
+
+@pytest.mark.parametrize(("util", "own"), [(UTIL, OWN_SCALER), (f"import torch\n\n\n{OWN_SCALER}", "")])
+def test_another_scaler_than_torchs_by_a_star_import(project: Project, util: str, own: str) -> None:
+    main = SHARED_SCALER.format(imports=f"from util import *\n\n\n{own}")
+    assert project({"util.py": util, "main.py": main}).codes("main.py") == []
+
+
+def test_deprecated_names_after_a_torch_that_a_star_import_gives(project: Project) -> None:
+    main = "from util import *\n\nscaler = torch.cuda.amp.GradScaler()\n"
+    assert project({"util.py": "import torch\n", "main.py": main}).codes("main.py") == [(3, "AMP102")]
+
+
 def test_a_class_of_the_project_by_the_name_of_torchs_is_not_that_class(project: Project) -> None:
     loop = LOOP.format(imports="from lib.compat import GradScaler", before="clip_grad_norm_(model.parameters(), 1.0)")
     main = loop.replace('torch.amp.GradScaler("cuda")', "GradScaler()")

@@ -473,3 +473,19 @@ def test_what_methods_store_belongs_to_their_class() -> None:
     (cls,) = [each for each in module.statements if isinstance(each, ir.Class)]
     assert {"a", "b", "c", "d"} <= set(cls.attributes)
     assert "e" not in cls.attributes
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[(a if b else c)for d in e]",
+        "[d for d in(a if b else c)if(a if b else c)]",
+        "(a if b else c)if(a if b else c)else(a if b else c)",
+        "not(a if b else c)",
+        "(a if b else c)in(a if b else c)is(a if b else c)",
+        "(a if b else c)and(a if b else c)",
+    ],
+)
+def test_a_conditional_expression_in_parentheses_next_to_a_keyword(line: str) -> None:
+    (statement,) = lower(f"{line}\n").program.body.statements
+    assert isinstance(statement, ir.Expr)
