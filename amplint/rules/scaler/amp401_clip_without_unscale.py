@@ -51,7 +51,7 @@ Unsafe:
 - if the function reads the scale itself;
 - if a fused optimizer may hold float16 parameters, on which `unscale_` raises;
 - if an exception after the clip is caught;
-- if only the name says that the call clips: its code is out of sight.
+- if only the name says that the call clips, and amplint can't see its code.
 
 There is no fix:
 
@@ -121,7 +121,7 @@ def check(module: Module) -> Iterator[Finding]:
             offered, withheld = ClipFix(module, each).build() if each.here else (None, _ELSEWHERE)
             is_guessed = reached.event.how == NAMED
             if offered is not None and is_guessed:
-                message = f"{offered.message} (the code of the clip is out of sight)"
+                message = f"{offered.message} (amplint can't see the code of the clip)"
                 offered = offered._replace(applicability=Applicability.UNSAFE, message=message)
             yield rule.finding(
                 module.span(reached.event.call),
