@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from amplint.doctor.births import Birth, Origin
 from amplint.doctor.calls import MOST_LINES, Call, Running, look, node_name, number_written, plain, spoken
+from amplint.doctor.casts import Casts
 from amplint.doctor.findings import Place
 from amplint.doctor.lineage import Key, Lineage
 from amplint.doctor.origins import (
@@ -129,6 +130,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         is_intended_ok: Whether infinities that are meant, such as those of a mask, are no births.
         allowed: Tensors outside that may be written to, such as buffers that someone puts back.
         is_live: Whether the program itself runs, not a replay: nothing is refused.
+        casts: What tensors from outside were before they were cast to half precision.
 
     Attributes:
         births: The births so far, in order.
@@ -145,9 +147,11 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         allowed: Iterable[Tensor] = (),
         *,
         is_live: bool = False,
+        casts: Casts | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._is_live = is_live
+        self._casts = casts or Casts()
         self._is_closed = False
         self.failed = 0
         self._modules = modules
@@ -321,13 +325,21 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         step.storages.add(storage)
         if is_filled or not is_plain(tensor):
             return
-        step.keys[id(tensor)] = _key(tensor, storage, cell)
+        step.keys[id(tensor)] = key = _key(tensor, storage, cell)
         step.inputs.append(tensor)
+        if not cell.is_own and not cell.writes and self._lineage.get(key) is None:
+            self._take_cast(tensor, key)
         if (cell.births or not cell.is_sure) and not is_finite(tensor):
             step.bad.append(tensor)
             if not cell.births and (not cell.is_own or step.signature.name == "aten::lift_fresh"):
                 self._note_incoming(step, tensor, cell)
             step.births |= cell.births
+
+    def _take_cast(self, tensor: Tensor, key: Key) -> None:
+        """Learn that a tensor from outside was cast to half precision, and from what."""
+        cast = self._casts.of(tensor)
+        if cast is not None:
+            self._lineage.add([(key, tensor.numel() * tensor.element_size())], cast.operation, {}, cast.call)
 
     def _note_incoming(self, step: _Step, tensor: Tensor, cell: _Cell) -> None:
         """Remember a tensor from outside that is not finite; one with infinities alone may be meant, like a mask."""

@@ -178,7 +178,7 @@ class Diagnosis:
         if self._replays.why_not(self._models.alive()) is not None:
             return []
         models = self._models.alive()
-        with self._replays.quiet(models) as buffers, Detail(named(models), allowed=buffers) as detail:
+        with self._replays.quiet(models) as buffers, self._detail(buffers) as detail:
             self._replays.forwards += 1
             try:
                 computation()
@@ -254,6 +254,10 @@ class Diagnosis:
             made or self._history.stepped_at or line_that_updates(frames),
             advice=_SMALLER_STEPS,
         )
+
+    def _detail(self, buffers: Sequence[torch.Tensor]) -> Detail:
+        """A look at each operation, which may write to copies of buffers."""
+        return Detail(named(self._models.alive()), allowed=buffers, casts=self._replays.casts)
 
     # --- what can be run again
 
@@ -443,7 +447,7 @@ class Diagnosis:
         self, seen: Seen, computation: Computation, buffers: Sequence[torch.Tensor]
     ) -> tuple[list[Birth], list[Birth]]:
         self._replays.forwards += 1
-        with Detail(named(self._models.alive()), allowed=buffers) as detail:
+        with self._detail(buffers) as detail:
             values = computation()
             if seen.kind in _FINITE:
                 return [birth for birth in detail.births if birth.origin in (Origin.OVERFLOW, Origin.CAST)], []

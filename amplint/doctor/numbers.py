@@ -219,12 +219,12 @@ class Numbers(Listener):
             return replace
 
         for name in ("item", "__float__", "tolist"):
-            _stand_in(undo, tensor, name, reading)
+            stand_in(undo, tensor, name, reading)
         for owner in (torch, tensor):
             for name in ("isfinite", "isnan", "isinf"):
-                _stand_in(undo, owner, name, asking)
+                stand_in(undo, owner, name, asking)
             for name in ("nan_to_num", "nan_to_num_"):
-                _stand_in(undo, owner, name, replacing)
+                stand_in(undo, owner, name, replacing)
 
     def _read(self, tensor: Any, frame: FrameType, is_bad: bool) -> None:
         """A line has read a number that is not finite (`is_bad`), or asks whether numbers are finite."""
@@ -417,7 +417,7 @@ class Numbers(Listener):
                 )
 
 
-def _stand_in(undo: ExitStack, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+def stand_in(undo: ExitStack, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     """Let a function stand in for one of torch's: one that is saved, scripted and overridden as that one is."""
     real = getattr(owner, name)
     function = make(real)
