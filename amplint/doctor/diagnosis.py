@@ -246,12 +246,12 @@ class Diagnosis:
 
     def of_explosion(self, growth: str, frames: Sequence[FrameType]) -> Finding:
         """The finding on a loss and weights that explode, and are still finite."""
-        made, rise = self._history.rise()
+        place, rise = self._history.rate()
         return Finding(
             Cause.DIVERGENCE,
             Evidence.SEEN,
             f"training diverges: {rise}{growth}",
-            made or self._history.stepped_at or line_that_updates(frames),
+            place or line_that_updates(frames),
             advice=_SMALLER_STEPS,
         )
 
@@ -597,12 +597,12 @@ class Diagnosis:
         details = (*_details(birth), *_grid_text(grid))
         growth = self._history.growth()
         if growth and cause in (Cause.OVERFLOW, Cause.MATH):
-            made, rise = self._history.rise()
+            set_at, rise = self._history.rate()
             return Finding(
                 Cause.DIVERGENCE,
                 Evidence.REPRODUCED,
                 f"training diverges: {rise}{growth}; then {_message(birth)} and {seen.kind.value} {_is_not(seen)}",
-                made or self._history.stepped_at or line_that_updates(frames) or birth.place or place,
+                set_at or line_that_updates(frames) or birth.place or place,
                 details=(f"first at {spoken(birth.place)}", *details) if birth.place else details,
                 advice=_SMALLER_STEPS,
             )
