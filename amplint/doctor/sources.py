@@ -18,8 +18,13 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.data import DataLoader, Subset
 
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
-from amplint.doctor.places import is_users, user_place
-from amplint.doctor.readings import HALF, has_nan, is_finite, is_readable, name_of
+from amplint.doctor.places import is_users, place_of, user_place, users_frames
+from amplint.doctor.readings import HALF, finite_mask, has_nan, is_finite, is_plain, is_readable, may_be_bad, name_of
+from amplint.doctor.slices import line_that_sets
+
+_MOST_GIVEN = 1 << 24  # numbers of a parameter that are looked at when a module gets it
+
+_FEW = 64  # of them that are not finite, which are remembered
 
 
 class Sources:
@@ -27,6 +32,7 @@ class Sources:
 
     def __init__(self) -> None:
         self._loaded: dict[int, tuple[weakref.ref[nn.Module], Place | None]] = {}
+        self._given: dict[tuple[int, str], _Given] = {}  # by the module's id and the name in it
         self.cast_at: Place | None = None  # where weights were cast to half precision last
 
     def loaded(self, module: nn.Module) -> None:
@@ -34,6 +40,21 @@ class Sources:
         place = user_place()
         for each in module.modules():
             self._loaded[id(each)] = weakref.ref(each), place
+
+    def given(self, module: nn.Module, name: str, tensor: object) -> None:
+        """A module was given a parameter or buffer, which is remembered if the program has made it bad before."""
+        if not isinstance(tensor, torch.Tensor) or tensor.numel() > _MOST_GIVEN or not is_plain(tensor):
+            return
+        if not may_be_bad(tensor):
+            return
+        for frame in users_frames():
+            for variable, value in list(frame.f_locals.items()):
+                if isinstance(value, torch.Tensor) and _is_same(value, tensor) and not isinstance(value, nn.Parameter):
+                    place = line_that_sets(frame, variable) or place_of(frame)
+                    if place is not None:
+                        bad = (~finite_mask(tensor.detach())).flatten().nonzero().flatten()[:_FEW].tolist()
+                        self._given[id(module), name] = _Given(weakref.ref(module), bad, place, variable)
+                    return
 
     def moved(self, module: nn.Module) -> None:
         """A module was moved or cast."""
@@ -51,8 +72,32 @@ class Sources:
         reference, place = self._loaded.get(id(owner), (None, None))
         if reference is not None and reference() is owner and place is not None:
             return place, "loaded"
+        given = self._given.get((id(owner), name.rpartition(".")[2]))
+        if given is not None and given.is_of(owner, name.rpartition(".")[2]):
+            return given.place, f"set as `{given.variable}`"
         written = _only_writer(model.modules(), *name.split(".")[-2:])
         return (written, "written") if written is not None else None
+
+
+class _Given(NamedTuple):
+    """A tensor that was bad when a module got it: the module, which numbers were, and the line of the variable."""
+
+    module: weakref.ref[nn.Module]
+    bad: list[int]
+    place: Place
+    variable: str
+
+    def is_of(self, module: nn.Module, name: str) -> bool:
+        """Whether it is that module's, and the same numbers are bad still: steps don't mend them, initialization does."""
+        held = getattr(module, name, None)
+        if self.module() is not module or not isinstance(held, torch.Tensor) or held.numel() <= self.bad[-1]:
+            return False
+        return not bool(torch.isfinite(held.detach().flatten()[self.bad]).any())
+
+
+def _is_same(value: torch.Tensor, tensor: torch.Tensor) -> bool:
+    """Whether two tensors are the same numbers in memory."""
+    return value.shape == tensor.shape and is_plain(value) and value.data_ptr() == tensor.data_ptr()
 
 
 class Buffers:

@@ -128,8 +128,16 @@ class Watching:
 
         self._after(undo, torch.amp.GradScaler, "load_state_dict", of_itself(self._protocol.state_loaded))
         self._after(undo, torch.nn.Module, "load_state_dict", of_itself(self._sources.loaded))
+        for name in ("register_parameter", "register_buffer"):
+            self._after(undo, torch.nn.Module, name, self._given)
         for name in ("to", "half", "bfloat16"):
             self._after(undo, torch.nn.Module, name, of_itself(self._sources.moved))
+
+    def _given(
+        self, _: None, module: torch.nn.Module, name: str, value: object = None, *, tensor: object = None, **of: object
+    ) -> None:
+        """A module was given a parameter or buffer."""
+        self._sources.given(module, name, of.get("param", value if tensor is None else tensor))
 
     def _watch_casts(self, undo: ExitStack, casts: Casts) -> None:
         made = self._guard.guarded(casts.made)
