@@ -36,7 +36,7 @@ from amplint.doctor.slices import (
     slice_for,
     whole_slice_for,
 )
-from amplint.doctor.sources import Held, Sources, bad_data, first_bad_line
+from amplint.doctor.sources import Held, Sources, bad_data, datasets, first_bad_item, first_bad_line
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 _NEAR = 64  # nodes between a loss and what a trainer makes of it
@@ -339,7 +339,19 @@ class Diagnosis:
             with suppress(NoSlice):
                 part = taken(frame, tensor)
                 finding = self._looked_at(seen, of_slice(part, []), part=None, frames=(), place=place, reasons=[])
-                return finding if finding is not None and finding.cause is not Cause.DATA else None
+                if finding is not None and finding.cause is not Cause.DATA:
+                    return finding
+                return self._made_bad_at(seen, part)
+        return None
+
+    def _made_bad_at(self, seen: Seen, part: Slice) -> Finding | None:
+        """The finding on the line that has made data bad without an operation of torch's, None where none is found."""
+        with suppress(Exception), self._replays.quiet(self._models.alive()):
+            at = first_bad_line(part.run, part.names.values())
+            if at is not None:
+                name = f"`{part.target}`" if part.target.isidentifier() and "__" not in part.target else "the batch"
+                message = f"{name} has NaN or infinities before the model sees it: {seen.kind.value} can't be finite"
+                return Finding(Cause.DATA, Evidence.REPRODUCED, message, at)
         return None
 
     def _stepped_back(self, seen: Seen, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
@@ -374,6 +386,20 @@ class Diagnosis:
                 )
                 details = (f"first used at {spoken(_call_place(bad.call) or place)}{bad.text}",)
                 return Finding(Cause.DATA, Evidence.COMPUTED, message, at, details=details)
+        return self._of_item(seen, bad, frames, place) if bad.tensor is not None else None
+
+    def _of_item(self, seen: Seen, bad: _Bad, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
+        """The finding on the line of a dataset that makes an item bad, None where none is found."""
+        for name, dataset in datasets(frames):
+            with suppress(Exception), self._replays.quiet(self._models.alive()):  # an item can't be taken twice
+                if (found := first_bad_item(dataset)) is not None:
+                    index, at = found
+                    message = (
+                        f"item {index} of `{name}.dataset` has NaN or infinities before the model sees it: "
+                        f"{seen.kind.value} can't be finite"
+                    )
+                    details = (f"first used at {spoken(_call_place(bad.call) or place)}{bad.text}",)
+                    return Finding(Cause.DATA, Evidence.REPRODUCED, message, at, details=details)
         return None
 
     def _line_of(self, seen: Seen, held: Held, frame: FrameType) -> Place | None:

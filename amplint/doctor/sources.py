@@ -6,8 +6,9 @@ import ast
 import inspect
 import linecache
 import sys
+import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import FrameType
 from typing import Any, NamedTuple
@@ -20,11 +21,15 @@ from torch.utils.data import DataLoader, Subset
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.places import is_users, place_of, user_place, users_frames
 from amplint.doctor.readings import HALF, finite_mask, has_nan, is_finite, is_plain, is_readable, may_be_bad, name_of
-from amplint.doctor.slices import line_that_sets
+from amplint.doctor.random_state import generators_restored, restored
+from amplint.doctor.slices import draws_of, line_that_sets
 
 _MOST_GIVEN = 1 << 24  # numbers of a parameter that are looked at when a module gets it
 
 _FEW = 64  # of them that are not finite, which are remembered
+
+_MOST_SECONDS = 5.0  # that lines are followed
+_MOST_ITEMS = 4096  # of a dataset that are looked at
 
 
 class Sources:
@@ -203,11 +208,16 @@ def first_bad_line(run: Callable[[], object], given: Iterable[object]) -> Place 
     found: list[Place] = []
     lines: dict[FrameType, int] = {}
 
+    end = time.monotonic() + _MOST_SECONDS
+
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         if found or not is_users(frame.f_code.co_filename):
             return None
+        if time.monotonic() > end:
+            raise TimeoutError
         before = lines.get(frame)
-        values = () if event == "call" or before is None else list(frame.f_locals.values())
+        values = [] if event == "call" or before is None else list(frame.f_locals.values())
+        values += [argument] if event == "return" else []
         if before is not None and any(id(each) not in known and _is_bad(each) for each in values):
             found.append(Place(frame.f_code.co_filename, before, frame.f_code.co_name))
         lines[frame] = frame.f_lineno
@@ -220,6 +230,48 @@ def first_bad_line(run: Callable[[], object], given: Iterable[object]) -> Place 
     finally:
         sys.settrace(before)
     return found[0] if found else None
+
+
+def datasets(frames: Sequence[FrameType]) -> Iterator[tuple[str, Any]]:
+    """Datasets that are indexed, of the loaders in variables, each with the name of its loader."""
+    for frame in frames:
+        for name, value in list(frame.f_locals.items()):
+            if isinstance(value, DataLoader) and hasattr(value.dataset, "__len__"):
+                yield name, value.dataset
+
+
+def first_bad_item(dataset: Any) -> tuple[int, Place] | None:
+    """The first item of a dataset that is not finite though nothing that it is made from is, and the line that makes it.
+
+    Raises:
+        NoSlice: An item can't be taken twice.
+    """
+    inner, drawn = dataset, [*draws_of(dataset.__getitem__)]
+    while isinstance(inner, Subset):
+        inner = inner.dataset
+        drawn += draws_of(inner.__getitem__)
+    end = time.monotonic() + _MOST_SECONDS
+    for index in range(min(len(dataset), _MOST_ITEMS)):
+        if time.monotonic() > end:
+            return None
+        with restored(), generators_restored(drawn):
+            item = dataset[index]
+        if any(map(_is_bad, _values(item))):
+            with restored(), generators_restored(drawn):
+                place = first_bad_line(lambda index=index: dataset[index], ())  # type: ignore[misc]
+            return (index, place) if place is not None else None
+    return None
+
+
+def _values(item: Any) -> Iterator[Any]:
+    """The tensors and arrays in an item."""
+    if isinstance(item, (list, tuple)):
+        for each in item:
+            yield from _values(each)
+    elif isinstance(item, Mapping):
+        yield from _values(list(item.values()))
+    else:
+        yield item
 
 
 def bad_statistics(model: nn.Module) -> tuple[str, str] | None:
