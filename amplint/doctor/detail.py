@@ -20,6 +20,7 @@ from amplint.doctor.births import Birth, Origin
 from amplint.doctor.calls import MOST_LINES, Call, Running, look, node_name, number_written, plain, spoken
 from amplint.doctor.casts import Casts
 from amplint.doctor.findings import Place
+from amplint.doctor.graph import number_of
 from amplint.doctor.lineage import Key, Lineage
 from amplint.doctor.origins import (
     CASTS,
@@ -554,7 +555,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """How the forward operation of the running node was called."""
         if step.node is None or step.call.running not in (Running.NODE, Running.FUNCTION):
             return None
-        number = _number_of(step.node)
+        number = number_of(step.node)
         if number is None:
             return None
         # The node of a write into a view is made right after that of the operation itself.
@@ -603,11 +604,6 @@ def _sequence_number() -> int | None:
     """The number of the node that was made last in this thread."""
     number = getattr(torch.autograd, "_get_sequence_nr", None)
     return number() - 1 if number is not None else None
-
-
-def _number_of(node: Any) -> int | None:
-    number = getattr(node, "_sequence_nr", None)
-    return number() if number is not None else None
 
 
 def _memory(tensor: Tensor) -> torch.UntypedStorage | None:

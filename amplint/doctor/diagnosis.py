@@ -98,11 +98,13 @@ class Seen(NamedTuple):
         kind: Of what kind they are.
         tensors: The tensors, such as the loss before it is scaled.
         scaler_off: Where a scaler was made that is off and was given the loss, if there is one.
+        by_hand: For gradients, the factor that the program has multiplied the loss by, and where it went backward.
     """
 
     kind: Kind
     tensors: Sequence[torch.Tensor]
     scaler_off: Place | None = None
+    by_hand: tuple[float, Place | None] = (1.0, None)
 
     @property
     def is_finite(self) -> bool:
@@ -117,7 +119,7 @@ class _Look(NamedTuple):
         births: Operations that have made values which are not finite, and which reach the result.
         arriving: Values from outside that were not finite and reach it.
         grid: Which runs under other conditions were finite.
-        effect: How the result differs from that in float32, where it is finite.
+        effect: How the result differs from that in float32, where it is finite; what it is without a factor by hand.
     """
 
     births: list[Birth]
@@ -455,6 +457,8 @@ class Diagnosis:
             if not seen.is_finite and self._is_of_scale(births, computation):
                 raise _Healthy
             effect = self._unlike(computation) if births and seen.kind is Kind.ABSORBED else ""
+            if births and seen.by_hand[0] > 1 and is_finite(self._scaled_gradients(computation, 1.0)):
+                effect = f"they are finite without the factor of {number(seen.by_hand[0])}"
             if seen.kind is Kind.ABSORBED and not effect:
                 births = []
             has_grid = births and seen.kind in (Kind.LOSS, Kind.EVALUATION)
@@ -479,7 +483,7 @@ class Diagnosis:
                 return [birth for birth in detail.births if birth.origin in (Origin.OVERFLOW, Origin.CAST)], []
             if seen.kind is Kind.GRADIENTS:
                 self._replays.backwards += 1
-                values = _gradients([each for each in values if _is_loss(each)])
+                values = _gradients([each for each in values if _is_loss(each)], seen.by_hand[0])
         births, arriving = detail.reaching(*values), detail.arriving(*values)
         if seen.kind is Kind.EVALUATION and not _has_nan(seen.tensors):
             # Infinities alone may be meant: an impossible path, a perfect score. Those of half precision are not.
@@ -633,6 +637,15 @@ class Diagnosis:
                 advice=_SMALLER_STEPS,
             )
         message = f"{_message(birth)}, and so {seen.kind.value} {_is_not(seen)}"
+        if seen.kind is Kind.GRADIENTS and effect:
+            return Finding(
+                cause,
+                Evidence.REPRODUCED,
+                f"{message}: {effect}, and the step was not skipped",
+                seen.by_hand[1] or birth.place or place,
+                details=(f"first at {spoken(birth.place)}", *details) if birth.place else details,
+                advice="use torch.amp.GradScaler, which finds the factor and skips such steps, or a smaller factor",
+            )
         if seen.kind in _FINITE:
             message = f"{_message(birth)}: the loss stays finite, but {effect or 'all its gradients are 0'}"
         return Finding(
