@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from amplint.doctor.births import Birth, Origin
 from amplint.doctor.calls import MOST_LINES, Call, Running, look, node_name, number_written, plain, spoken
-from amplint.doctor.casts import Casts
+from amplint.doctor.casts import Casts, constant
 from amplint.doctor.findings import Place
 from amplint.doctor.graph import number_of
 from amplint.doctor.lineage import Key, Lineage
@@ -338,7 +338,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _take_cast(self, tensor: Tensor, key: Key) -> None:
         """Learn that a tensor from outside was cast to half precision, and from what."""
-        cast = self._casts.of(tensor)
+        cast = self._casts.of(tensor) or constant(tensor, user_frame(sys._getframe()))
         if cast is not None:
             self._lineage.add([(key, tensor.numel() * tensor.element_size())], cast.operation, {}, cast.call)
 

@@ -48,6 +48,7 @@ _SCALE = 65536.0  # of a new GradScaler
 _LOST = 0.1  # of the elements of gradients that a scale saves, from which on they are said to underflow
 _BACK = 6  # statements that are stepped back through
 _SMALLER_STEPS = "use a smaller learning rate, warm-up, or clipping (after `unscale_`)"
+_SMALL_MODEL = 1 << 24  # parameters up to which a model is made again
 _FEW_ROWS = 4  # of a batch that are named
 _SEARCHING = 12  # skips in a row that finding the scale may take, where the loss holds scaled gradients
 _CAUSES = {
@@ -202,7 +203,7 @@ class Diagnosis:
         reasons: list[str] = []
         if not seen.is_finite and (bad := self._bad_before()) is not None:
             made = self._made_bad(seen, bad.tensor, frames, place) or self._source_of(seen, bad, frames, place)
-            return made or self._incoming(seen, bad, place)
+            return made or self._made_in_call(seen, bad, frames, place) or self._incoming(seen, bad, frames, place)
         for computation, part, called in self._computations(seen, frames, reasons):
             at = called or place
             try:
@@ -343,11 +344,21 @@ class Diagnosis:
                 finding = self._looked_at(seen, of_slice(part, []), part=None, frames=(), place=place, reasons=[])
                 if finding is not None and finding.cause is not Cause.DATA:
                     return finding
-                return self._made_bad_at(seen, part)
+                return self._made_bad_at(seen, part, tensor)
         return None
 
-    def _made_bad_at(self, seen: Seen, part: Slice) -> Finding | None:
+    def _made_in_call(self, seen: Seen, bad: _Bad, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
+        """The finding on data that the statement itself makes bad: `model(even(x))`; None where it doesn't."""
+        for computation, part, _ in self._computations(seen, frames, []) if bad.tensor is not None else ():
+            finding = self._looked_at(seen, computation, part=part, frames=frames, place=place, reasons=[])
+            if finding is not None and finding.cause is not Cause.DATA:
+                return finding
+        return None
+
+    def _made_bad_at(self, seen: Seen, part: Slice, tensor: torch.Tensor) -> Finding | None:
         """The finding on the line that has made data bad without an operation of torch's, None where none is found."""
+        if seen.kind is Kind.EVALUATION or tensor.grad_fn is not None or not has_nan(tensor):
+            return None
         with suppress(Exception), self._replays.quiet(self._models.alive()):
             at = first_bad_line(part.run, part.names.values())
             if at is not None:
@@ -548,7 +559,7 @@ class Diagnosis:
                 return _Bad(_row_text(rows_of(tensor, is_nan=True)), call, tensor)
         return None
 
-    def _incoming(self, seen: Seen, bad: _Bad, place: Place | None) -> Finding:
+    def _incoming(self, seen: Seen, bad: _Bad, frames: Sequence[FrameType], place: Place | None) -> Finding:
         where = _call_place(bad.call) or place
         if bad.tensor is not None:
             message = f"the batch holds NaN before the model sees it{bad.text}: {seen.kind.value} can't be finite"
@@ -556,7 +567,21 @@ class Diagnosis:
         if (step := self._history.bad_weights) is not None:
             return self._hit_before(seen, step, place)
         message = f"weights are not finite before the forward pass ({bad.text}): {seen.kind.value} can't be finite"
-        return self._of_weights(message, bad.call, bad.name, where)
+        finding = self._of_weights(message, bad.call, bad.name, where)
+        if finding.place == where and (made := self._line_of_model(frames, bad.call.module)) is not None:
+            return replace(finding, place=made, details=(f"first used at {spoken(where)}",))
+        return finding
+
+    def _line_of_model(self, frames: Sequence[FrameType], model: torch.nn.Module) -> Place | None:
+        """The line after which numbers are not finite first when a small model is made again; None for none."""
+        if sum(each.numel() for each in model.parameters()) > _SMALL_MODEL or not self._replays.is_on:
+            return None
+        for frame in frames:
+            with suppress(Exception):  # it can't be made again
+                part = last_statement_for(frame, model)
+                with self._replays.quiet([model]):
+                    return first_bad_line(part.run, part.names.values())
+        return None
 
     def of_statistics(self, call: RootCall, name: str, kind: str, place: Place | None) -> Finding:
         """The finding on running statistics that are not finite, in a layer that normalizes by them."""

@@ -135,7 +135,7 @@ class Replays:
     def __init__(self, capture: Capture, casts: Casts, *, is_on: bool) -> None:
         self.casts = casts
         self._capture = capture
-        self._is_on = is_on
+        self.is_on = is_on
         self._checked: dict[tuple[int, int], str | None] = {}
         self.forwards = self.backwards = 0
         self._generators: _Watchful | None = None
@@ -143,7 +143,7 @@ class Replays:
 
     def why_not(self, models: Sequence[torch.nn.Module]) -> str | None:
         """Why modules can't be run again, None if they can."""
-        if not self._is_on:
+        if not self.is_on:
             return "nothing is run again (`--no-replay`)"
         for model in models:
             key = (id(model), sum(map(len, forward_hooks(model))))

@@ -20,8 +20,8 @@ from torch.utils.data import DataLoader, Subset
 
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.places import is_users, place_of, user_place, users_frames
-from amplint.doctor.readings import HALF, finite_mask, has_nan, is_finite, is_plain, is_readable, may_be_bad, name_of
 from amplint.doctor.random_state import generators_restored, restored
+from amplint.doctor.readings import HALF, finite_mask, has_nan, is_finite, is_plain, is_readable, may_be_bad, name_of
 from amplint.doctor.slices import draws_of, line_that_sets
 
 _MOST_GIVEN = 1 << 24  # numbers of a parameter that are looked at when a module gets it
@@ -220,7 +220,10 @@ def first_bad_line(run: Callable[[], object], given: Iterable[object]) -> Place 
         values += [argument] if event == "return" else []
         if before is not None and any(id(each) not in known and _is_bad(each) for each in values):
             found.append(Place(frame.f_code.co_filename, before, frame.f_code.co_name))
-        lines[frame] = frame.f_lineno
+        if before is None or not linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith(
+            "with "
+        ):
+            lines[frame] = frame.f_lineno  # a block is left at its first line
         return trace
 
     before = sys.gettrace()
