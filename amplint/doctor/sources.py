@@ -93,7 +93,7 @@ class _Given(NamedTuple):
     variable: str
 
     def is_of(self, module: nn.Module, name: str) -> bool:
-        """Whether it is that module's, and the same numbers are bad still: steps don't mend them, initialization does."""
+        """Whether it is that module's, and the same numbers are bad still: to initialize them would mend them."""
         held = getattr(module, name, None)
         if self.module() is not module or not isinstance(held, torch.Tensor) or held.numel() <= self.bad[-1]:
             return False
@@ -220,10 +220,9 @@ def first_bad_line(run: Callable[[], object], given: Iterable[object]) -> Place 
         values += [argument] if event == "return" else []
         if before is not None and any(id(each) not in known and _is_bad(each) for each in values):
             found.append(Place(frame.f_code.co_filename, before, frame.f_code.co_name))
-        if before is None or not linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith(
-            "with "
-        ):
-            lines[frame] = frame.f_lineno  # a block is left at its first line
+        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()
+        if before is None or not text.startswith(("with ", "async with ")):  # a block is left at its first line
+            lines[frame] = frame.f_lineno
         return trace
 
     before = sys.gettrace()
@@ -244,7 +243,7 @@ def datasets(frames: Sequence[FrameType]) -> Iterator[tuple[str, Any]]:
 
 
 def first_bad_item(dataset: Any) -> tuple[int, Place] | None:
-    """The first item of a dataset that is not finite though nothing that it is made from is, and the line that makes it.
+    """The first item of a dataset that is not finite, and the line that makes it so; None where no line does.
 
     Raises:
         NoSlice: An item can't be taken twice.

@@ -133,11 +133,10 @@ class Watching:
         for name in ("to", "half", "bfloat16"):
             self._after(undo, torch.nn.Module, name, of_itself(self._sources.moved))
 
-    def _given(
-        self, _: None, module: torch.nn.Module, name: str, value: object = None, *, tensor: object = None, **of: object
-    ) -> None:
+    def _given(self, _: None, module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
         """A module was given a parameter or buffer."""
-        self._sources.given(module, name, of.get("param", value if tensor is None else tensor))
+        name = str(args[0] if args else kwargs["name"])
+        self._sources.given(module, name, getattr(module, name, None))
 
     def _watch_casts(self, undo: ExitStack, casts: Casts) -> None:
         made = self._guard.guarded(casts.made)
