@@ -55,7 +55,8 @@ class History:
         rate = float(group["lr"])
         first, _ = self._rates.get(id(optimizer), (rate, rate))
         self._rates[id(optimizer)] = first or rate, rate
-        if rate > _OVER * float(group.get("initial_lr", optimizer.defaults.get("lr", rate))):
+        given = getattr(optimizer, "defaults", {}).get("lr", rate)  # a wrapper may have none
+        if rate > _OVER * float(group.get("initial_lr", given)):
             self._over.add(id(optimizer))
 
     def rate(self) -> tuple[Place | None, str]:
