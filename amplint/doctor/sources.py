@@ -204,10 +204,19 @@ def first_bad_line(run: Callable[[], object], given: Iterable[object]) -> Place 
         run: What to run.
         given: What it is given, which is not looked at.
     """
-    known = {id(each) for each in given}
-    found: list[Place] = []
-    lines: dict[FrameType, int] = {}
+    found = _followed(run, given)
+    return found[0] if found is not None else None
 
+
+def _followed(run: Callable[[], object], given: Iterable[object]) -> tuple[Place, Any] | None:
+    """The line of `first_bad_line`, and what was not finite after it.
+
+    Raises:
+        TimeoutError: It takes too long.
+    """
+    known = {id(each) for each in given}
+    found: list[tuple[Place, Any]] = []
+    lines: dict[FrameType, int] = {}
     end = time.monotonic() + _MOST_SECONDS
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
@@ -215,13 +224,14 @@ def first_bad_line(run: Callable[[], object], given: Iterable[object]) -> Place 
             return None
         if time.monotonic() > end:
             raise TimeoutError
-        before = lines.get(frame)
-        values = [] if event == "call" or before is None else list(frame.f_locals.values())
-        values += [argument] if event == "return" else []
-        if before is not None and any(id(each) not in known and _is_bad(each) for each in values):
-            found.append(Place(frame.f_code.co_filename, before, frame.f_code.co_name))
+        maker = frame.f_back if event == "call" else frame  # of arguments
+        before = lines.get(maker) if maker is not None else None
+        values = [*frame.f_locals.values(), *([argument] if event == "return" else [])] if before is not None else []
+        bad = [each for each in values if id(each) not in known and _is_bad(each)]
+        if bad and maker is not None and before is not None:
+            found.append((Place(maker.f_code.co_filename, before, maker.f_code.co_name), bad[0]))
         text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()
-        if before is None or not text.startswith(("with ", "async with ")):  # a block is left at its first line
+        if frame not in lines or not text.startswith(("with ", "async with ")):  # a block is left at its first line
             lines[frame] = frame.f_lineno
         return trace
 
@@ -259,10 +269,19 @@ def first_bad_item(dataset: Any) -> tuple[int, Place] | None:
         with restored(), generators_restored(drawn):
             item = dataset[index]
         if any(map(_is_bad, _values(item))):
-            with restored(), generators_restored(drawn):
-                place = first_bad_line(lambda index=index: dataset[index], ())  # type: ignore[misc]
-            return (index, place) if place is not None else None
+            found = []
+            for _ in range(2):
+                with restored(), generators_restored(drawn):
+                    found.append(_followed(lambda index=index: dataset[index], ()))  # type: ignore[misc]
+            first, second = found
+            is_made = first is not None and second is not None and _memory(first[1]) != _memory(second[1])
+            return (index, first[0]) if is_made and first is not None else None
     return None
+
+
+def _memory(value: Any) -> int:
+    """Where the numbers of a tensor or an array lie: what is made again lies elsewhere than what is kept."""
+    return int(value.data_ptr() if isinstance(value, torch.Tensor) else value.__array_interface__["data"][0])
 
 
 def _values(item: Any) -> Iterator[Any]:
