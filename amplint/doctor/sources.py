@@ -226,7 +226,9 @@ def _followed(run: Callable[[], object], given: Iterable[object]) -> tuple[Place
             raise TimeoutError
         maker = frame.f_back if event == "call" else frame  # of arguments
         before = lines.get(maker) if maker is not None else None
-        values = [*frame.f_locals.values(), *([argument] if event == "return" else [])] if before is not None else []
+        values = list(frame.f_locals.values()) if before is not None else []
+        if event == "return" and not any(map(_holds_bad, values)):  # else an item of theirs was made before
+            values.append(argument)
         bad = [each for each in values if id(each) not in known and _is_bad(each)]
         if bad and maker is not None and before is not None:
             found.append((Place(maker.f_code.co_filename, before, maker.f_code.co_name), bad[0]))
@@ -277,6 +279,11 @@ def first_bad_item(dataset: Any) -> tuple[int, Place] | None:
             is_made = first is not None and second is not None and _memory(first[1]) != _memory(second[1])
             return (index, first[0]) if is_made and first is not None else None
     return None
+
+
+def _holds_bad(value: Any) -> bool:
+    """Whether an item of a list or the like is not finite."""
+    return isinstance(value, (list, tuple, Mapping)) and any(map(_is_bad, _values(value)))
 
 
 def _memory(value: Any) -> int:
