@@ -43,6 +43,12 @@ def region_devices(module: Module, region: Region) -> list[Device]:
     return devices(module, region.device_type)
 
 
+def device_of(module: Module, region: Region) -> str | None:
+    """The one device type that a region is for; None where there are several, or where it is unknown."""
+    found = {each.type for each in region_devices(module, region)}
+    return found.pop() if len(found) == 1 else None
+
+
 def devices(module: Module, value: ir.Value) -> list[Device]:
     """What a device-like value can be, by where it comes from; never empty."""
     unknown: tuple[Device, ...] = (Device("other", None, value, Leaf(value, is_open=True)),)

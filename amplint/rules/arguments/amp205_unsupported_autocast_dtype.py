@@ -52,7 +52,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
-from amplint.model.inference.devices import region_devices
+from amplint.model.inference.devices import device_of, region_devices
 from amplint.model.inference.dtypes import HALF, Dtype
 from amplint.model.inference.formulas import TRUE, both, contradict, likely, negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
@@ -207,8 +207,10 @@ def _when(module: Module, region: Region, given: ir.Value, full: Dtype, *, every
     # A flag that asks what the dtype hangs on knows all that this can be: `enabled=precision is not None`.
     asked = region.enabled is not None and bool(known.of(region.enabled).subjects() & runs.subjects())
     world = (likely if asked else possible)(runs, made)
-    under = said(module, world, runs, turning(world, runs) or None) if world is not None else None
-    return f"{under}, " if under else under
+    if world is None:
+        return None
+    under = said(module, world, runs, turning(world, runs) or None, device_of(module, region))
+    return f"{under}, " if under else ""
 
 
 def _is_for_others(module: Module, given: ir.Value) -> bool:

@@ -59,11 +59,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
+from amplint.fixes.device_choice import as_device_type
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
+from amplint.model.inference.devices import device_of
 from amplint.model.inference.formulas import TRUE, World, both, possible
 from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.terms import Term
 from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import Trained, runs_in, trained
@@ -185,15 +188,26 @@ def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
     world = possible(runs)
     if not steps or world is None:
         return None
-    under = said(module, world, runs, _deciding(module, world, entered))
+    under = said(module, world, runs, _deciding(module, world, entered), device_of(module, entered.region))
     return rule.finding(
         module.span(backward),
         f"{under}{', ' if under else ''}the loss from the float16 region on {module.line(entered.region.call)} is not "
         "scaled: small gradients become 0, and infinities reach the weights",
-        fix=Fix(Applicability.DISPLAY, f"Scale the loss and step with `{scaler_for(module.target)}`, or use bfloat16"),
+        fix=Fix(Applicability.DISPLAY, _by_hand(module, entered.region)),
         severity=Severity.WARNING if is_rehearsal(module, backward) else None,
         confidence=Confidence.LIKELY if all(each.how == "unseen" for each in steps) else None,
     )
+
+
+def _by_hand(module: Module, region: Region) -> str:
+    """What to do, with the scaler for the region's device."""
+    device = device_of(module, region)
+    written = region.device_type and as_device_type(module, region.device_type, region.call)
+    text = f'"{device}"' if device else written or f'"{module.device or "cuda"}"'
+    scaler = scaler_for(module.target, text)
+    if scaler is None:
+        return f"Use bfloat16, or torch 2.3 or later and scale the loss: torch has no GradScaler for {text} before"
+    return f"Scale the loss and step with `{scaler}`, or use bfloat16"
 
 
 def _deciding(module: Module, world: World, entered: Open) -> set[Term]:
