@@ -233,7 +233,7 @@ def _effect(module: Module, full: bool) -> tuple[str, Severity, Confidence]:
     if not module.target.guarantees("2.4"):
         return "torch before 2.4 raises RuntimeError", Severity.ERROR, Confidence.CERTAIN
     if full:
-        effect = "with a dtype such as float32 autocast warns at each entry and is disabled"
+        effect = "in float32, autocast warns and is disabled"
         return effect, Severity.WARNING, Confidence.CERTAIN
     if not module.target.is_declared:
         effect = "torch before 2.4 raises RuntimeError, and later releases don't look at the index"
