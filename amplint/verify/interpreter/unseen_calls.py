@@ -146,7 +146,8 @@ class UnseenCalls:
         else:
             made = self._stage.output(net, tensors)
             self._halves.output(site, runs, made)
-            self._record.note(site.code, site.call, "a stand-in model")
+            is_model = forward and net is not None and self._stage.may_be_net(net)
+            self._record.note(site.code, site.call, "a stand-in model" if is_model else "a stand-in")
         if net not in self._stage.knowledge.nets and not tensors:
             self._stage.computed(site.call, made)
         return made
