@@ -16,6 +16,9 @@ differ from its default, or if two conditions have to hold together. The message
 amplint reports nothing if another function of the file calls `update()`, if the scaler is passed to code that amplint
 can't see, and if only a flag that no iteration changes decides.
 
+The finding is a warning if the update is skipped only under a setting that is not the default, as an accumulation over
+several iterations.
+
 ## Why is this bad?
 The second iteration raises "step() has already been called since the last update()." or "unscale_() has already been
 called on this optimizer since the last update()." A disabled scaler doesn't raise, so the error waits for the first run

@@ -34,6 +34,8 @@ amplint also reports nothing:
 - if the scale is saved by hand;
 - about states that stay in memory.
 
+The finding is a note, and a suspicion, if amplint sees no code that resumes from the checkpoint.
+
 ## Why is this bad?
 A resumed run starts at a scale of 65,536 again, whatever the scale had become. The first steps overflow and are skipped
 until the scale has come down (8 of 20 in a measured case), and the optimizer's momentum meets a new jump.
