@@ -15,8 +15,8 @@ amplint reports it if `x` is used as a tensor in the same function, or is an inp
 `device_type` has to be a string such as "cuda". A `torch.device` raises ValueError, "gpu" raises RuntimeError. "cuda:0"
 raises up to torch 2.3, which is an error if the project allows torch 2.3. Later releases accept "cuda:0", don't check
 that CUDA is available, and disable a float32 region with a warning at each entry: the finding is a warning then. If
-the project requires torch 2.4 and the dtype is float16 or bfloat16, the index has no effect: the finding is a note, and a
-suspicion.
+the project requires torch 2.4 and the dtype is float16 or bfloat16, the index has no effect: the finding is a note, and
+a suspicion.
 
 ## Example
 ```python

@@ -18,8 +18,8 @@ The finding is a suspicion in these cases, where the region is disabled as inten
 - float32 is chosen only for devices other than cuda, or as a fallback when half precision failed;
 - a call, or a default, gives float32 to a function whose region also runs on cuda.
 
-The finding is a warning if float32 is what the code asks for on that device, as it gets float32, with a warning. It is a
-note, and a suspicion, if the code chooses the dtype for that device on purpose.
+The finding is a warning if float32 is what the code asks for on that device, as it gets float32, with a warning. It is
+a note, and a suspicion, if the code chooses the dtype for that device on purpose.
 
 ## Why is this bad?
 A string raises TypeError when the region is entered. With another dtype the region warns and disables itself: code

@@ -22,7 +22,8 @@ amplint reports nothing:
 - about models that accelerate, Fabric or DeepSpeed wrap (their outputs are float32);
 - under `no_grad`, and in functions that evaluate.
 
-The finding is an error if the loss is float16 and scaled, and so can't hold the initial scale. Otherwise it is a warning.
+The finding is an error if the loss is float16 and scaled, and so can't hold the initial scale. Otherwise it is a
+warning.
 
 ## Why is this bad?
 Inside a region autocast computes losses in float32. After the region the loss has the dtype of its input: sums over
