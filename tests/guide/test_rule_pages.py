@@ -117,6 +117,7 @@ def test_many_conditions_are_a_list(rule: Rule) -> None:
 def test_a_page_names_its_glossary_and_what_right_results_are() -> None:
     page = as_text([all_rules()["AMP214"]])
     assert f"{DOCUMENTATION}glossary/" in page
+    assert "`amplint rule --glossary`" in page
     assert "`off by` is the difference from the same program in float32" in page
     assert "`scale at the end: off` means that the scaler is disabled" in page
     assert "`off by`" not in as_text([all_rules()["AMP105"]])  # nothing is executed
@@ -144,3 +145,12 @@ def test_a_page_says_when_a_finding_has_another_severity(rule: Rule) -> None:
     given |= {"warning"} if _BY_ACCUMULATION in code else set()
     for each in given - {rule.severity.value}:
         assert re.search(rf"(?:\bis\s|, and\s|[(;])\s*(?:also\s+)?an?\s+{each}\b", rule.doc), each
+
+
+def test_the_glossary_is_printed_with_links_to_the_site(amplint: Run) -> None:
+    ran = amplint("rule", "--glossary")
+    assert (ran.code, ran.err) == (0, "")
+    assert "| skipped step |" in ran.out
+    assert f"]({DOCUMENTATION}fixes/#safe-and-unsafe)" in ran.out
+    assert ".md" not in ran.out
+    assert amplint("rule", "--glossary", "AMP401").code == 2

@@ -20,8 +20,8 @@ amplint reports nothing:
   for the CPU;
 - about disabled regions, and about a region for the CPU whose tensors are created on the CPU.
 
-The finding is an error if the scaler is for cuda and the regions can run in float16 on another device: its gradients
-underflow there. Otherwise it is a warning.
+The finding is an error if the scaler is for cuda and the regions can run in float16 on another device, where
+small gradients underflow. Otherwise it is a warning.
 
 ## Why is this bad?
 autocast for one device does nothing to tensors on another, without a warning: the code runs in float32. Without CUDA, a

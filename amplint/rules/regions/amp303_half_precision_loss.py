@@ -8,8 +8,8 @@ entropy with class indices is evidence for it. A product of such an output with 
 half precision, too: with a float32 matrix the product would raise.
 
 Also finds a loss that is written out, as `(first - second).square().mean()`, and what backward is called on is made of
-it, if autocast computes one of its ops in float32. Where the region is in one arm of an `if` about AMP, the other arm
-is for training without it, and doesn't count.
+it, if autocast computes one of its ops in float32. Where the region is in one branch of an `if` about AMP, the other
+branch is for training without it, and doesn't count.
 
 amplint reports nothing:
 
