@@ -35,9 +35,9 @@ with torch.autocast(device_type=device.type):
 
 ## Fix safety
 Safe: the fix writes `.type` of a device, or the name without its index. For a variable that is only read for
-`device_type`, the fix changes the assignment, once for all regions. Unsafe if the value is only likely a device (only
-annotated as one), and if the region's dtype is not float16 or bfloat16, or may be another: such a region disables itself with an index, and stays
-enabled without the index.
+`device_type`, the fix changes the assignment, once for all regions. Unsafe if the value is only likely a device, or
+only annotated as one; and if the region's dtype is not float16 or bfloat16, or may be another: such a region disables
+itself with an index, and stays enabled without the index.
 
 ## Proof
 Before the fix the test programs raise or, with an index, run in a region without the check. After the fix they run,
@@ -164,7 +164,9 @@ def _object(module: Module, value: ir.Value, found: list[Device]) -> Finding:
     if all(each.kind == "object" for each in found):
         return _appending(module, value, f"`{text}` is a `torch.device`", surely=True)
     message = f"`{text}` is a `torch.device` by default"
-    return _appending(module, value, message, surely=False)._replace(severity=Severity.ERROR, confidence=Confidence.CERTAIN)
+    return _appending(module, value, message, surely=False)._replace(
+        severity=Severity.ERROR, confidence=Confidence.CERTAIN
+    )
 
 
 def _appending(module: Module, value: ir.Value, what: str, *, surely: bool) -> Finding:
