@@ -114,7 +114,7 @@ class _Slice:
     def enter_callers(self) -> None:
         """Take in the regions in which the functions are called that open none themselves; after all is followed."""
         for function in self._open.values():
-            found = trained_regions_round(self._module, function, self._sites.get(function.id, ()))
+            found = trained_regions_round(self._module, function, self._sites)
             self.entered += [each for each in found if each.when is not None]
             self.unseen = self.unseen or any(each.when is None for each in found)
 
