@@ -1,4 +1,4 @@
-"""AMP407: gradients that are cleared after `unscale_`, which has looked for inf: nothing raises, and it may be meant."""
+"""AMP407: gradients that are cleared after `unscale_`, which has looked for inf: nothing raises."""
 
 from __future__ import annotations
 
