@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import CallSites, callers, passed
+from amplint.model.inference.declared_settings import option_named
 from amplint.model.inference.devices import devices, region_devices
 from amplint.model.inference.dtypes import BY_QUALIFIED, Dtype, dtypes, region_dtypes
 from amplint.model.inference.formulas import (
@@ -137,7 +138,8 @@ class Decided:
     def _is_followed(self, value: ir.Value) -> bool:
         """Whether what a value is decides, and not what it is by default."""
         if isinstance(value, ir.Attribute):
-            return owner_class(value) is not None
+            option = option_named(self._module, value.attr) if owner_class(value) is None else None
+            return owner_class(value) is not None or (option is not None and option.is_fixed)
         return isinstance(value, (ir.Conditional, ir.Walrus, ir.Subscript, ir.Call, ir.Name))
 
     def given(self, binding: Binding, name: str) -> list[ir.Value]:

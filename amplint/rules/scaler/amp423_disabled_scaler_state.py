@@ -141,7 +141,9 @@ def _finding(
         module.span(load),
         f"{why}; load the state only if it is not {what}",
         fix=Fix(Applicability.UNSAFE, f"Load the state only if it is not {what}", edits) if edits else None,
-        withheld=None if edits else f"the call {'spans several lines' if several else 'is on one line with other code'}",
+        withheld=None
+        if edits
+        else f"the call {'spans several lines' if several else 'is on one line with other code'}",
         severity=severity,
         confidence=confidence,
     )
