@@ -84,6 +84,7 @@ from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.objects.event import OF_SCALER
+from amplint.model.objects.key_parts import last_name
 from amplint.model.project.importers import has_words, is_imported, surely_lack
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loop_of
@@ -406,12 +407,19 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     there = "" if shown is not usage.made.call else f" saved on {module.line(last.call)}"
     yield rule.finding(
         module.span(shown),
-        f"the checkpoint{there} has the optimizer's state but not the scaler's{without}: {said}; {to_do}",
+        f"the checkpoint{there} has the optimizer's state but not {_whose(module, usage)}{without}: {said}; {to_do}",
         fix=offered,
         withheld=withheld,
         severity=None if resumed else Severity.NOTE,
         confidence=_confidence(resumed=resumed, doubtful=bool(loaded or (resumed and under))),
     )
+
+
+def _whose(module: Module, usage: ScalerUsage) -> str:
+    """Of which scaler a state is, in words: its name, where the file has several."""
+    name = last_name(usage.scaler)
+    several = len({last_name(each.scaler) for each in scaler_usages(module)}) > 1
+    return f"that of `{name}`" if several and name.isidentifier() else "the scaler's"
 
 
 def _confidence(*, resumed: bool, doubtful: bool) -> Confidence:
