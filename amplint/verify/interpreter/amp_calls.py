@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 import math
+import re
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -25,6 +26,7 @@ from amplint.verify.interpreter.half_losses import USUAL_START, HalfLosses
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunRecord
 from amplint.verify.interpreter.standins import (
+    MISSING,
     CannotFollow,
     Closure,
     Instance,
@@ -34,7 +36,7 @@ from amplint.verify.interpreter.standins import (
     is_simple,
     value_of,
 )
-from amplint.verify.interpreter.unseen_calls import UnseenCalls, UnseenTraining
+from amplint.verify.interpreter.unseen_calls import UnseenCalls, UnseenTraining, is_given_tools
 from amplint.verify.interpreter.world import LEARNING_RATE, LOWEST_RATE, Stage
 
 
@@ -313,6 +315,7 @@ def _owner(site: Site) -> str:
     return own.text if isinstance(own, Instance) else ""
 
 
+CLIP_NAME = re.compile(r"(?i)_?clip_?grad(ient)?s?(_(norm|value))?s?_?")
 _BOUND = 0.1  # of a clip whose own is out of sight: less than a gradient's norm
 _BOUNDS = ("max_norm", "clip_value", "value", "clip_factor", "total_norm")  # of the functions that clip
 
@@ -341,6 +344,23 @@ class GradientCalls:
             total = next((each for each in args[2:] if isinstance(each, torch.Tensor)), torch.tensor(1.0))
             return self._events.run(site, lambda: torch.nn.utils.clip_grads_with_norm_(parameters, bound, total))
         return self._events.run(site, lambda: torch.nn.utils.clip_grad_norm_(parameters, bound, order))
+
+    def named_clip(self, owner: Any, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """What a call out of sight does that goes by the name of a clip: it is taken for one; else `MISSING`.
+
+        It clips the parameters that it is given, else those of its `owner`; what is given a scaler or an optimizer may
+        unscale by itself.
+        """
+        named = [kwargs[key] for key in ("parameters", "params", "model") if key in kwargs]
+        first = [each for each in [*named, *args[:1], owner] if self._stage.is_weights(each)][:1]
+        if not (first and CLIP_NAME.fullmatch(ir.last_name(site.call.func))):
+            return MISSING
+        if is_given_tools(site, [*args, *kwargs.values()]):
+            return MISSING
+        self._record.note(site.code, site.call, "taken for a clip, by its name")
+        rest = [each for each in args if each is not first[0]]
+        name = "clip_grad_value_" if "value" in ir.last_name(site.call.func) else "clip_grad_norm_"
+        return self.clip(name, [first[0], *rest], {key: each for key, each in kwargs.items() if key in _BOUNDS}, site)
 
     def _bound(self, given: list[Any], site: Site) -> float:
         """The first bound that a clip is given; one of the bench's where that is out of sight."""

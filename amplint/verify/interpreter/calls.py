@@ -157,6 +157,8 @@ class LibraryCalls:
             return self._tensors.random(name.removeprefix("torch."), args, kwargs, site)
         if name in FUNCTIONS:
             return self._tensors.function(FUNCTIONS[name], args, kwargs, site)
+        if (clipped := self._gradients.named_clip(None, args, kwargs, site)) is not MISSING:
+            return clipped
         return self._unseen.value(site, [*args, *kwargs.values()], None)
 
     def _made(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
@@ -306,6 +308,8 @@ class MethodCalls:
             return Unknown(site.text, inputs=(base,), tensor=base.tensor)
         if name in SAME_METHODS:
             return self._nets.method(base, name)
+        if (clipped := self._gradients.named_clip(base, args, kwargs, site)) is not MISSING:
+            return clipped
         return self._of_unseen(base, name, [*args, *kwargs.values()], site)
 
     def _of_unseen(self, base: Unknown, name: str, given: list[Any], site: Site) -> Unknown:
@@ -332,6 +336,7 @@ class Calls:
     _programs: ProgramCalls
     _methods: MethodCalls
     _libraries: LibraryCalls
+    _gradients: GradientCalls
     _unseen: UnseenCalls
 
     def call(self, call: ir.Call, frame: Frame) -> Any:
@@ -388,6 +393,8 @@ class Calls:
             return args[0]
         forward = isinstance(called, Unknown)
         if isinstance(called, Unknown):
+            if (clipped := self._gradients.named_clip(None, args, kwargs, site)) is not MISSING:
+                return clipped
             called.called = True
         return self._unseen.value(site, [*args, *kwargs.values()], text_of(called), forward=forward)
 

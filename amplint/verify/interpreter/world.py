@@ -14,6 +14,7 @@ from amplint.model.objects.key_parts import is_part
 from amplint.model.syntax import ir
 from amplint.verify.bench.bench import seed
 from amplint.verify.bench.instrument import open_regions
+from amplint.verify.interpreter.standins import Unknown, parameters_in, text_of
 
 WIDTH, HIDDEN, ROWS, BATCHES = 32, 64, 64, 8
 LOSS = 16.0  # the factor of a loss: with it gradients are larger than the bounds that programs clip to
@@ -225,6 +226,12 @@ class Stage:
         """Whether a value can be a model: one that was asked for parameters, where any was."""
         nets = self.knowledge.nets
         return not nets or any(_related(each, text) for each in nets)
+
+    def is_weights(self, value: Any) -> bool:
+        """Whether a value is parameters, or something that is asked for them; where nothing is, a model that is run."""
+        if parameters_in([value]) or text_of(value) in self.knowledge.nets:
+            return True
+        return not self.knowledge.nets and isinstance(value, Unknown) and value.called
 
     def has_nets_in(self, text: str) -> bool:
         """Whether items of a container were asked for parameters."""
