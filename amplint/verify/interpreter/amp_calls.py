@@ -39,12 +39,15 @@ from amplint.verify.interpreter.standins import (
 from amplint.verify.interpreter.unseen_calls import UnseenCalls, UnseenTraining, is_given_tools
 from amplint.verify.interpreter.world import LEARNING_RATE, LOWEST_RATE, Stage
 
+_HALF = "unscale FP16 gradients"
+
 
 @dataclass(eq=False)
 class AmpEvents:
     """Runs AMP events: an exception of torch's is the program's, and a warning has the line of its event."""
 
     _record: RunRecord
+    _stage: Stage
     _training: UnseenTraining
     _placed: int = 0  # so many warnings have a line
 
@@ -62,6 +65,11 @@ class AmpEvents:
         except (Raised, CannotFollow):
             raise
         except Exception as error:
+            if _HALF in str(error) and self._stage.unsure_dtypes:
+                of = min(self._stage.unsure_dtypes)
+                raise CannotFollow(
+                    f"{site.where}: amplint can't see which dtype the trained parameters of {of} have"
+                ) from None
             raise Raised(str(error), site.where, error, of_amp=of_amp) from None
 
     def _listening(self, site: Site, do: Callable[[], Any]) -> Any:

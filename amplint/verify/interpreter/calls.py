@@ -19,6 +19,7 @@ from amplint.verify.interpreter.allowed_calls import (
     CONTEXTS,
     FUNCTIONS,
     METHODS,
+    MODULES,
     OF_PARAMETERS,
     OPS,
     REGIONS,
@@ -214,6 +215,7 @@ class LibraryCalls:
 
 
 _VIEWS = ("items", "keys", "values")
+_OF_NETS = {*OF_PARAMETERS, *SAME_METHODS, *MODULES, "zero_grad"}
 _OF_SCALER = ("get_scale", "is_enabled", "_check_inf_per_device")
 
 
@@ -288,15 +290,15 @@ class MethodCalls:
 
     def _of_instance(self, base: Instance, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """A method of an instance of the program's; of a model, one that it has from torch."""
-        if self._instances.is_module(base) and (name in OF_PARAMETERS or name in ("zero_grad", *SAME_METHODS)):
+        if self._instances.is_module(base) and name in _OF_NETS:
             if not isinstance(self._instances.of_class(base.cls, name, base), Closure):
-                return self._nets.method(base, name)
+                return self._nets.method(base, name, [*args, *kwargs.values()], site.call)
         runs = name == "forward" and self._instances.is_module(base)
         called = base if runs else self._instances.attribute(base, name)
         return self._evaluator.call_value(called, args, kwargs, site)
 
     def _of_unknown(self, base: Unknown, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
-        if name in OF_PARAMETERS or name == "zero_grad":
+        if name in OF_PARAMETERS or name == "zero_grad" or (name in MODULES and not args):
             return self._nets.method(base, name)
         if name == "replay" and site.code.module.once(Graphs).is_replay(site.call):
             raise CannotFollow(f"{site.where}: {REPLAYED}")
@@ -307,7 +309,7 @@ class MethodCalls:
         if base.tensor is not None and name in SHAPES:
             return Unknown(site.text, inputs=(base,), tensor=base.tensor)
         if name in SAME_METHODS:
-            return self._nets.method(base, name)
+            return self._nets.method(base, name, [*args, *kwargs.values()], site.call)
         if (clipped := self._gradients.named_clip(base, args, kwargs, site)) is not MISSING:
             return clipped
         return self._of_unseen(base, name, [*args, *kwargs.values()], site)

@@ -128,6 +128,8 @@ class UnseenCalls:
         """
         if trains:
             self._training.unseen(site, inputs)
+        if runs is None:
+            self._stage.changed_by(ir.last_name(site.call.func), inputs)
         for each in inputs:
             if isinstance(each, Unknown) and each.tensor is None and each.identity in self._stage.knowledge.leaves:
                 each.tensor = self._stage.leaf()

@@ -22,6 +22,10 @@ INIT_SCALE = 64.0  # of a scaler, so that it can grow a few times without an ove
 _LOWER, _LOWEST_SCALE = 16.0, INIT_SCALE / 16**3  # by which factor it comes down between runs, and how far
 LEARNING_RATE, LOWEST_RATE = 0.01, 0.001
 _WORDS = re.compile(r"optimizers?|optim|opt|models?|networks?|net|self|[^a-z0-9]+")
+# What a function is called that leaves the dtypes of a model's parameters as they are.
+_KEEPS_DTYPES = re.compile(
+    r"(?i)optim|sched|ema|load|save|log|print|count|num|info|summary|len|parallel|^ddp|compile|forward|eval|train_|norm|freez|trainable"
+)
 
 
 class Birth(Enum):
@@ -167,6 +171,9 @@ class Stage:
         self.clears_itself = False  # behind a step, as somebody does whom the step's text doesn't show
         # Is told of what is added to tensors in place.
         self.adding: Callable[[torch.Tensor, torch.Tensor], None] = lambda to, what: None
+        self._frozen: set[str] = set()  # models
+        self._cast: set[str] = set()  # models, to float16
+        self.unsure_dtypes: set[str] = set()  # those of them that code out of sight may have cast, or added to
         self._whole: dict[int, bool] = {}  # by parameters: they were last asked for with all of their part
         self.has_frozen = False  # a parameter was frozen
         self.iteration = 0  # of loops over batches, and calls of the step
@@ -241,11 +248,25 @@ class Stage:
         """`model.half()` and the like; the reference keeps float32."""
         if dtype not in ("half", "bfloat16", "float", "double") or net not in self.knowledge.nets:
             return
+        if net in self._frozen or self.has_frozen or not self.knowledge.freezes:
+            return  # what is trained is added to it, in a dtype of its own
+        if dtype == "half":
+            self._cast.add(net)
         if self._off:
             self.left_out = True
         else:
             for atom in self.parts_of(net):
                 getattr(self.parts[atom], dtype)()
+
+    def freeze(self, net: str, *, frozen: bool) -> None:
+        """`model.requires_grad_(False)`, or True."""
+        (self._frozen.add if frozen else self._frozen.discard)(net)
+
+    def changed_by(self, call: str, inputs: Iterable[Any]) -> None:
+        """A call out of sight is given these: what it trains of a model that was cast to float16 may have another dtype."""
+        for each in inputs:
+            if (text := text_of(each)) in self._cast and not _KEEPS_DTYPES.search(call):
+                self.unsure_dtypes.add(str(text))
 
     def nets_of(self, parameters: Iterable[Any]) -> tuple[str, ...]:
         """The parts that parameters belong to."""
