@@ -347,7 +347,7 @@ class Calls:
         func = call.func
         known = library(site.code, func)
         if known is not None:
-            args, kwargs = self._evaluator.arguments(site)
+            args, kwargs = self._arguments_of(known, site)
             return (
                 self._libraries.value(known.name, args, kwargs, site)
                 if isinstance(known, Dotted)
@@ -360,6 +360,14 @@ class Calls:
             raise _none_used(site, "is not callable")
         args, kwargs = self._evaluator.arguments(site)
         return self.call_value(called, args, kwargs, site)
+
+    def _arguments_of(self, known: Any, site: Site) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of a call of a library; an exception in those of a region or a scaler is of AMP."""
+        try:
+            return self._evaluator.arguments(site)
+        except Raised as raised:
+            raised.of_amp = raised.of_amp or (isinstance(known, Dotted) and known.name in {*REGIONS, *SCALERS})
+            raise
 
     def _of_attribute(self, func: ir.Attribute, site: Site) -> Any:
         """The value of `base.name(...)`."""

@@ -25,11 +25,13 @@ from amplint.verify.interpreter.standins import (
     MISSING,
     ClassValue,
     Closure,
+    DeviceName,
     Dotted,
     Frame,
     Instance,
     Method,
     ModuleValue,
+    Raised,
     Site,
     Unknown,
     defined,
@@ -323,6 +325,9 @@ class Lookup:
         if isinstance(base, Unknown) and name in _OF_SCALER and isinstance(value, ir.Attribute):
             base = self._roles.tool(value.base, base, frame)
         if isinstance(base, Unknown):
+            if isinstance(base.role, DeviceName) and name in ("type", "index"):
+                error = AttributeError(f"'str' object has no attribute '{name}'")
+                raise Raised(str(error), frame.code.where(value), error)
             return base.child(f".{name}")
         if isinstance(base, Instance):
             return self._instances.attribute(base, name)

@@ -263,7 +263,7 @@ class Stage:
         (self._frozen.add if frozen else self._frozen.discard)(net)
 
     def changed_by(self, call: str, inputs: Iterable[Any]) -> None:
-        """A call out of sight is given these: what it trains of a model that was cast to float16 may have another dtype."""
+        """A call out of sight is given these: what it trains of a model cast to float16 may have another dtype."""
         for each in inputs:
             if (text := text_of(each)) in self._cast and not _KEEPS_DTYPES.search(call):
                 self.unsure_dtypes.add(str(text))
