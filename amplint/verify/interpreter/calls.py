@@ -79,7 +79,7 @@ class ProgramCalls:
         names = {name for each in function.decorators for name in code.module.names.of(each)}
         if "contextlib.contextmanager" in names:
             return Manager(called, args, kwargs)
-        matters = code.function_matters(function)
+        matters = code.function_matters(function) or code.returns_events(function)
         if function.is_generator and short and not matters:
             return self._generators.collect(called, args, kwargs)
         if matters and not function.is_generator:

@@ -158,7 +158,7 @@ class Stage:
 
     def __init__(self, knowledge: Knowledge, device: str, *, off: bool = False) -> None:
         seed()
-        self._off = off
+        self.off = off  # the reference's
         self.left_out = False  # the reference has left something out
         self.knowledge = knowledge
         self.device = device
@@ -252,7 +252,7 @@ class Stage:
             return  # what is trained is added to it, in a dtype of its own
         if dtype == "half":
             self._cast.add(net)
-        if self._off:
+        if self.off:
             self.left_out = True
         else:
             for atom in self.parts_of(net):

@@ -169,6 +169,14 @@ class Code(Texts):
             for value in ir.walk_values(each.value)
         )
 
+    def returns_events(self, function: ir.Function) -> bool:
+        """Whether a function returns one that it defines, and that does something to scaler, gradients or regions."""
+        if self.owner(function) is not self:
+            return self.owner(function).returns_events(function)
+        names = {each.value.name for each in returned(function) if isinstance(each.value, ir.Name)}
+        own = (each for each in ir.walk_statements(function.body, into=False) if isinstance(each, ir.Function))
+        return any(each.name in names and self.function_matters(each) for each in own)
+
     def only_loops(self, loop: ir.For | ir.While) -> bool:
         """Whether a loop has events only in loops inside it, or in those of functions that it calls: it is over epochs.
 

@@ -196,7 +196,8 @@ class _Trial:
         path = Path(choices.path(), observed)
         if right.record.ended is not None and right.record.ended.error is not None:
             path.reference_end = said(right.record.ended.error)
-            path.impossible = isinstance(right.record.ended.error, NoneUsedError)
+            if isinstance(right.record.ended.error, NoneUsedError):
+                path.none_used = f"{right.record.ended.where}: AttributeError: {right.record.ended.error}"
         path.reference_backwards = reference.observed.backwards
         path.idle = bool(reference.observed.idle)
         path.not_finite = bool(reference.observed.skipped) and not observed.gradient.count

@@ -10,6 +10,7 @@ from amplint.verify.steps.judge import RIGHT, UNKNOWN, WARNING, WRONG, Judged
 
 CONFIRMED, CLEAN, REFUTED, MISBEHAVES, NOT_CHECKABLE = "confirmed", "clean", "refuted", "misbehaves", "not checkable"
 NO_STEP = "no training step"  # of a function that has AMP, and trains nothing
+_RAISES = "raises AttributeError"  # says a finding about None that is used as a scaler
 REPORT = "please report it: https://github.com/amplint/amplint/issues"
 
 
@@ -194,8 +195,27 @@ def compared(judged: Judged, findings: Sequence[tuple[str, int, str, bool]]) -> 
     for code, row, message, fixed in findings:
         rule = shows_of(code)
         can = rule is not None and rule.observables and judged.state in (RIGHT, WRONG)
-        found.append(Found(code, row, message, fixed, bool(shown & set(rule.observables)) if can and rule else None))
+        is_shown = bool(shown & set(rule.observables)) if can and rule else None
+        if rule is not None and _RAISES in message and judged.none_used:
+            is_shown = True
+        found.append(Found(code, row, message, fixed, is_shown))
     return found
+
+
+def with_errors(verdict: Verdict, judged: Judged, errors: Sequence[Found]) -> Verdict:
+    """The verdict on a step in which the linter finds `errors`: with one that is left, and no run can show, it isn't
+    right as far as can be told; with one that a run shows under conditions that were not compared, it is wrong.
+    """
+    if verdict.verdict not in (CONFIRMED, CLEAN):
+        return verdict
+    for each in errors:
+        shows = shows_of(each.code)
+        if each.fixed or shows is None or shows.observables:
+            continue
+        if each.shown:
+            return Verdict(MISBEHAVES, judged.none_used)
+        return Verdict(NOT_CHECKABLE, f"line {each.row}: {each.code} is left, and the run can't show it: {shows.why}")
+    return verdict
 
 
 def unexplained(judged: Judged, findings: Iterable[Found]) -> list[str]:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from amplint.base.findings import Finding
+from amplint.base.findings import Finding, Severity
 from amplint.config.settings import Settings
 from amplint.engine.file import fix_bytes
 from amplint.engine.reading import INVALID_SYNTAX
@@ -27,7 +27,16 @@ from amplint.sources.source import Source, SourceError, lines_of
 from amplint.verify.fixtures.run import MEMORY, TIMEOUT, Lost, Runner, need_torch
 from amplint.verify.steps.judge import UNKNOWN, Fault, Judged
 from amplint.verify.steps.looks import NOTHING, Kind, Look, Looked
-from amplint.verify.steps.verdict import NO_STEP, NOT_CHECKABLE, Found, Verdict, compared, decide, unexplained
+from amplint.verify.steps.verdict import (
+    NO_STEP,
+    NOT_CHECKABLE,
+    Found,
+    Verdict,
+    compared,
+    decide,
+    unexplained,
+    with_errors,
+)
 
 # A step has one of these words, in its own file or in those that it leads to; what hasn't is not even parsed.
 _WORDS = re.compile(rb"autocast|[sS]caler|accelerat")
@@ -218,6 +227,8 @@ class Verifier:
         fixed_rows = {source.row(each.start) for each in gone}
         verdict = decide(before, after, {each.code for each in gone}, [each.code for each in remaining], fixed_rows)
         listed = compared(before, [(each.code, source.row(each.start), each.message, each in gone) for each in inside])
+        errors = [found for each, found in zip(inside, listed, strict=True) if each.severity is Severity.ERROR]
+        verdict = with_errors(verdict, before, errors)
         return StepRow(
             path=path,
             name=step["name"],
@@ -277,7 +288,7 @@ class Verifier:
             reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
             return Judged(UNKNOWN, reason=f"the run failed: {reason}"), {"device": file["device"]}
         faults = [Fault(*each) for each in answer["faults"]]
-        fields = ("state", "reason", "numbers", "dtypes", "paths", "answers", "warned", "parts", "unseen")
+        fields = ("state", "reason", "numbers", "dtypes", "paths", "answers", "warned", "parts", "unseen", "none_used")
         known = {name: answer[name] for name in fields}
         return Judged(**known, faults=faults), answer
 
