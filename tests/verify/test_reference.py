@@ -82,3 +82,58 @@ def test_a_function_that_a_method_defines_and_returns_is_run(between: str, state
     (found,) = interpret(RETURNS.replace("UNSCALE", between))
     assert found.judged.state == state
     assert "exception" not in found.shown
+
+
+SCALE = """
+import torch
+
+def train(params, model, loader, optimizer, scaler):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", enabled=params.use_fp16):
+            loss = torch.nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        BODY
+        scaler.step(optimizer)
+        scaler.update()
+        if params.batch % 100 == 0 and params.use_fp16:
+            cur = scaler._scale.item()
+            if cur < 8.0:
+                scaler.update(cur * 2.0)
+            if cur < 1.0e-05:
+                raise RuntimeError("too small")
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "state"), [("pass", RIGHT), ("torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)", WRONG)]
+)
+def test_the_scale_is_a_number_without_amp_too(body: str, state: str) -> None:
+    (found,) = interpret(SCALE.replace("BODY", body))
+    assert found.judged.state == state
+    assert not any("steps are requested" in each.text for each in found.judged.faults)
+
+
+ROUNDED = """
+import torch
+
+def train(model, batches, optimizer, scaler):
+    for x, y in batches:
+        with torch.autocast("cuda", dtype=DTYPE):
+            out = model(x)
+        signs = torch.where((out * 1000 % 2) > 1, out, -out)
+        loss = torch.mean(torch.logsumexp(out, dim=1)) + signs.mean() * 1000
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        UNSCALE
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize("dtype", ["torch.float16", "torch.bfloat16"])
+@pytest.mark.parametrize(("unscale", "state"), [("scaler.unscale_(optimizer)", RIGHT), ("pass", WRONG)])
+def test_what_half_precision_makes_of_stand_ins_is_no_misuse(dtype: str, unscale: str, state: str) -> None:
+    (found,) = interpret(ROUNDED.replace("DTYPE", dtype).replace("UNSCALE", unscale))
+    assert found.judged.state == state

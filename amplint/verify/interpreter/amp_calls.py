@@ -234,7 +234,6 @@ class ScalerCalls:
     _optimizers: OptimizerCalls
     _halves: HalfLosses
     _starts: dict[int, float | None] = field(default_factory=dict)  # by scalers' ids: the program's start scales
-    _enabled: dict[int, bool] = field(default_factory=dict)  # by scalers' ids: whether the program enables them
     _scaled: list[torch.Tensor] = field(default_factory=list)  # what scalers have scaled
 
     def method(
@@ -249,7 +248,7 @@ class ScalerCalls:
             given = [each for each in args if isinstance(each, (int, float, torch.Tensor))]
             return self._events.run(site, lambda: scaler.update(*given))
         if name == "is_enabled" and self._stage.off:  # the reference goes the way of the program
-            return self._enabled.get(id(scaler), True)
+            return self._stage.enabled.get(id(scaler), True)
         if name in _ASKED:
             return getattr(scaler, name)()
         if name == "_check_inf_per_device" and args:
@@ -311,7 +310,7 @@ class ScalerCalls:
             "torch.cpu.amp.GradScaler": torch.cpu.amp.grad_scaler.GradScaler,
         }.get(name, torch.amp.GradScaler)
         scaler = self._events.run(site, lambda: made(**found), of_amp=True)
-        self._enabled[id(scaler)] = found["enabled"]
+        self._stage.enabled[id(scaler)] = found["enabled"]
         start = given.get("init_scale", USUAL_START)
         self._starts[id(scaler)] = start if isinstance(start, (int, float)) else None
         self._record.scalers.made(scaler, (site.call, _owner(site)))

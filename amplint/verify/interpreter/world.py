@@ -171,6 +171,7 @@ class Stage:
         self.clears_itself = False  # behind a step, as somebody does whom the step's text doesn't show
         # Is told of what is added to tensors in place.
         self.adding: Callable[[torch.Tensor, torch.Tensor], None] = lambda to, what: None
+        self.enabled: dict[int, bool] = {}  # by scalers' ids: whether the program enables them
         self._frozen: set[str] = set()  # models
         self._cast: set[str] = set()  # models, to float16
         self.unsure_dtypes: set[str] = set()  # those of them that code out of sight may have cast, or added to
@@ -210,7 +211,9 @@ class Stage:
             return [*self._atoms]
         named = [text for text in optimizers if _sounds_like(text, net)]
         if len(named) == 1:
-            return list(optimizers[named[0]] or (_of(named[0]),))
+            owned = list(optimizers[named[0]] or (_of(named[0]),))
+            if all(each in self.parts for each in owned):  # else it is new in this run
+                return owned
         self.guessed.add(net)
         return [*self._atoms]
 
@@ -306,6 +309,13 @@ class Stage:
     def scaler(self, *, enabled: bool = True) -> torch.amp.GradScaler:
         """The scaler that a value out of sight is."""
         return torch.amp.GradScaler(self.device, enabled=enabled, **self.scaler_arguments)  # type: ignore[arg-type]
+
+    def scale_of(self, scaler: torch.amp.GradScaler) -> Any:
+        """The `_scale` of a scaler, as a program reads it: the reference's, which scales nothing, has its first one."""
+        found = getattr(scaler, "_scale", None)
+        if found is None and self.off and self.enabled.get(id(scaler), True):
+            return torch.tensor(self.knowledge.init_scale)
+        return found
 
     # --- numbers
 
@@ -410,6 +420,8 @@ def _part() -> torch.nn.Sequential:
 
 
 def _shaped(tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.is_floating_point():
+        tensor = tensor.float()
     return tensor if tensor.shape == (ROWS, WIDTH) else tensor.mean().expand(ROWS, WIDTH)
 
 

@@ -385,7 +385,8 @@ class Code(Texts):
     def _events_to_cover(self, step: Step) -> Iterator[Event]:
         for function in step.reach:
             for each in self.owner(function).events.below(self._body(function)):
-                if each.kind in COVERED and not _in_handler(each.call):
+                sets_scale = each.kind == "update" and bool(each.call.args)  # may be for scales that the bench hasn't
+                if each.kind in COVERED and not (sets_scale or _in_handler(each.call) or _is_dead(each.call)):
                     yield each
 
     def classes(self, step: Step) -> list[ir.Class | None]:
@@ -512,6 +513,17 @@ def _stores_gradient(statement: ir.Statement) -> bool:
     if isinstance(statement, ir.AugAssign):
         targets = (statement.target,)
     return any(isinstance(each, ir.Attribute) and each.attr == "grad" for each in targets)
+
+
+def _is_dead(value: ir.Value) -> bool:
+    """Whether an expression is next to a statement that always leaves its suite, and after it."""
+    for each in upwards(ir.statement_of(value)):
+        for before in each.block.statements:
+            if before is each:
+                break
+            if isinstance(before, (ir.Raise, ir.Return, ir.Jump)):
+                return True
+    return False
 
 
 def _in_handler(value: ir.Value) -> bool:

@@ -184,7 +184,7 @@ def _why_nothing_is_compared(paths: list[Path]) -> str:
         ("no gradient reaches an optimizer's step", [each.label for each in paths if each.idle]),
     ):
         if labels:
-            return f"{what}{f' where {labels[0]}' if labels[0] else ''}, even without AMP"
+            return f"with verify's stand-ins {what}{f' where {labels[0]}' if labels[0] else ''}, even without AMP"
     return ""
 
 

@@ -10,6 +10,7 @@ from amplint.verify.steps.judge import RIGHT, UNKNOWN, WARNING, WRONG, Judged
 
 CONFIRMED, CLEAN, REFUTED, MISBEHAVES, NOT_CHECKABLE = "confirmed", "clean", "refuted", "misbehaves", "not checkable"
 NO_STEP = "no training step"  # of a function that has AMP, and trains nothing
+_DEPRECATED = "only a deprecation warning is left: what was compared is right"
 _RAISES = "raises AttributeError"  # says a finding about None that is used as a scaler
 REPORT = "please report it: https://github.com/amplint/amplint/issues"
 
@@ -46,7 +47,9 @@ def decide(
     if before.state == UNKNOWN:
         return Verdict(NOT_CHECKABLE, before.reason)
     if after is None:
-        return Verdict(CLEAN, before.unseen) if before.state == RIGHT else Verdict(MISBEHAVES)
+        if before.state == RIGHT:
+            return Verdict(CLEAN, before.unseen)
+        return Verdict(CLEAN, _DEPRECATED) if _is_deprecated_only(before) else Verdict(MISBEHAVES)
     if after.state == UNKNOWN:
         return Verdict(NOT_CHECKABLE, f"after the fix: {after.reason}")
     if after.state == RIGHT:
@@ -59,7 +62,19 @@ def decide(
     change = _change(before, after, fixed_rows)
     if (wrong := _left_wrong(after, change, fixed, explained)) is not None:
         return Verdict(REFUTED, f"the fix doesn't repair its fault: {wrong}; {REPORT}")
-    return Verdict(MISBEHAVES, _mended(before, after, change))
+    mended = _mended(before, after, change)
+    if not _is_deprecated_only(after):
+        return Verdict(MISBEHAVES, mended)
+    is_right = _is_deprecated_only(before)
+    repairs = change.gone or change.fewer or any(_rows(after, each) < _rows(before, each) for each in change.others)
+    return Verdict(
+        CONFIRMED if repairs else CLEAN, f"{mended}; {_DEPRECATED}" if repairs and not is_right else _DEPRECATED
+    )
+
+
+def _is_deprecated_only(judged: Judged) -> bool:
+    """Whether all that is wrong is that torch warns of old names."""
+    return bool(judged.faults) and all(each.shows == WARNING and "deprecated" in each.text for each in judged.faults)
 
 
 def _only_warned(before: Judged) -> str:
