@@ -12,7 +12,9 @@ tests:
 - `ir`, the nodes of the intermediate representation, with `statement_of`, `function_of`, `last_name`, `walk_values` and
   `walk_statements`;
 - `events(module).of(call)`, the `Event` of a call: what the call does to a scaler, to gradients or to an optimizer, and
-  to which one; `regions(module)`, a `Region` for each autocast object that is created; `number(module, value)`;
+  to which one; `regions(module)`, a `Region` for each autocast object that is created; `number(module, value)`,
+  which says that a value is a number: the result's `value` is the number itself, None where it varies; the result is
+  None where the value may be something else;
 - the functions that make edits: `insert`, `add_first_argument`, `add_last_argument` and `remove_lines`, with
   `alone_on_lines`, which says whether a statement's lines can be removed, and `indentation`.
 """

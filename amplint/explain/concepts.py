@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 _NOT = (
     r"(?:not|no|never|none|nothing|without|doesnt|dont|didnt|isnt|arent|wasnt|wont|cant|cannot|stop(?:s|ped)?|"
-    r"fail(?:s|ed)?(?: to)?|hardly|barely|refuses? to|unable to)"
+    r"fail(?:s|ed)? to|hardly|barely|refuses? to|unable to)"
 )
 _CHANGE = (
     r"(?:learn|improv|converg|decreas|go(?:es|ing)? (?:down|anywhere)|drop|chang|updat|mov|train(?!er)|optimi[sz]|"
@@ -22,8 +22,17 @@ _TIME = r"(?:steps?|iterations?|iters?|epochs?|batch(?:es)?|hours?|minutes?|days
 _FAST = r"(?:faster|quicker|speed ?ups?|speeds? up|acceleration|accelerated?|gains?|benefit|improvement in speed|speed)"
 _HALF = r"fp16|float16|f16|half|16 ?bit|16 mixed|precision ?=? ?16|o[12]"
 _BFLOAT = r"bf16|bfloat16"
-_MIXED = r"amp|autocast\w*|auto cast\w*|mixed|gradscaler|scaler|apex|(?:reduced|low|lower|half) precision"
+_SCALER = r"(?:sharded|native|amp|loss)?(?:grad)?scaler"
+_MIXED = (
+    rf"amp|autocast\w*|auto cast\w*|mixed|amp\w*(?:callback|plugin|optimizer|hook)\w*|{_SCALER}|apex|"
+    r"(?:reduced|low|lower|half) precision"
+)
 
+_GAN = (
+    r"(?:[a-z]{1,3}|cycle|style|big|star|info|hifi|melgan|vqgan|esr|real ?esr)?(?<!be)(?<!or)gans?\d?|"
+    r"discriminators?|wgan\w*|"
+    r"adversarial \w+|pix2pix"
+)
 _WORSE = r"(?:worse|lower|higher (?:loss|perplexity|error)|poor\w*|bad|degrad\w*|hurt\w*|drop\w*|decreas\w*)"
 
 # Each with its weight: what says much outweighs what most questions have.
@@ -35,17 +44,28 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "float32": (0.5, r"fp32|float32|full precision|single precision|32 ?bit|tf32"),
     "region": (1, r"autocast\w*|auto cast\w*"),
     "apex": (2, r"apex"),
+    "accelerate": (2, r"accelerator\w*|accelerates?"),
+    "compiled": (
+        3,
+        r"torch ?compiled?|torchcompile|inductor|(?:torch)?dynamo|aot ?(?:autograd|eager)|full ?graph|with compile|"
+        r"compiled (?:the |a |my )?(?:model|graph|function|module|region|code|forward|version)|"
+        r"compil(?:e|ing) (?:the |a |my )?(?:whole )?(?:model|network|module|forward)",
+    ),
     # Numbers
     "nan": (
         2,
-        r"nans?|infs?|infinit\w+|non ?finite|not finite|not a number|"
+        r"nans?|infs?(?! checks?)|infinit\w+|non ?finite|not finite|not a number|"
         r"(?:all |pure |completely )?black (?:images?|outputs?|results?|frames?|videos?|screen|squares?)|"
         r"(?:images?|outputs?|results?|frames?|videos?) (?:\w+ ){0,3}black",
     ),
     "overflow": (2, r"overflow\w*|out of range|65504"),
     "underflow": (2.5, r"underflow\w*|flush\w* to (?:zero|0)|round\w* to (?:zero|0)"),
     "vanishing": (2, r"vanish\w*"),
-    "zero": (1.5, r"0|0 0+|zeros?(?! grad)|zeroed|1e \d+|tiny"),
+    "zero": (
+        1.5,
+        r"0(?: 0+)?(?! \d)|zeros?(?! grad)|zeroed|1e \d+|tiny|"
+        r"(?:no|empty|zero) (?:detections?|predictions?|boxes|bboxes|masks?|labels?|results?)",
+    ),
     "falling": (
         1.5,
         r"decreas\w*|falls?|falling|fell|drop\w*|collaps\w*|halv\w*|shrink\w*|(?:go|goes|going|gets?|down) "
@@ -57,7 +77,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "diverging": (
         2,
-        r"diverg\w*|unstable|instabilit\w*|spik\w*|explo\w*|blow\w* up|blew up|oscillat\w*|jump\w*|"
+        r"diverg\w*|abnormal\w*|erratic|unstable|instabilit\w*|spik\w*|explo\w*|blow\w* up|blew up|oscillat\w*|jump\w*|"
         r"(?:goes|going|shoots?) up",
     ),
     # What they are numbers of
@@ -67,7 +87,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "outputs": (
         1.5,
         r"outputs?|logits?|activations?|forward(?: pass)?|features?|embeddings?|hidden states?|attention(?: scores?)?|"
-        r"softmax|layer ?norm|batch ?norm|images?",
+        r"softmax|layer ?norm|batch ?norm|images?|detections?|predictions?|boxes",
     ),
     "weights": (1.5, r"weights?|params?|parameters?"),
     "scale": (
@@ -77,7 +97,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:decreas|increas|halv|shrink|grow|doubl|collaps|explod)\w*)",
     ),
     "scale not finite": (4, r"scale (?:\w+ ){0,3}(?:nan|inf|infinity)"),
-    "scaler": (1.5, r"scaler|gradscaler|loss scal(?:er|ing)|gradient scal(?:er|ing)"),
+    "scaler": (1.5, rf"{_SCALER}|loss scal(?:er|ing)|gradient scal(?:er|ing)"),
     "quality": (
         1.5,
         r"accurac\w*|acc|top ?[15]|m?ap|ap50|m?iou|f1|bleu|rouge|wer|psnr|ssim|fid|metrics?|scores?|performances?|"
@@ -111,26 +131,36 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:load|restor)\w* (?:a |an |the |from |my |old |saved |training )*(?:checkpoints?|ckpts?|state)",
     ),
     "checkpoint": (2, r"checkpoints?|ckpts?|state ?dicts?|sav(?:e|es|ed|ing)"),
-    "checkpointing": (2.5, r"(?:gradient|activation) checkpoint\w*|checkpointing|recomput\w*|use reentrant"),
+    "checkpointing": (
+        2.5,
+        r"(?:gradient|activation|grad) checkpoint\w*|checkpointing|checkpointed|recomput\w*|use reentrant|"
+        r"(?:utils|checkpoint) checkpoint",
+    ),
     "again": (1.5, r"twice|second time|two times|already|more than once"),
     # What goes wrong
     "stuck": (
         2,
-        rf"{_NOT}(?: \w+){{0,3}} {_CHANGE}\w*|flat|constant|stuck|plateau\w*|frozen|unchanged|at chance|"
+        rf"{_NOT}(?: \w+){{0,3}} {_CHANGE}\w*|flat|constant|stuck|stall\w*|plateau\w*|frozen|unchanged|at chance|"
         r"(?:stays?|remains?) at|(?:stays?|remains?|is|are|exactly|always|keeps?) (?:at )?(?:the )?same|"
         r"random (?:guess\w*|chance|level)|chance level|same (?:loss|value)",
     ),
     "not learning": (
         2.5,
         rf"{_NOT}(?: (?:even|really|ever|seems?|appears?|want|be|to|get|able|properly|actually|the|my|model|network))*"
-        r" (?:learn|converg|train(?!er))\w*",
+        r" (?:learn|converg|train(?!er))\w*|"
+        r"(?:struggl\w*|hard|difficult|trouble|problems?|slow) (?:to |in |with )?(?:converg|learn)\w*|"
+        r"(?:bad|poor|terrible|no) (?:convergence|learning)",
     ),
     "worse": (
         1.5,
         r"worse|worst|lower|bad|badly|poor\w*|degrad\w*|hurt\w*|drop\w*|decreas\w*|gap|reduc\w*|declin\w*|inferior|"
         r"los[et]s?|losing|below|underperform\w*|deteriorat\w*|terrible|garbage|broken|fall\w*|less accurate|tank\w*|"
         r"collaps\w*|wrong|not as good|"
-        r"(?:higher|larger|increased) (?:\w+ )?(?:loss|perplexity|error|wer|ppl)",
+        r"(?:higher|larger|increased) (?:\w+ )?(?:loss|perplexity|error|wer|ppl)|"
+        # Two numbers, one with and one without.
+        r"\d+(?: \w+){0,5} (?:but|vs|versus|while|whereas|and|compared (?:to|with)|instead of|from|to)(?: \w+){0,5} \d+"
+        r"(?: \w+){0,3} (?:without|with no|no|in|with|using|for) (?:\w+ ){0,2}(?:amp|autocast|fp32|float32|mixed|fp16)|"
+        r"\d+(?: \w+){2,7} \d+ (?:\w+ ){0,1}without|from \d+(?: \d+)? to \d+",
     ),
     "clearly worse": (
         2,
@@ -145,12 +175,16 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "skipped": (2, r"skip\w*"),
     "slow": (
         2.5,
-        rf"slow\w*|(?:not|no|isnt|without|doesnt|dont|any|zero|little)(?: \w+){{0,4}} {_FAST}|"
-        r"same (?:\w+ )?(?:speed|time|throughput)|speed (?:is |stays )?(?:the )?(?:same|unchanged)|"
+        rf"slow\w*|(?:not|no|cannot|cant|never|hardly|isnt|without|doesnt|dont|any|zero|little)(?: \w+){{0,4}} {_FAST}|"
+        r"same (?:\w+ )?(?:speed|time|throughput)|"
+        r"times? (?:is |are |stays? |remains? )?(?:the )?(?:same|equal|identical)|takes? forever|"
+        r"speed (?:is |stays )?(?:the )?(?:same|unchanged)|"
         r"(?:time|times|duration) (?:\w+ ){0,2}(?:doubl|increas|higher|twice)\w*|"
         r"takes? (?:\w+ )?(?:more|longer)|longer|throughput",
     ),
+    "hangs": (2.5, r"hang(?:s|ing)?|freezes|freeze hang|stuck forever|deadlock\w*"),
     "memory": (2.5, r"memory|vram|oom"),
+    "host memory": (2, r"(?:system|cpu|host|main) (?:memory|ram)|(?<!v)ram"),
     "no effect": (
         2,
         r"no effect|any effect|no impact|(?:does|do) nothing|(?:not|doesnt|didnt|dont) do anything|no difference|"
@@ -159,18 +193,48 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:still|stays?|remains?|returns?|are|is) (?:in |use[sd]? |being )?(?:computed in |running in |all )?"
         r"(?:fp32|float32|full precision)|no change|makes no difference|seems? (?:to be )?(?:off|disabled)",
     ),
+    "float16 for bfloat16": (
+        3,
+        r"(?:uses?|using|returns?|comput\w+|runs?|is|are|still|stays?|always|defaults? to|gives?)(?: \w+){0,3} "
+        r"(?:fp16|float16|half)(?: \w+){0,3} (?:although|though|even|instead of|but|despite|inside|in|under|when|while)"
+        r"(?: \w+){0,6} (?:bf16|bfloat16)|(?:fp16|float16|half) (?:in place of|instead of|and not) (?:bf16|bfloat16)",
+    ),
+    "fast path": (3, r"transformer ?encoder\w*|multi ?head ?attention|mha|fast ?path"),
+    "fails": (1, r"fails?|failed|raises?|crash\w*|errors?|breaks?|exception"),
     "is half": (
         1.5,
         rf"(?:(?:is|are)(?: (?!with|in|when|using|under|after|for|and|but)\w+){{0,5}}|"
         r"becomes?|returns?|gives?|stays?|remains?|dtype|still) "
         rf"(?:a |of |type |torch )*(?:{_HALF}|{_BFLOAT})",
     ),
+    "is float32": (
+        2,
+        r"(?:is|are|still|stays?|remains?|returns?|becomes?|gets?|gives?|have|has|being|always|in|dtype)"
+        r"(?: (?:still|always|all|kept|stored|computed|returned|in|of|type|dtype|torch|being|as|be))* "
+        r"(?:fp32|float32|full precision|32 bit)(?: (?:despite|even|although|though|under|with|inside|in|within|when|"
+        r"while|instead of|not|but|after|and|tensors?)|$)|"
+        r"(?:gradients?|grads?|weights?|param(?:eter)?s?|loss|outputs?|states?|norm|softmax) "
+        r"(?:fp32|float32)(?: (?:despite|even|under|with|inside|in|when|while)|$)",
+    ),
+    "float32 op": (2, r"softmax|(?:layer|group|rms) ?norms?|cross ?entropy|cumsum|sums?"),
+    "other dtype": (
+        2.5,
+        r"(?:not|doesnt|didnt|dont) (?:respect|follow|use|honou?r|obey|match)\w* (?:the )?(?:autocast )?d?types?|"
+        r"ignor\w+ (?:the )?(?:autocast )?d?types?|"
+        r"(?:wrong|different|other|unexpected|incorrect) (?:output |result )?d?types?|d?types? (?:is |are )?(?:wrong|"
+        r"different|incorrect|unexpected|differs?)|(?:fp32|float32|float|fp16|float16|half|bf16|bfloat16) instead of "
+        r"(?:fp32|float32|float|fp16|float16|half|bf16|bfloat16)",
+    ),
     "dtype mismatch": (
         2.5,
         r"d?types? (?:mismatch\w*|errors?)|mismatch\w* (?:of |in )?(?:d?types?|precision)|different d?types?|"
         r"half and float|float and half|same d?type|(?:expected|found) (?:scalar type )?(?:half|float)",
     ),
-    "unsupported": (1.5, r"not support\w*|unsupported|doesnt support|no support|without support|supports?"),
+    "unsupported": (
+        1.5,
+        r"(?:cant|cannot|unable to) (?:be )?(?:use|enabl|run|appl|activat)\w*|not support\w*|unsupported|"
+        r"doesnt support|no support|without support|supports?",
+    ),
     "missing": (1, r"install\w*|import\w*|modules?|not found|replac\w*|migrat\w*|instead of"),
     "deprecated": (3, r"deprecat\w*|futurewarning"),
     # Parts of a program
@@ -181,20 +245,50 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "several": (
         2.5,
         r"(?:two|multiple|several|2|3|three|many|both|different) (?:\w+ )?(?:optimi[sz]ers|losses|scalers|backwards?|"
-        r"networks|models)|gans?|discriminators?|wgan\w*|cyclegan",
+        rf"networks|models)|{_GAN}",
     ),
-    "penalty": (3, r"(?:gradient|grad) penalt\w*|wgan gp|double backward|second order|create graph|r1 regulari\w*"),
+    "gan": (2.5, _GAN),
+    "fused": (3, r"fused(?: true)?|fused ?adamw?|adamw? torch fused"),
+    "ctc": (3, r"ctc(?: ?loss)?"),
+    "penalty": (
+        3,
+        r"(?:gradient|grad) penalt\w*|wgan gp|double (?:backward|backprop\w*)|"
+        r"(?:second|higher|2nd) (?:order|derivatives?)|create graph|"
+        r"r1 regulari\w*|autograd grad|hessians?|jacobians?|grad(?:ients?)? of (?:the )?grad(?:ients?)?",
+    ),
+    "no grad": (2.5, r"no ?grad|inference ?mode|without grad(?:ients?)?"),
+    "inaccurate": (
+        2.5,
+        r"(?:numeric\w*|rounding|round off|precision) (?:errors?|issues?|problems?|differences?)|"
+        r"inaccura\w*|imprecis\w*|"
+        r"not accurate|not precise|stop(?:s|ped)? (?:growing|increasing)|"
+        r"(?:sums?|averages?|means?) (?:of )?(?:\w+ ){0,5}(?:is |are )?(?:wrong|incorrect|off)|"
+        r"(?:large|big|huge) errors?|los(?:es?|ing|t) precision",
+    ),
     "threads": (3, r"data ?parallel|dataparallel|threads?|threading|threadpool\w*"),
     "fsdp": (2, r"fsdp\d?|fully sharded|fully shard|sharded"),
-    "needed": (1, r"need\w*|necessary|required|should (?:i|we|it)|have to|must (?:i|we)|do (?:i|we)|useful"),
+    "fsdp2": (3, r"fsdp2|fsdp v?2|fully shard"),
+    "enable": (0.5, r"enabl\w*|turn(?:ing)? on|use|using|run|running|apply"),
+    "needed": (
+        1,
+        r"how (?:to|do i|can i|should i) (?:use|enable|apply|run|do)|"
+        r"need\w*|necessary|required|should (?:i|we|it)|have to|must (?:i|we)|do (?:i|we)|useful",
+    ),
     "inf check": (4, r"(?:no|not|without|missing) (?:\w+ )?inf checks?|inf checks? (?:\w+ ){0,2}(?:not|missing)"),
     "update": (1, r"updat\w*"),
+    "optimizer": (1, r"optimi[sz]er(?: states?)?|adamw?|sgd"),
     "step": (0.5, r"steps?|stepping|stepped"),
     "bce": (3, r"bce\w*|binary cross ?entropy"),
+    "sam": (
+        3,
+        r"sharpness ?aware\w*|[af]?sam (?:optimi[sz]er|with (?:\w+ ){0,3}(?:gradscaler|grad scaler|scaler))|"
+        r"optimi[sz]er sam",
+    ),
     "closure": (3, r"lbfgs|closures?"),
     "custom function": (
         3,
-        r"custom (?:autograd )?functions?|autograd functions?|custom (?:cuda )?(?:kernel|op|extension)s?",
+        r"custom ?(?:autograd )?(?:functions?|ops?|operators?)|library custom op|"
+        r"autograd functions?|custom (?:cuda )?(?:kernel|op|extension)s?",
     ),
     "fft": (3, r"fft|r?fft\w*|stft|spectrograms?|fourier"),
     "numpy": (2, r"numpy"),
@@ -204,7 +298,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         2.5,
         r"(?:model|net|network|everything|weights) (?:to )?(?:half|bfloat16|float16|bf16|fp16)|model half|half model|"
         r"pure (?:fp16|bf16|half|float16|bfloat16)|to torch (?:bfloat16|float16|half)|"
-        r"cast\w* (?:the |my |whole )*(?:model|weights|everything)",
+        r"(?:cast|convert)\w* (?:the |my |whole |all |its )*(?:model|weights|everything|params|parameters|network)",
     ),
     "scaled": (
         2,
@@ -214,7 +308,9 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "65536": (3, r"65536x?|65 536|65k|2 16 times"),
     "pretrained": (
         2,
-        r"m?t5|flan\w*|gemma\w*|(?:pre)?trained (?:\w+ )?in (?:bf16|bfloat16)|bf16 (?:weights|checkpoints?|model)",
+        r"m?t5|flan\w*|u?mt5|gemma\d?|chatglm\w*|glm\d?|qwen\w*|llama\w*|mistral\w*|mixtral|falcon|deepseek\w*|phi\d?|"
+        r"internlm\w*|baichuan\w*|(?:pre ?)?trained (?:\w+ )?in (?:bf16|bfloat16)|bf16 (?:weights|checkpoints?|model)|"
+        r"pre ?trained",
     ),
     # Devices
     "cpu": (2, r"cpus?"),
@@ -236,7 +332,8 @@ _ELSEWHERE = re.compile(
 )
 # What programs print of their settings and of numbers that are all right; a best loss begins at infinity.
 _SETTING = re.compile(
-    r"""["']?\b[\w.]+["']?(?:=\s*[-+]?(?:\d[\w.+-]*|inf\b)|:\s*[-+]?(?:0\.\d*[1-9]|[1-9])[\d.e+-]*)|["']\w+["']: *\S+"""
+    r"""["']?\b(?!precision\b)[\w.]+["']?(?:=\s*[-+]?(?:\d[\w.+-]*|inf\b)|"""
+    r""":\s*[-+]?(?:0\.\d*[1-9]|[1-9])[\d.e+-]*)|["']\w+["']: *\S+"""
 )
 _AT_THE_START = re.compile(
     r"\b(?:best|min|minimum|lowest|smallest|prev|previous)(?:[ _]\w+){0,2}[ _]loss\W{0,3}(?:is |of |at )?inf\w*|"
@@ -246,6 +343,17 @@ _AT_THE_START = re.compile(
 _APOSTROPHES = str.maketrans("", "", "'\u2019`\u00b4")
 _APART = re.compile(r"[^a-z0-9.]+|\.(?!\d)|(?<!\d)\.")
 # Words that are written in two ways.
+# A release of something, and what is lost where no loss is meant.
+_RELEASE = re.compile(
+    r"\b(?:(?:py)?torch|cuda|cudnn|python|lightning|transformers|accelerate|deepspeed|version)[ =v]*\d+(?:\.\d+)*\S*|"
+    r"\bv?\d+\.\d+\.[\d*]+\S*|\bv\d+\.\d+\S*",
+    re.IGNORECASE,
+)
+_LOST = re.compile(
+    r"\b(?:performance|accuracy|quality|metric) loss(?:es)?\b|\bloss (?:of|in) (?:\w+ )?"
+    r"(?:performance|accuracy|precision|quality)\b",
+    re.IGNORECASE,
+)
 _ONE_WORD = re.compile(r"\b(bf|fp|float|bfloat|b float|grad|data|check) (16|32|scaler|parallel|point)(?=s?\b)")
 
 
@@ -284,9 +392,16 @@ def is_elsewhere(text: str) -> bool:
     return bool(_ELSEWHERE.search(normalized(text)))
 
 
+def is_without_amp(text: str) -> bool:
+    """Whether a question says that it is about float32, and nothing of half precision."""
+    concepts = concepts_of(text)
+    return "float32" in concepts and concepts.isdisjoint({"amp", "manual cast", "65536"})
+
+
 def concepts_of(text: str) -> frozenset[str]:
     """The concepts that a question speaks of."""
-    words = normalized(_AT_THE_START.sub(" ", _SETTING.sub(" ", text)))
+    said = _LOST.sub(" accuracy drops ", _RELEASE.sub(" ", text))
+    words = normalized(_AT_THE_START.sub(" ", _SETTING.sub(" ", said)))
     return frozenset(name for name, expression in _EXPRESSIONS.items() if expression.search(words))
 
 

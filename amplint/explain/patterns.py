@@ -2,8 +2,8 @@
 
 Both sides lose white space (lines are wrapped anywhere), backticks and backslashes (Markdown, JSON), and case; all
 quotes are one. What varies is a placeholder: `{}` is anything short, `{n}` a number, `{name}` a word, `{quoted}` and
-`{op}` something in quotes, `{dtype}` a floating type in any of torch's spellings, `{qhalf}` a half type in quotes,
-`{nonfinite}` NaN or infinity; `{start}` and `{end}` are where a message must begin or end.
+`{op}` something in quotes, `{dtype}` a floating type in any of torch's spellings, `{half}` a half one, `{qhalf}` a
+half type in quotes, `{nonfinite}` NaN or infinity; `{start}` and `{end}` are where a message must begin or end.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ _PLACEHOLDERS = {
     "n": r"[-+]?(?:\d[\d.,]*(?:e[-+]?\d+)?|inf|nan)",
     "name": r"[\w.()]{1,80}?",
     "quoted": r"'[^']{1,80}'",
-    "op": r"'[\w.:<>-]{1,80}'",
+    "op": r"(?:'[\w.:<>-]{1,80}'|[\w.<>-]{1,80}'?)",
     "dtype": rf"((?:c10::|at::|torch\.(?:\w{{1,12}}\.)?)?(?:{_FLOATING})(?:tensor)?)",
-    "qhalf": r"'(?:complexhalf|half|bfloat16)'",
+    "half": r"((?:c10::|at::|torch\.(?:\w{1,12}\.)?)?(?:bfloat16|float16|half)(?:tensor)?)",
+    "qhalf": r"'(?:complexhalf|half|bfloat16)(?:'|(?![\w.]))",
     "nonfinite": r"(?:tensor\()?[-+]?(?:nan|inf(?:inity)?)(?:,[^)]{0,80}\))?",
     "start": r"(?<![\w.])",
     "end": r"(?!,?butgot)",

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from amplint.explain.concepts import concepts_of, is_elsewhere
+from amplint.explain.concepts import concepts_of, is_elsewhere, is_without_amp
 from amplint.explain.log_reader import Frame, Log
 from amplint.explain.messages import Message, Text, known
 from amplint.explain.patterns import Pattern, literals, pattern, squeeze
@@ -23,7 +23,7 @@ _EXCEPTION = re.compile(r"^\s*(?:[\w.]*(?:Error|Warning|Exception)\s*:\s*)+")
 _LOOKED_AT = 100
 # What all lines have that `Message.lines` are about.
 _SUSPECT = re.compile(
-    r"\b(?:nan|inf(?:inity)?)\b|(?:infinite|finite) loss|scale\W{1,3}(?:0\b|\d(?:\.\d+)?e-)|Error: .*(?:half|float16)",
+    r"\b(?:nan|inf(?:inity)?)\b|(?:infinite|finite) loss|scale\W{1,3}(?:0\b|\d(?:\.\d+)?e-)|Error: ?.*(?:half|float16)",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[a-z_'][\w']*|\d[\d.]*")
@@ -72,12 +72,12 @@ def find(text: str, *, asked: bool = False) -> Found:
     log = Log(text)
     short = len(text) <= _SHORT and len(log.lines) <= _SHORT_LINES and not log.frames
     question = asked and short
-    hits = _by_text(log, alone=short)
+    hits = _by_text(log, alone=short, asked=question)
     if not question:
         hits = _more(hits, _by_line(log))
     elif not hits:
         hits = _by_words(text) or _by_part(text)
-        if not hits and not is_elsewhere(text):
+        if not hits and not is_elsewhere(text) and not is_without_amp(text):
             hits = _asked(text)
             if not (hits and _SENTENCE.search(text)):
                 hits = _more(hits, _by_line(log, alone=True))
@@ -99,12 +99,18 @@ def _patterns() -> tuple[tuple[Message, Text, Pattern], ...]:
     return tuple((each, text, pattern(text.text, half=each.half)) for each in known() for text in each.says)
 
 
-def _by_text(log: Log, *, alone: bool) -> list[Hit]:
-    found: dict[Message, tuple[Text, list[int]]] = {}
+def _by_text(log: Log, *, alone: bool, asked: bool) -> list[Hit]:
+    at_place: dict[int, list[tuple[Message, Text]]] = {}
     for message, text, wording in _patterns():
-        places = wording.places(log.squeezed)
-        if places and (alone or _is_beside(message, log)):
-            found.setdefault(message, (text, []))[1].extend(map(log.line_of, places))
+        for place in wording.places(log.squeezed):
+            # What Python says of anything is a question about AMP only next to a word that is.
+            if (alone and not (asked and text.origin == "python")) or _is_beside(message, log):
+                at_place.setdefault(place, []).append((message, text))
+    found: dict[Message, tuple[Text, list[int]]] = {}
+    for place, wordings in at_place.items():
+        # Of a general wording and one that names the op, the second says what it is.
+        message, text = max(wordings, key=lambda each: sum(map(len, literals(each[1].text))))
+        found.setdefault(message, (text, []))[1].append(log.line_of(place))
     hits = []
     for message, (text, lines) in found.items():
         printed = sorted({at for at in lines if not log.is_source(at)}) or sorted(set(lines))
@@ -168,6 +174,7 @@ def _by_words(text: str) -> list[Hit]:
         if (
             len(words & of) > _PART
             and wording.origin != "python"
+            and "{half}" not in wording.text
             and share >= _SAME
             and common >= _OWN * own
             and (not message.half or _HALF.search(said))
@@ -201,6 +208,7 @@ def _by_part(text: str) -> list[Hit]:
         # Python's own wordings have the name that matters at their end.
         if (
             wording.origin != "python"
+            and "{half}" not in wording.text
             and (not message.half or _HALF.search(text) or not _FLOATING.search(text))
             and any(_has(_words_of(each), part) for each in literals(wording.text) for part in parts)
         ):

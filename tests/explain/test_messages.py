@@ -43,6 +43,16 @@ NOT_SHOWN = {
     "cuda-without-bfloat16",
     "mps-without-bfloat16",
     "unscale-without-kernel",
+    "device-without-float64",
+    "mps-dtype-mismatch",
+    "deepspeed-precision-mismatch",
+    "deepspeed-bf16-options",
+    "accelerate-unknown-precision",
+    "upcast-by-fsdp",
+    "graph-with-autocast-cache",
+    "fused-optimizer-with-scaler",
+    "model-cast-by-hand",
+    "collective-without-bfloat16",
 }
 
 

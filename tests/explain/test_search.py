@@ -193,7 +193,9 @@ WORDINGS = [
     ("loss-not-finite", "Loss is tensor(nan, device='cuda:0', grad_fn=<DivBackward0>), stopping training"),
     ("loss-not-finite", "step 12 loss=nan lr=1e-3"),
     ("loss-not-finite", "{'loss': nan, 'learning_rate': 1e-3}"),
-    ("gradients-not-finite", "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-3}"),
+    ("gradients-not-finite", "{'loss': 0.7, 'grad_norm': nan, 'learning_rate': 1e-3}"),
+    ("loss-is-zero", "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-3}"),
+    ("loss-is-zero", "{'loss': '0', 'grad_norm': 'nan', 'learning_rate': '1e-3'}"),
     ("scale-collapses", "step 900 loss_scale: 0.0"),
     (
         "scale-collapses",

@@ -57,7 +57,7 @@ def convolution_without_bias() -> None:
     nn.Conv2d(1, 1, 3, bias=False).half()(torch.ones(1, 1, 8, 8))
 
 
-@prints("dtype-mismatch")
+@prints("query-key-value-dtypes")
 def attention() -> None:
     F.scaled_dot_product_attention(HALF[None], FLOAT[None], FLOAT[None])
 
@@ -67,7 +67,7 @@ def recurrent() -> None:
     nn.LSTM(4, 4)(HALF[None])
 
 
-@prints("dtype-mismatch")
+@prints("optimizer-mixed-dtypes")
 def lerp() -> None:
     torch.lerp(FLOAT, HALF, 0.5)
 
@@ -219,7 +219,7 @@ def apex() -> None:
     exec("from apex import amp")
 
 
-@prints("dtype-mismatch")
+@prints("attention-mask-dtype")
 def attention_mask() -> None:
     F.scaled_dot_product_attention(HALF[None], HALF[None], HALF[None], attn_mask=FLOAT.bfloat16())
 
@@ -282,3 +282,23 @@ def bce_of_nan() -> None:
 @prints("probabilities-not-finite")
 def distribution_of_nan() -> None:
     torch.distributions.Normal(torch.full((1,), torch.nan).half().float(), torch.ones(1))
+
+
+@prints("ctc-loss")
+def ctc() -> None:
+    F.ctc_loss(HALF[:, None].log_softmax(-1), torch.ones(1, 2).long(), (4,), (2,))
+
+
+@prints("two-half-types")
+def matmul_of_both_half_types() -> None:
+    HALF @ HALF.bfloat16()
+
+
+@prints("two-half-types")
+def convolution_of_both_half_types() -> None:
+    nn.Conv2d(1, 1, 3).bfloat16()(torch.ones(1, 1, 8, 8).half())
+
+
+@prints("apex-name-in-torch")
+def apex_name() -> None:
+    torch.cuda.amp.initialize(nn.Linear(4, 4))

@@ -83,6 +83,14 @@ def half_parameters() -> None:
     step.scaler.step(step.optimizer)
 
 
+@prints("unscale-other-dtypes")
+def complex_parameters() -> None:
+    step = Step()
+    step.model.to(torch.complex64)
+    step.scaler.scale(step.model(torch.ones(2, 4, dtype=torch.complex64)).abs().sum()).backward()
+    step.scaler.step(step.optimizer)
+
+
 @prints("scale-is-none")
 def never_scaled() -> None:
     step = Step()

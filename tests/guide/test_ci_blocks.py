@@ -128,7 +128,7 @@ def test_hooks_are_those_that_there_are(tmp_path: Path, block: str) -> None:
     """That they do their work is in tests/integrations/test_pre_commit.py."""
     (shown,) = yaml.safe_load(block)["repos"]
     hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-    assert {each["id"] for each in shown["hooks"]} == {each["id"] for each in hooks}
+    assert {each["id"] for each in shown["hooks"]} <= {each["id"] for each in hooks}
     assert shown["repo"] == HOME
     assert shown["rev"] == "main"  # until there is a tag
     (tmp_path / "config.yaml").write_text(block)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
-from amplint.model.calls.external_calls import local_class
+from amplint.model.calls.external_calls import local_callable, local_class
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
 from amplint.model.syntax import ir
@@ -51,6 +51,21 @@ class CallSites:
             self._known[function.id] = []  # what runs itself has no other calls for it
             self._known[function.id] = calls_among(self.reached(self._starts(function)))
         return self._known[function.id]
+
+    def called_back(self, function: ir.Function) -> list[ir.Call]:
+        """The calls of parameters for which each call in sight gives a function, in the order of the text."""
+        calls = calls_among(self.reached(self._starts(function)))
+        return [each for each in calls if self._is_given(each.func, function)]
+
+    def _is_given(self, value: ir.Value, function: ir.Function) -> bool:
+        """Whether a value is a parameter that is this function wherever its function is called."""
+        taker = ir.parameter_of(self._module.names.only_binding(value)) if isinstance(value, ir.Name) else None
+        if taker is None or not isinstance(value, ir.Name):
+            return False
+        given = passed(self._module, taker, value.name)
+        return bool(given) and all(
+            each is not None and local_callable(self._module, each) is function for each in given
+        )
 
     def reached(self, starts: Iterable[ir.Value]) -> list[ir.Value]:
         """Values, and those that may be the same objects, or run them: what they are assigned or given to, wrapped."""
@@ -240,6 +255,16 @@ def _callers(module: Module, function: ir.Function) -> list[ir.Call]:
     calls, sites = module.once(CallGraph), module.once(CallSites)
     with objects(module).within(CallContext()):  # the same for whoever asks
         return [each for each in sites.of(function) if calls.run_by(each) is function]
+
+
+def called_back(module: Module, function: ir.Function | None) -> list[ir.Call]:
+    """The calls of parameters that are given a function, and no other: callbacks."""
+    return module.once(_called_back, function) if function is not None else []
+
+
+def _called_back(module: Module, function: ir.Function) -> list[ir.Call]:
+    with objects(module).within(CallContext()):
+        return module.once(CallSites).called_back(function)
 
 
 def passed(module: Module, function: ir.Function, name: str) -> list[ir.Value | None]:

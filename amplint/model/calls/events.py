@@ -5,14 +5,16 @@ A view of the IR: nothing is copied, an event names its call and what takes part
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.external_calls import ExternalCalls
-from amplint.model.objects.amp_objects import Objects, objects
+from amplint.model.calls.external_calls import ExternalCalls, local_function
+from amplint.model.objects.amp_objects import Objects, given, objects
 from amplint.model.objects.event import OF_SCALER, Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
+from amplint.model.syntax.ir import Imported, parameter_of
 from amplint.model.torch_facts.names import SCALER
 from amplint.model.torch_facts.signatures import CLIPS, SIGNATURES
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 # Methods of tensors that bound each element; in place, or with the result stored back.
 BOUNDS = ("clamp_", "clip_", "clamp", "clip", "clamp_min_", "clamp_max_")
+NAMED = "named"  # how a clip clips whose code is out of sight
+_CLIP_NAME = re.compile(r"(?i)_?clip_?grad(ient)?s?(_(norm|value))?s?_?")
 _INFINITE = {"math.inf", "torch.inf", "numpy.inf"}
 # Receivers whose `backward(loss)` belongs to a framework that scales by itself.
 _FRAMEWORKS = ("accelerator", "fabric", "engine", "self", "strategy", "deepspeed", "trainer", "booster", "plugin")
@@ -55,7 +59,24 @@ class Events:
             found = self._method(call, func)
             if found is not None:
                 return found
+        if self._is_called_clip(call):
+            return Event("clip", call, subject=call.positional[0], how=NAMED)
         return Event("opaque", call) if self.external_calls.is_opaque(call) else None
+
+    def _is_called_clip(self, call: ir.Call) -> bool:
+        """Whether what is called is out of sight, goes by the name of a clip, and is given parameters alone: what gets
+        neither a scaler nor an optimizer can't unscale.
+        """
+        func = call.func
+        if not _CLIP_NAME.fullmatch(ir.last_name(func)) or not call.positional:
+            return False
+        if not self._objects.parameters_roots(call.positional[0]) or local_function(self._module, func) is not None:
+            return False
+        if any(self._objects.is_scaler(each) or self._objects.is_optimizer(each) for each in given(call)):
+            return False
+        if isinstance(func, ir.Name):
+            return any(isinstance(each, Imported) or parameter_of(each) for each in self._module.names.bindings(func))
+        return isinstance(func, ir.Attribute) and any(True for _ in self._module.names.stored(func))
 
     def _is_unbounded(self, call: ir.Call, function: str) -> bool:
         """Whether the bound of a clip is infinity."""

@@ -10,6 +10,7 @@ from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
 from amplint.model.objects.key_parts import item_of, unnamed_id, unnamed_key
+from amplint.model.objects.loop_sources import zipped
 from amplint.model.objects.terms import Term, literal
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
@@ -169,26 +170,12 @@ class Containers:
 
     def _columns(self, target: ir.Sequence, source: ir.Value) -> list[list[dict[str, str]]] | None:
         """The names of a target of several, each with what it is round by round, as far as it is an object."""
-        parts = self._parts(target, source)
+        parts = zipped(self._module, target, source)
         if parts is None:
             display = self._display(source)
             return self._columns_of_pairs(target, display) if isinstance(display, ir.Sequence) else None
         aligned = [self._aligned(one, other) for one, other in parts]
         return [each for each in aligned if each is not None] or None
-
-    def _parts(self, target: ir.Sequence, source: ir.Value) -> list[tuple[ir.Value, ir.Value]] | None:
-        """What takes the objects in a loop over `zip`, `enumerate` or `items()`, and from where; None for others."""
-        if not isinstance(source, ir.Call):
-            return None
-        names = self._module.names.of(source.func)
-        if names == {"builtins.zip"} and len(source.positional) == len(target.items):
-            return list(zip(target.items, source.positional, strict=True))
-        if names == {"builtins.enumerate"} and len(target.items) == 2:
-            return [(target.items[1], each) for each in source.positional[:1]]
-        if ir.called_on(source, "items") is None:
-            return None
-        last = target.items[-1]
-        return [(last, source)] if isinstance(last, ir.Name) else []
 
     def _columns_of_pairs(self, target: ir.Sequence, display: ir.Sequence) -> list[list[dict[str, str]]] | None:
         """The same, of a loop over pairs that are written out."""

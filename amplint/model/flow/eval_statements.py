@@ -253,7 +253,7 @@ class Statements(Interpreter[State]):
         behind = any(leaving.values()) and self._arms.unscales_behind(statement)
         return {holds: self._arms.unscales(arm) or (behind and not leaving[holds]) for holds, arm in arms.items()}
 
-    def behind_arms(self, states: list[State]) -> list[State]:
+    def behind_arms(self, _statement: ir.If, states: list[State]) -> list[State]:
         """The states of the paths that have met behind an `if`."""
         apart = without_complements(states)
         return apart if len(apart) <= FEW_APART else without_idle_facts(apart)

@@ -86,7 +86,7 @@ def _low(module: Module, region: Region) -> frozenset[str]:
     """The half dtypes that a region can run in; none where it can be another one that isn't known."""
     names = {each.name for each in region_dtypes(module, region)}
     if region.enabled is not None:
-        names -= {"float32"}  # it is off there: `enabled=dtype != torch.float32`
+        names -= {"float32", "float64"}  # it is off there: `enabled=dtype != torch.float32`
     return frozenset(each for each in names if each is not None) if names <= set(HALF) else frozenset()
 
 
@@ -95,10 +95,12 @@ def _is_on(region: Region) -> bool:
 
 
 def _devices(module: Module, call: int) -> tuple[str, ...]:
-    """The devices that a region can be for: all that torch has lists for, where that isn't known."""
     region = _region(module, call)
-    if region is None:
-        return ()
+    return listed_devices(module, region) if region is not None else ()
+
+
+def listed_devices(module: Module, region: Region) -> tuple[str, ...]:
+    """The devices that a region can be for: all that torch has lists for, where that isn't known."""
     found = {each.type for each in region_devices(module, region)}
     if not found or None in found:
         return tuple(_BY_BASE)

@@ -13,7 +13,7 @@ from amplint.model.half.layers import gives_float32, is_model, makes_layer, plai
 from amplint.model.half.observations import Env, Given, Met, Observations
 from amplint.model.half.op_results import result_of
 from amplint.model.inference.constructions import constructions
-from amplint.model.inference.numbers import number, parameter
+from amplint.model.inference.numbers import is_said_to_be_number, number, parameter
 from amplint.model.inference.tensor_types import (
     A_NUMBER,
     A_TENSOR,
@@ -100,7 +100,10 @@ class Calls:
             found = self._of_object(func, met, unpacked=unpacked)
             if found is not None:
                 return found
-        return UNKNOWN_KIND if unpacked else self._called(func, met)
+        if not unpacked:
+            return self._called(func, met)
+        in_sight = local_function(self._module, func) is not None
+        return UNKNOWN_KIND if in_sight else self._called(func, met._replace(given=[], keywords={}))
 
     def _of_object(self, func: ir.Attribute, met: Met, *, unpacked: bool) -> Kind | None:
         """What a method of a tensor or model gives; None for one of anything else."""
@@ -116,12 +119,19 @@ class Calls:
         """What a call of something that may be a model, or of its method that makes features, gives."""
         features = isinstance(func, ir.Attribute) and bool(_MAKES_FEATURES.match(func.attr))
         model = func.base if isinstance(func, ir.Attribute) and features else func
-        return self._likely_half(met) if is_model(self._module, model) else UNKNOWN_KIND
+        likely = self._likely_half(met)
+        return likely if likely.likely_half and is_model(self._module, model) else UNKNOWN_KIND
 
     def _likely_half(self, met: Met) -> Kind:
         """What a model gives that is not in sight, or not understood: in a region likely half, as layers give it."""
         place = self._met.autocast(met.env)
         return likely_half(place.low, place.region) if place.state == Autocast.ON else UNKNOWN_KIND
+
+    def _where_not_known(self, found: Kind, met: Met) -> Kind:
+        """What a model in sight gives; what of it isn't understood is likely half."""
+        if found.what == TUPLE:
+            return found._replace(items=tuple(self._where_not_known(each, met) for each in found.items))
+        return self._likely_half(met) if found == UNKNOWN_KIND else found
 
     def _is_method_of_self(self, func: ir.Attribute) -> bool:
         return local_function(self._module, func) is not None or bool(list(self._module.names.stored(func)))
@@ -134,11 +144,11 @@ class Calls:
             return self._follow(function, 1 if is_bound else 0, met)
         known = isinstance(func, (ir.Name, ir.Attribute, ir.Subscript, ir.Call))
         kind = self._values.kind(func, met.env) if known else UNKNOWN_KIND
+        if kind == UNKNOWN_KIND and isinstance(func, (ir.Name, ir.Attribute)):
+            kind = self._values.model(func)
         if kind.what == MODULE:
             found = self._layer(kind, met)
-            if found == UNKNOWN_KIND and not gives_float32(self._module, func):
-                return self._likely_half(met)
-            return found
+            return found if gives_float32(self._module, func) else self._where_not_known(found, met)
         if isinstance(met.node, ir.Call) and met.node.func is func and makes_layer(self._module, met.node):
             return Kind(MODULE, made=(met.node,))
         return self._of_model(func, met)
@@ -152,7 +162,9 @@ class Calls:
             if param.default
         }
         given = given_to(params, met.given, met.keywords)
-        arguments |= {name: kind for name, (_, kind) in given.items()}
+        for name, (value, kind) in given.items():
+            is_setting = isinstance(value, ir.Attribute) and kind == UNKNOWN_KIND
+            arguments[name] = A_NUMBER if is_setting and is_said_to_be_number(self._module, function, name) else kind
         before, self._met.sites = self._met.sites, (*self._met.sites, met.node.id)
         found = self._run(function, arguments, met.env)
         self._met.sites = before

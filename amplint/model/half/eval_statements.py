@@ -26,7 +26,7 @@ _DEPTH = 4
 _ROUNDS = 3
 _WORK = 200_000
 # What a test asks that decides between dtypes: the arms are not for what comes in.
-_ASKS = re.compile(r"(?i)dtype|half|fp16|bf16|fp32|float16|autocast|precision|amp(?![a-z])|finfo|is_floating")
+_ASKS = re.compile(r"(?i)dtype|half|fp16|bf16|fp32|float16|autocast|scaler|precision|amp(?![a-z])|finfo|is_floating")
 # Decorators that leave a function what it is.
 _PLAIN = ("torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.compile", "torch.jit.", "builtins.")
 
@@ -163,10 +163,31 @@ class Run(Interpreter[Env]):
         for env in states:
             self.values.kind(statement.test, env)
         then, other = [each.copy() for each in states], [each.copy() for each in states]
-        if any(_ASKS.search(ir.last_name(each)) for each in ir.walk_values(statement.test)):
+        if _asks(statement.test):
             for env in (*then, *other):
                 env.forget_tensors()
         return then, other
+
+    def behind_arms(self, statement: ir.If, states: list[Env]) -> list[Env]:
+        """The paths behind the arms of an `if`.
+
+        Where the test asks for AMP, and a region in one arm leaves something in half precision that the other arm
+        doesn't, what holds is what the region leaves: the other arm is for a run without AMP.
+        """
+        if len(states) == 2 and _asks(statement.test):
+            one, other = states[0].kinds, states[1].kinds
+            for key in one.keys() & other.keys():
+                in_one, in_other = (self._left_by_region_in(statement, each[key]) for each in (one, other))
+                if in_one != in_other:
+                    one[key] = other[key] = one[key] if in_one else other[key]
+        return states
+
+    def _left_by_region_in(self, statement: ir.If, kind: Kind) -> bool:
+        """Whether something, or a part of it, is what a region in the arms of an `if` leaves in half precision."""
+        node: ir.Node | None = self._module.value(kind.region) if kind.region else None
+        while node is not None and node is not statement:
+            node = node.parent
+        return node is not None or any(self._left_by_region_in(statement, each) for each in kind.items)
 
     def rounds(self, loop: ir.For | ir.While, states: list[Env]) -> list[Rounds[Env]]:
         """The iterations of a loop."""
@@ -253,6 +274,10 @@ class _UntilNothingNew(Rounds[Env]):
     def behind(self) -> list[Env]:
         """The path behind the loop."""
         return self._run.joined(self._ended)
+
+
+def _asks(test: ir.Value) -> bool:
+    return any(_ASKS.search(ir.last_name(each)) for each in ir.walk_values(test))
 
 
 def _left_to(state: State, env: Env) -> Env:

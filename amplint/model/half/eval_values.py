@@ -27,6 +27,7 @@ from amplint.model.inference.tensor_types import (
     join,
     of_dtype,
 )
+from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.key_parts import attribute_of, own_self
 from amplint.model.syntax import ir
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 # Attributes of a tensor that are tensors of its dtype, or numbers.
 _SAME = ("T", "mT", "H", "mH", "data")
 _NUMBERS = ("ndim", "itemsize", "nbytes")
+# What torchvision's models of segmentation give in float32: they end with an interpolation.
+_UPSAMPLED = ("out", "aux")
 
 
 class Values:
@@ -118,15 +121,15 @@ class Values:
     def _subscript(self, value: ir.Subscript, env: Env) -> Kind:
         base = self.kind(value.base, env)
         self.kind(value.index, env)
+        at = value.index.value if isinstance(value.index, ir.Constant) else None
         if base.what == TUPLE:
-            at = value.index.value if isinstance(value.index, ir.Constant) else None
             if isinstance(at, int) and -len(base.items) <= at < len(base.items):
                 return base.items[at]
             return UNKNOWN_KIND
-        return self.item(base, index=True)
+        return self.item(base) if at not in _UPSAMPLED else UNKNOWN_KIND
 
-    def item(self, kind: Kind, *, index: bool = False) -> Kind:
-        """What a list, tensor or list of layers holds; `index`: where a part of it may be taken."""
+    def item(self, kind: Kind) -> Kind:
+        """What a list, tensor, list of layers, or a model's output out of sight holds."""
         if kind.what == LIST:
             return kind.items[0]
         if kind.what == TUPLE and kind.items:
@@ -136,7 +139,7 @@ class Values:
             return found
         if kind.what == MODULE:
             return listed_layers(self._module, kind)
-        return kind if kind.is_tensor else UNKNOWN_KIND
+        return kind if kind.is_tensor or kind.likely_half else UNKNOWN_KIND
 
     def arithmetic(self, node: ir.Value, op: str, left: Given, right: Given, env: Env) -> Kind:
         """An operator: on numbers, or the op that it is on tensors."""
@@ -212,12 +215,14 @@ class Values:
             stored = list(self._module.names.stored(value))
             if stored and all(each is not None and self._is_parameter(each) for each in stored):
                 return IN_FLOAT32 if plain_weights(self._module) else A_TENSOR
+        model = self.model(value)
+        return self._annotated(value) if isinstance(value, ir.Name) and model == UNKNOWN_KIND else model
+
+    def model(self, value: ir.Name | ir.Attribute) -> Kind:
+        """The model of this file that a name surely is, wrapped or not; unknown where it is something else."""
         made = constructions(self._module, value)
-        if made and all(makes_layer(self._module, each) for each in made):
-            return Kind(MODULE, made=made)
-        if isinstance(value, ir.Name):
-            return self._annotated(value)
-        return UNKNOWN_KIND
+        layers = bool(made) and all(makes_layer(self._module, each) for each in made)
+        return Kind(MODULE, made=made) if layers else UNKNOWN_KIND
 
     def _is_parameter(self, value: ir.Value) -> bool:
         return isinstance(value, ir.Call) and self._module.names.of(value.func) == {"torch.nn.Parameter"}
@@ -231,7 +236,16 @@ class Values:
         if param is not None and param.annotation is not None and param.kind in ("positional", "keyword"):
             if self._module.names.of(param.annotation) == {"torch.Tensor"}:
                 return A_TENSOR
-        return parameter(self._module, function, value.name) or UNKNOWN_KIND
+        found = parameter(self._module, function, value.name)
+        return found if found is not None and not self._may_be_given_tensor(value) else UNKNOWN_KIND
+
+    def _may_be_given_tensor(self, value: ir.Name) -> bool:
+        """Whether a caller gives a parameter a part of something, or what a method returns, whatever is said of it."""
+        given = [leaf.value for leaf in values_of(self._module, value).leaves]
+        return any(
+            isinstance(each, ir.Subscript) or (isinstance(each, ir.Call) and isinstance(each.func, ir.Attribute))
+            for each in given
+        )
 
     # --- binding ----------------------------------------------------------------------------------------------------
 
@@ -253,6 +267,7 @@ class Values:
         if kind.what == TUPLE and len(kind.items) == len(target.items):
             items: Iterable[Kind] = kind.items
         else:
-            items = [self.item(kind) if kind.what == LIST or kind.is_tensor else UNKNOWN_KIND] * len(target.items)
+            whole = kind.what == LIST or kind.is_tensor or kind.likely_half
+            items = [self.item(kind) if whole else UNKNOWN_KIND] * len(target.items)
         for each, item in zip(target.items, items, strict=True):
             self.bind(each, item, env)

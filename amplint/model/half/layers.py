@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from amplint.model.calls.call_sites import passed
 from amplint.model.calls.external_calls import local_class
 from amplint.model.inference.constructions import constructions
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.tensor_types import FLOAT32, MODULE, UNKNOWN_KIND, Kind
+from amplint.model.inference.values import asked
 from amplint.model.objects.amp_objects import Objects, objects
 from amplint.model.syntax import ir
 
@@ -64,8 +66,18 @@ def is_model(module: Module, value: ir.Value) -> bool:
     key = objects(module).key(value)
     if key is not None and key in module.once(_asked_models):
         return not gives_float32(module, value)
+    if isinstance(value, ir.Name) and asked(module, _is_given_models, value, False):
+        return not gives_float32(module, value)
     made = constructions(module, value) if isinstance(value, (ir.Name, ir.Attribute)) else ()
     return bool(made) and all(any(map(_BUILDER.match, module.names.of(call.func))) for call in made)
+
+
+def _is_given_models(module: Module, value: ir.Value) -> bool:
+    """Whether a name is a parameter that all of the file's calls give models."""
+    assert isinstance(value, ir.Name)
+    function = ir.parameter_of(module.names.only_binding(value))
+    given = passed(module, function, value.name) if function is not None else []
+    return bool(given) and all(each is not None and is_model(module, each) for each in given)
 
 
 def gives_float32(module: Module, value: ir.Value) -> bool:

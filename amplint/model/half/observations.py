@@ -65,7 +65,7 @@ class Env:
     def forget_tensors(self) -> None:
         """Know nothing more of dtypes: what follows is for some of them only."""
         self.kinds = {
-            key: UNKNOWN_KIND if kind.is_tensor or kind.what in (TUPLE, LIST, DTYPE) else kind
+            key: UNKNOWN_KIND if kind.is_tensor or kind.likely_half or kind.what in (TUPLE, LIST, DTYPE) else kind
             for key, kind in self.kinds.items()
         }
 

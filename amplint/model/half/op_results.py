@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _FLOATING = (HALF, FLOAT32)
 # What comes of some ops, whatever their operands are.
 _ALWAYS = {Gives.NOTHING: A_TENSOR, Gives.WHOLE: WHOLE, Gives.COMPLEX: Kind(COMPLEX)}
+_KEEPING = (Gives.PROMOTED, Gives.WIDEST, Gives.FIRST, Gives.FLOATING, Gives.LIKE)
 _OF_FACTORS = ("exp", "clamp", "clip", "detach", "float", "to", "mean")
 _FACTOR = re.compile(r"(?i)(^|_)(scale|temp|temperature|tau|factor)$")
 
@@ -53,7 +54,11 @@ def result_of(module: Module, spelling: str, operands: Sequence[Given], place: A
     if place.state == Autocast.UNKNOWN and is_listed(how.ops):
         return A_TENSOR
     if place.state == Autocast.ON:
-        found = [_cast(module, how, cast, kinds, place) for cast in place.casts(how.ops)]
+        casts = place.casts(how.ops)
+        likely = _likely(how, operands) if not any(casts) else None
+        if likely is not None:
+            return likely
+        found = [_cast(module, how, cast, kinds, place) for cast in casts]
         result = found[0]
         for each in found[1:]:
             result = join(result, each)
@@ -67,9 +72,10 @@ def _likely(how: Spelling, operands: Sequence[Given]) -> Kind | None:
 
     A factor that is called one counts as a number: a learnt temperature has no dimensions, and doesn't promote.
     """
-    tensors = [kind for value, kind in operands if kind.what not in (NUMBER, INT) and not _is_factor(value, kind)]
-    given = next((kind for kind in tensors if kind.likely_half), None)
-    keeps = how.gives in (Gives.PROMOTED, Gives.WIDEST, Gives.FIRST, Gives.FLOATING) or how.ops == ("norm",)
+    deciding = operands[1:] if how.ops == ("where",) else operands
+    tensors = [kind for value, kind in deciding if kind.what not in (NUMBER, INT) and not _is_factor(value, kind)]
+    given = next((kind for kind in reversed(tensors) if kind.likely_half), None)
+    keeps = how.gives in _KEEPING or how.ops == ("norm",)
     if given is None or not keeps:
         return None
     alike = all((kind.likely_half or kind.what == HALF) and kind.names == given.names for kind in tensors)

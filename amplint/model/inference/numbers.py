@@ -122,9 +122,16 @@ def parameter(module: Module, function: ir.Function, name: str) -> Kind | None:
     default = number(module, param.default) if param.default is not None else None
     if default is not None:
         return default
-    if param.annotation is not None and module.names.of(param.annotation) & {"builtins.int", "builtins.float"}:
+    if is_said_to_be_number(module, function, name):
         return A_NUMBER
     return A_NUMBER if function.name == "__init__" and _is_given_as_size(function, name) else None
+
+
+def is_said_to_be_number(module: Module, function: ir.Function, name: str) -> bool:
+    """Whether a parameter's annotation is that of a number."""
+    param = function.param(name)
+    annotation = param.annotation if param is not None else None
+    return annotation is not None and bool(module.names.of(annotation) & {"builtins.int", "builtins.float"})
 
 
 def _is_given_as_size(function: ir.Function, name: str) -> bool:

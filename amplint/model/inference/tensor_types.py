@@ -18,7 +18,8 @@ class Kind(NamedTuple):
     `what`: a tensor of half precision, of float32, float64, whole numbers or truth values ("int"), complex numbers, or
     of a dtype that isn't known ("tensor"); a Python number; a tuple of `items`; a list all of whose items are
     `items[0]`; a module made by one of `made`; the dtype of the tensor `items[0]`; or unknown. What a model that is not
-    in sight gives in a region is unknown, and likely half, as its last layer gives it: `likely_half`.
+    in sight gives in a region is unknown, and likely half, as its last layer gives it: `likely_half`. Of several things
+    each is.
     """
 
     what: str
@@ -40,7 +41,7 @@ class Kind(NamedTuple):
 
     @property
     def likely_half(self) -> bool:
-        """Whether it is what a model out of sight gave in a region of half precision, whole."""
+        """Whether it is what a model out of sight gave in a region of half precision."""
         return self.what == UNKNOWN and bool(self.names)
 
     def surely(self, name: str) -> bool:
@@ -80,7 +81,7 @@ def join(first: Kind, second: Kind) -> Kind:
         return first
     if first.what == second.what:
         if first.what == HALF and first.names == second.names:
-            return Kind(HALF, first.names)
+            return Kind(HALF, first.names, second.region if first.region else 0)
         if first.what == FLOAT32:
             return IN_FLOAT32
         if first.what == NUMBER:
@@ -114,11 +115,11 @@ def promoted(kinds: Iterable[Kind]) -> Kind:
 
 
 def _common(kinds: list[Kind]) -> Kind | None:
-    """What some values all are, of no region where they come from several; None where they differ."""
-    first = kinds[0]
-    if any(each.what != first.what or each.names != first.names for each in kinds):
+    """What some values all are, of the last one's region where each has one; None where they differ."""
+    last = kinds[-1]
+    if any(each.what != last.what or each.names != last.names for each in kinds):
         return None
-    return first if all(each.region == first.region for each in kinds) else first._replace(region=0)
+    return last if all(each.region for each in kinds) else last._replace(region=0)
 
 
 def widest(kinds: Iterable[Kind]) -> Kind:

@@ -26,6 +26,7 @@ from amplint.model.inference.formulas import (
     present,
 )
 from amplint.model.inference.never_empty import is_never_empty, makes_never_empty
+from amplint.model.inference.set_options import set_before
 from amplint.model.inference.values import Follower, Leaf, Step
 from amplint.model.names.reaching_definitions import only_reaching
 from amplint.model.objects import terms
@@ -51,7 +52,8 @@ _FOLLOW = 8
 _MANY = 1000  # more devices than anybody compares with
 # Tests of tests of tests: a formula doubles with each.
 _DEEP = 10
-_OTHERS = ("cpu", "xpu", "mps", "npu", "hpu")
+_ACCELERATORS = ("xpu", "mps", "npu", "hpu")
+_OTHERS = ("cpu", *_ACCELERATORS)
 _NOT_ON_CUDA = {"torch.cuda.amp.amp_definitely_not_available"}
 # What is true only where there is CUDA, though it may be false there too; and what is true only where there is none.
 _TRUE_ON_CUDA = {"torch.cuda.is_bf16_supported", "torch.cuda.is_initialized"}
@@ -115,6 +117,9 @@ class Decided:
         if binding is not None and isinstance(value, ir.Name):
             given = self.given(binding, value.name)
             return [each for one in given for each in self.alternatives(one, depth - 1)]
+        literal = set_before(self._module, value)
+        if literal is not None:
+            return [Alternative(literal, TRUE)]
         step = self._follower.step(value) if self._is_followed(value) else None
         if step is None or not (step.whole or isinstance(value, ir.Conditional)) or _is_of_settings(value, step):
             return []
@@ -367,13 +372,21 @@ class Decided:
             if device == "cuda":
                 return FALSE if self._never_cuda(left) else ON_CUDA
             if device in _OTHERS:
-                return negated(ON_CUDA) if device == "cpu" else both(self._equal(left, device), negated(ON_CUDA))
+                if device == "cpu":
+                    others = (negated(self._equal(left, each)) for each in self._accelerators(left))
+                    return both(negated(ON_CUDA), *others)
+                return both(self._equal(left, device), negated(ON_CUDA))
         return self._whichever(left, lambda each: self._equal(each, value))
 
     def _never_cuda(self, value: ir.Value) -> bool:
         """Whether a device, or its type, is seen to be another than cuda."""
         types = {device.type for device in devices(self._module, value)}
         return bool(types) and not types & {None, "cuda"}
+
+    def _accelerators(self, value: ir.Value) -> list[str]:
+        """Those other than cuda that a device, or its type, is seen to be one of."""
+        types = {device.type for device in devices(self._module, value)}
+        return [each for each in _ACCELERATORS if each in types and None not in types]
 
     def _equal(self, left: ir.Value, value: object) -> Formula:
         if isinstance(left, ir.Constant):

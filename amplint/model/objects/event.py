@@ -17,8 +17,8 @@ OF_SCALER: tuple[ScalersOwn, ...] = ("scale", "unscale_", "step", "update")
 class Event(NamedTuple):
     """One event.
 
-    `how`: of a clip the function, "measure" where its bound is infinity, "clamp" or "norm" where it is written by hand;
-    of a read "read", or "change" where gradients are changed by what has no scale.
+    `how`: of a clip the function, "measure" where its bound is infinity, "clamp" or "norm" where it is written by hand,
+    "named" where only the name says so; of a read "read", or "change" where gradients are changed by what has no scale.
     """
 
     kind: EventKind

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     _What = ir.Function | ir.Class | Assigned
 
 _Imports = dict[str, set[tuple[str, str] | None]]  # names, and what imports make of them (`outline.imported`)
+_Stars = dict[str, tuple[str, str]]  # the names that star imports bind, and what each then means
 _MOST_LINES = 4_000
 # What files of a project import for others: `from compat import autocast, GradScaler`.
 _PASSED_ON = (
@@ -268,9 +269,6 @@ def _bind_constant(path: str, binding: Imported, place: Place, what: Assigned) -
             binding.what = what
         else:
             binding.members[place.name] = what
-
-
-_Stars = dict[str, tuple[str, str]]  # the names that star imports bind, and what each then means
 
 
 def _bind_stars(scope: Scope, stars: _Stars) -> None:

@@ -17,7 +17,7 @@ from amplint.base.paths import contents, question, remembered, version
 from amplint.base.tree import of_project
 from amplint.model.project.python_files import root_of
 from amplint.model.project.resolve_import import module_file
-from amplint.model.syntax.scopes import UNKNOWN, canonical
+from amplint.model.syntax.scopes import STAR_EXPORTS, UNKNOWN, canonical
 from amplint.model.syntax.text_scan import MAY_BE_HANDED, Gap, handed_to, has, has_global, last_word, mentions
 from amplint.sources.load import load
 from amplint.sources.parsing import python_tree, too_deep
@@ -323,7 +323,7 @@ def offers(filename: str, module: str, name: str) -> bool:
 def of_stars(path: str, tree: ast.Module, text: str) -> dict[str, tuple[str, str]]:
     """What the star imports of a file bind of the names that its text has: names, and what each then means.
 
-    Of modules of the project alone. What the file binds itself isn't among them, and the last import wins.
+    Of modules of the project alone. Without what the file binds itself; the last import wins.
     """
     modules = [
         meaning[0]
@@ -363,7 +363,7 @@ def _offered(path: str, depth: int) -> frozenset[str]:
         return frozenset()
     names = {name for name in of.bound if not name.startswith("_")}
     for _, module in of.stars:
-        names |= _offered_by(path, module, depth - 1)
+        names |= _offered_by(path, module, depth - 1).union(STAR_EXPORTS.get(module, ()))
     if "__all__" in of.bound:
         names = {name for name in names if f'"{name}"' in of.source.text or f"'{name}'" in of.source.text}
     return frozenset(names)
@@ -432,15 +432,21 @@ def _passed_on(path: str, name: str, depth: int) -> frozenset[str]:
     of = outline(path)
     if of is None:
         return frozenset((UNKNOWN,))
-    names: set[str] = set()
     if not depth:  # files that import each other
         return frozenset()
-    for bound in of.bound.get(name, ()):
-        names |= _meant(path, bound.meaning, depth)
-    if not names and "__all__" not in of.bound:
-        for _, module in of.stars:
-            names |= _meant(path, (module, name), depth)
-    return frozenset(names)
+    names = frozenset(each for bound in of.bound.get(name, ()) for each in _meant(path, bound.meaning, depth))
+    if names or "__all__" in of.bound:
+        return names
+    given = (_given_by_star(path, module, name, depth) for _, module in reversed(of.stars))
+    return next(filter(None, given), frozenset())
+
+
+def _given_by_star(path: str, module: str, name: str, depth: int) -> frozenset[str]:
+    """The qualified names that a name can mean by a star import of a module; none where the module doesn't bind it."""
+    target = module_file(path, module)
+    if target is not None:
+        return _passed_on(target, name, depth - 1)
+    return frozenset((canonical(f"{module}.{name}"),)) if name in STAR_EXPORTS.get(module, ()) else frozenset()
 
 
 def _meant(path: str, meaning: tuple[str, str] | None, depth: int) -> frozenset[str]:

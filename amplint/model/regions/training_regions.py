@@ -34,7 +34,8 @@ class Trained(NamedTuple):
 
     `scaled`: what backward starts from was multiplied by a scaler, or may have been. `unseen`: it may also come out of
     a region that can't be seen. `multiplied`: something in what it is made of, as far as that is in sight, is a
-    product, of which one factor may be a scale.
+    product, of which one factor may be a scale. `parts`: the ids of the values that the loss is, or is the sum of, of
+    what those are called on, and of the targets that change it in place.
     """
 
     event: Event
@@ -42,6 +43,7 @@ class Trained(NamedTuple):
     scaled: bool
     unseen: bool
     multiplied: bool
+    parts: frozenset[int]
 
 
 def trained(module: Module) -> list[Trained]:
@@ -60,7 +62,8 @@ def _trained(module: Module) -> list[Trained]:
             slice_.enter_callers()
             slice_.multiplied = slice_.multiplied or _starts_from(call)
             entered = tuple({(each.region, each.at.id): each for each in slice_.entered}.values())
-            found.append(Trained(event, entered, slice_.scaled, slice_.unseen, slice_.multiplied))
+            parts = frozenset(slice_.parts)
+            found.append(Trained(event, entered, slice_.scaled, slice_.unseen, slice_.multiplied, parts))
     return sorted(found, key=lambda each: each.event.call.id)
 
 
@@ -80,6 +83,7 @@ class _Slice:
         self._sites: dict[int, list[ir.Call]] = {}
         self.entered: list[Open] = []
         self.scaled = self.unseen = self.multiplied = False
+        self.parts: set[int] = set()
 
     def follow(self, value: ir.Value, depth: int = _FOLLOW, *, loss: bool = True) -> None:
         """Take in a value, and what it is made of; `loss`: it is the loss, or a part of it, and no input of a call."""
@@ -96,6 +100,8 @@ class _Slice:
             if never_has_gradients(self._module, value):
                 return
             self._call(value, depth, loss)
+        if loss:
+            self.parts.add(value.id)
         for child in value.children():
             self.follow(child, depth, loss=loss and (not isinstance(value, ir.Call) or child is value.func))
 
@@ -129,6 +135,8 @@ class _Slice:
                 self.follow(source, depth, loss=loss)
         for change in _increments(self._module, value):
             self.multiplied = self.multiplied or (loss and change.op in _MULTIPLY)
+            if loss:
+                self.parts.add(change.target.id)
             self.follow(change.value, depth, loss=loss)
 
     def _enter(self, call: ir.Call) -> None:

@@ -110,7 +110,7 @@ class Interpreter(Generic[S]):
         """The states in which the test of an `if` holds, and those in which it doesn't."""
         raise NotImplementedError
 
-    def behind_arms(self, states: list[S]) -> list[S]:
+    def behind_arms(self, _statement: ir.If, states: list[S]) -> list[S]:
         """The states of the paths that have met behind an `if`."""
         return states
 
@@ -179,7 +179,7 @@ class Interpreter(Generic[S]):
         for arm, taken in zip((statement.then, statement.orelse), self.arms(statement, states), strict=True):
             if taken:
                 self._into(paths, arm, taken)
-        paths.normal = self.behind_arms(paths.normal)
+        paths.normal = self.behind_arms(statement, paths.normal)
         return paths
 
     def _loop(self, loop: ir.For | ir.While, states: list[S]) -> Paths[S]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import ifs_round, loop_of
 from amplint.model.torch_facts.modules import CASTS, RETURNS_ITSELF
 from amplint.model.torch_facts.op_spellings import CASTS as OF_TENSORS
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _METHODS = {name: OF_TENSORS[name] for name in CASTS}
 _LOADS = ("from_pretrained", "from_config")
+# What gives the parts of a module, all of which have its parameters.
+_PARTS = ("modules", "named_modules", "children", "named_children")
 
 
 class Cast(NamedTuple):
@@ -37,10 +40,24 @@ def _casts(module: Module) -> list[Cast]:
         if isinstance(statement, (ir.Expr, ir.Assign)) and isinstance(statement.value, ir.Call):
             call, root = _last_cast(module, statement.value)
             for kept in statement.targets if isinstance(statement, ir.Assign) else (root,):
-                key = known.key(kept) if call is not None else None
+                key = (_whole_of(module, kept, root) or known.key(kept)) if call is not None else None
                 if call is not None and key is not None:
                     found.append(Cast(call, key, cast_to(module, call)))
     return found
+
+
+def _whole_of(module: Module, kept: ir.Value, root: ir.Value) -> str | None:
+    """The key of the module of which a loop casts each part: `for part in model.modules(): part.half()`."""
+    if not isinstance(kept, ir.Name) or not isinstance(root, ir.Name) or kept.name != root.name:
+        return None
+    loop = loop_of(kept)
+    if not isinstance(loop, ir.For) or any(loop_of(each) is loop for each in ifs_round(kept)):
+        return None
+    named = {each.name for each in ir.walk_values(loop.target) if isinstance(each, ir.Name)}
+    whole = ir.called_on(loop.iter, *_PARTS) if kept.name in named else None
+    if whole is None:
+        return None
+    return objects(module).key(whole)
 
 
 def _last_cast(module: Module, value: ir.Value) -> tuple[ir.Call | None, ir.Value]:
@@ -59,7 +76,17 @@ def _gives_dtype(module: Module, call: ir.Call) -> bool:
     """Whether a call is a `.to(...)` that is given a dtype, known or not."""
     if not isinstance(call.func, ir.Attribute) or call.func.attr != "to":
         return False
-    return call.keyword("dtype") is not None or len(call.positional) > 1
+    if call.keyword("dtype") is not None or len(call.positional) > 1:
+        return True
+    found = dtypes(module, call.positional[0]) if call.positional else []
+    return bool(found) and all(each.kind == "dtype" and each.name is not None for each in found)
+
+
+def dtype_of(call: ir.Call) -> ir.Value | None:
+    """What a call of `to` is given as the dtype, by its keyword or alone."""
+    if ir.last_name(call.func) != "to":
+        return None
+    return call.keyword("dtype") or (call.positional[-1] if call.positional else None)
 
 
 def cast_to(module: Module, call: ir.Call) -> str | None:

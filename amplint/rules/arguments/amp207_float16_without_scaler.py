@@ -4,7 +4,8 @@
 Finds a plain `loss.backward()` followed by a plain step, if the loss comes from a float16 autocast region: by its
 dtype, or by the default dtype of cuda, xpu and mps. A plain step is `optimizer.step()`, another method of the optimizer
 that steps, or `first_step` and `second_step` of sharpness-aware optimizers. amplint has to see the whole step, and no
-scaler in the function with the backward, in its callers, and in the functions that it calls. The finding is a warning
+scaler in the function with the backward, in its callers, and in the functions that it calls. A scaler that is only
+created, saved and loaded scales nothing, and doesn't count. The finding is a warning
 if nothing is really trained, as in a benchmark: all data is random and nothing is saved.
 
 amplint reports nothing:
@@ -62,6 +63,7 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
 from amplint.model.inference.formulas import TRUE, World, both, possible
 from amplint.model.inference.value_sets import decided
+from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.terms import Term
 from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import Trained, runs_in, trained
@@ -69,9 +71,11 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import ifs_round
 from amplint.model.syntax.text_scan import code_of, has
 from amplint.model.torch_facts.deprecated_names import scaler_for
+from amplint.model.torch_facts.names import SCALERS
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import can_be_float16, plain_steps, said, turning
 from amplint.rules.shared.rehearsal import is_rehearsal
+from amplint.rules.shared.scaler_usage import every_scaler_usage
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -99,6 +103,8 @@ _SCALES = re.compile(
 # What divides gradients by what a loss was multiplied with; or clips them, where it was multiplied with nothing.
 _DIVIDES = re.compile(r"\.grad(?:\.data)?(?:\s*[/*]=|\.(?:div|mul)_\()|_foreach_(?:div|mul)_")
 _DIVIDED_BY = (".grad", "_foreach_")
+_SCALER_WORD = re.compile(r"\w*scaler\w*")
+_SCALERS_WORK = {"scale", "unscale_", "step"}
 
 
 @rule.check
@@ -120,8 +126,26 @@ def _may_scale(module: Module, found: Trained) -> bool:
         return True
     if not has(code, _SCALES, _SCALED_BY):
         return False
+    if module.once(_scale_nothing):
+        return has(_SCALER_WORD.sub("", code), _SCALES, _SCALED_BY)
     of_data = {name.lower() for call in module.whole.near("caler").calls for name in _of_sklearn(module, call)}
-    return has(re.sub(r"\w*scaler\w*", lambda word: "" if word[0] in of_data else word[0], code), _SCALES, _SCALED_BY)
+    return has(_SCALER_WORD.sub(lambda word: "" if word[0] in of_data else word[0], code), _SCALES, _SCALED_BY)
+
+
+def _scale_nothing(module: Module) -> bool:
+    """Whether all that is called a scaler is torch's, made in sight, and is only saved, loaded and asked for its scale.
+
+    What is called so and is something else, or gets to where it can't be followed, may scale.
+    """
+    usages = every_scaler_usage(module)
+    if not usages or any(usage.unseen or usage.methods & _SCALERS_WORK for usage in usages):
+        return False
+    known, keys = objects(module), {key for usage in usages for key in usage.keys}
+    return all(
+        known.key(each) in keys or bool(module.names.of(each) & SCALERS)
+        for each in module.whole.near("caler").values
+        if isinstance(each, (ir.Name, ir.Attribute)) and "scaler" in ir.last_name(each).lower()
+    )
 
 
 def _running_with(module: Module, backward: ir.Node) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 ## What it does
 Finds a model that is cast to float16 as a whole (`model.half()`, `.to(torch.float16)`, `from_pretrained(...,
-torch_dtype=torch.float16)`), if the file steps its optimizer, or unscales its gradients, with a scaler that can be
-enabled.
+torch_dtype=torch.float16)`, a loop over `model.modules()` that casts each), if the file steps its optimizer, or
+unscales its gradients, with a scaler that can be enabled. If the dtype depends on a condition, the scaler has to be
+enabled where it is float16. The finding is likely if a function that gets the model creates the optimizer.
 
 amplint reports nothing:
 
@@ -50,17 +51,21 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
+from amplint.model.calls.call_sites import passed
 from amplint.model.calls.events import events
+from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.formulas import TRUE, both, possible
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
+from amplint.model.objects.key_parts import last_name
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loops_round
+from amplint.model.syntax.text_scan import code_of
 from amplint.model.torch_facts.names import OLD_SCALER, SCALER
 from amplint.model.usage.mentions_of import near_kept
-from amplint.model.usage.module_casts import Cast, cast_to, casts
+from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import about_amp, comes_before, constructions
 from amplint.rules.shared.scaler_order import receiver
@@ -88,24 +93,56 @@ _DISPLAY = Fix(Applicability.DISPLAY, "Remove the cast; autocast casts what it n
 def check(module: Module) -> Iterator[Finding]:
     """Each cast to float16 of a model whose optimizer a scaler steps."""
     every = casts(module)
-    halves = [each for each in every if each.dtype == "float16"]
-    if not halves or _ADAPTS.search(module.source.text) or _casts_parameters(module):
+    halves = [each for each in every if each.dtype == "float16" or _can_be_half(module, each)]
+    if not halves or _adapts(module) or _casts_parameters(module):
         return
     for half in halves:
         if any(_is_other(each, half) and each.call.id > half.call.id for each in every):
             continue  # it is cast back, or a part of it, or to what can't be told
         if _is_wrapped(module, half):
             continue
-        for event in _scaled_steps(module, half):
-            before = comes_before(module, half.call, half.key, event.call, objects(module).owned_by(half.key))
+        owned = objects(module).owned_by(half.key)
+        given = _made_with(module, half.key) - owned
+        for event in _scaled_steps(module, half, owned | given):
+            before = comes_before(module, half.call, half.key, event.call, owned | given)
             if before and _can_meet(module, half, event):
                 yield rule.finding(
                     module.span(half.call),
-                    "this cast makes the parameters float16, and the scaler on "
+                    f"this cast makes the parameters float16{_under(half)}, and the scaler on "
                     f'{module.line(event.call)} raises "Attempting to unscale FP16 gradients"; keep float32',
                     fix=_DISPLAY,
+                    confidence=Confidence.LIKELY if not owned else None,
                 )
                 break
+
+
+def _adapts(module: Module) -> bool:
+    """Whether a file says that adapters are trained, or the code does that it takes from others."""
+    own, *others = module.texts
+    return any(map(_ADAPTS.search, (own, *map(code_of, others))))
+
+
+def _can_be_half(module: Module, cast: Cast) -> bool:
+    """Whether a cast is to a dtype that can be float16 or another one."""
+    given = dtype_of(cast.call) if cast.dtype is None else None
+    return given is not None and any(each.name == "float16" for each in dtypes(module, given))
+
+
+def _under(half: Cast) -> str:
+    return "" if half.dtype == "float16" else " if that dtype is"
+
+
+def _made_with(module: Module, model: str) -> set[str]:
+    """The optimizers that functions make which are given the model, whatever they take of it."""
+    known = objects(module)
+    return {
+        key
+        for each in near_kept(module, {model}).statements
+        if isinstance(each, ir.Assign) and isinstance(each.value, ir.Call)
+        if any(known.key(arg.value) == model for arg in each.value.args)
+        for target in each.targets
+        if (key := known.is_optimizer(target)) is not None
+    }
 
 
 def _is_other(cast: Cast, half: Cast) -> bool:
@@ -133,7 +170,9 @@ def _casts_parameters(module: Module) -> bool:
         if isinstance(statement, ir.Assign) and any(
             isinstance(each, ir.Attribute) and each.attr == "data" for each in statement.targets
         ):
-            return True
+            if not _moves(statement.value):
+                return True
+            continue
         # `param.float()` in a loop over parameters, `cast_training_params(model, torch.float32)`
         if isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
             call = statement.value
@@ -144,18 +183,34 @@ def _casts_parameters(module: Module) -> bool:
     return False
 
 
-def _scaled_steps(module: Module, half: Cast) -> Iterator[Event]:
+def _moves(value: ir.Value | None) -> bool:
+    """Whether a value is a tensor on another device, by the call that moves it: `param.data.to(device)`."""
+    if ir.called_on(value, "cuda", "cpu") is not None:
+        return True
+    call = value if isinstance(value, ir.Call) and ir.called_on(value, "to") is not None else None
+    return call is not None and len(call.args) == 1 and "device" in ir.last_name(call.args[0].value).lower()
+
+
+def _scaled_steps(module: Module, half: Cast, optimizers: set[str]) -> Iterator[Event]:
     """The calls of a scaler that divide the gradients of the model's parameters."""
-    known = objects(module)
-    optimizers = known.owned_by(half.key)
     every = [
         event for call in module.whole.near("step", "unscale_").calls if (event := events(module).of(call)) is not None
     ]
     for event in every:
-        if event.kind in ("step", "unscale_") and event.scaler is not None and event.optimizer in optimizers:
-            fused = event.kind == "step" and _is_fused(module, str(event.optimizer))
-            if not fused:
+        if event.kind in ("step", "unscale_") and event.scaler is not None and event.optimizer is not None:
+            stepped = _stands_for(module, event.optimizer) & optimizers
+            fused = event.kind == "step" and any(_is_fused(module, each) for each in stepped)
+            if stepped and not fused:
                 yield event
+
+
+def _stands_for(module: Module, optimizer: str) -> set[str]:
+    """The key of an optimizer, and those of what each call gives for it where it is a parameter."""
+    known = objects(module)
+    bindings, name = known.bindings_of(optimizer), last_name(optimizer)
+    function = ir.parameter_of(bindings[0]) if len(bindings) == 1 else None
+    values = passed(module, function, name.rpartition(":")[2]) if function is not None else ()
+    return {optimizer, *(key for each in values if each is not None and (key := known.key(each)) is not None)}
 
 
 def _is_fused(module: Module, optimizer: str) -> bool:
@@ -178,6 +233,8 @@ def _can_meet(module: Module, half: Cast, event: Event) -> bool:
     if not made or not all(module.names.of(each.func) <= {SCALER, *OLD_SCALER} for each in made):
         return False
     on, cast = both(known.scaler_on(scaler), known.around(event.call)), known.around(half.call)
+    given = dtype_of(half.call) if half.dtype is None else None
+    cast = both(cast, known.is_dtype(given, "float16")) if given is not None else cast
     if is_vague(on) or is_vague(cast) or (on != TRUE and about_amp(module, cast, on)):
         return False
     return possible(on, cast) is not None

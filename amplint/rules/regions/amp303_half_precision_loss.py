@@ -3,15 +3,22 @@
 ## What it does
 Finds a loss of torch (`nn.CrossEntropyLoss`, `F.mse_loss`, ...) that is computed outside of every autocast region from
 a value that a region left in half precision: the output of a layer of this file, or of a matrix product. The output of
-a model that amplint can't see is likely half precision, as that of its last layer is; cross entropy with class indices
-is evidence for it. A product of such an output with a value that amplint can't see is likely half precision, too: with
-a float32 matrix the product would raise.
+a model that amplint can't see, or each of several, is likely half precision, as that of its last layer is; cross
+entropy with class indices is evidence for it. A product of such an output with a value that amplint can't see is likely
+half precision, too: with a float32 matrix the product would raise.
+
+Also finds a loss that is written out, as `(first - second).square().mean()`, and what backward is called on is made of
+it, if autocast computes one of its ops in float32. Where the region is in one arm of an `if` about AMP, the other arm
+is for training without it, and doesn't count.
 
 amplint reports nothing:
 
 - if the value is cast with `.float()`, or another operand is float32, so that the loss is too (`mse_loss(half,
   float32)`);
 - if amplint can't see the criterion;
+- if a loss that is written out has an operand that amplint can't see, or is computed in half precision inside a region,
+  too, as `F.relu(1 - scores).mean()` is;
+- about losses that a model computes itself;
 - about models that accelerate, Fabric or DeepSpeed wrap (their outputs are float32);
 - under `no_grad`, and in functions that evaluate.
 
@@ -61,10 +68,12 @@ from amplint.model.half.observations import Seen
 from amplint.model.inference.tensor_types import HALF, TENSOR, UNKNOWN
 from amplint.model.names.grad_mode import without_gradients
 from amplint.model.objects.amp_objects import objects
+from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.op_spellings import LOSSES
 from amplint.registry.rule import Rule
 from amplint.rules.shared.half_ops import dtype_of, met, shown
+from amplint.rules.shared.losses_by_hand import losses_by_hand
 from amplint.rules.shared.soft_targets import has_soft_targets
 
 if TYPE_CHECKING:
@@ -87,15 +96,15 @@ _EVALUATES = re.compile(r"(?i)val|eval|test|infer|predict")
 def check(module: Module) -> Iterator[Finding]:
     """Each criterion behind a region that gets the region's half outputs."""
     done: set[int] = set()
-    for seen in met(module, LOSSES):
-        if seen.node.id in done or not _is_half(module, seen) or _without_gradients(module, seen):
+    criteria = [each for each in met(module, LOSSES) if _is_half(module, each)]
+    for seen in (*criteria, *losses_by_hand(module)):
+        if seen.node.id in done or _without_gradients(module, seen):
             continue
         done.add(seen.node.id)
-        value, kind = seen.operands[0]
-        given = shown(module, value) if value is not None else ""
-        loss = f"the loss of {given}" if given.startswith("`") else "the loss"
+        kind = seen.operands[0][1]
+        loss = _said(module, seen)
         region = module.line(module.value(kind.region))
-        scaled = "float16" in kind.names and _is_scaled(module, seen)
+        scaled = "float16" in kind.names and _is_scaled(module, seen) and not _is_weighed(module, seen)
         if scaled:
             said = f"{loss} is {dtype_of(kind)} outside the autocast region on {region} and can't hold the initial "
             said += "scale, 65536: the first step is always skipped"
@@ -110,6 +119,13 @@ def check(module: Module) -> Iterator[Finding]:
             severity=Severity.ERROR if scaled else Severity.WARNING,
             confidence=Confidence.LIKELY if kind.likely_half else Confidence.CERTAIN,
         )
+
+
+def _said(module: Module, seen: Seen) -> str:
+    """A loss for a message."""
+    of, value = ("of ", seen.operands[0][0]) if seen.spelling in LOSSES else ("", seen.node)
+    given = shown(module, value) if value is not None else ""
+    return f"the loss {of}{given}" if given.startswith("`") else "the loss"
 
 
 def _is_half(module: Module, seen: Seen) -> bool:
@@ -137,6 +153,20 @@ def _without_gradients(module: Module, seen: Seen) -> bool:
         if not any(isinstance(each, ir.Attribute) and each.attr == "backward" for each in values):
             return True
     return without_gradients(module, seen.node)
+
+
+def _is_weighed(module: Module, seen: Seen) -> bool:
+    """Whether a loss is multiplied or divided before it is scaled, so that its gradient isn't the scale itself."""
+    return any(
+        _weighs(value) or _weighs(value.parent)
+        for each in trained(module)
+        if seen.node.id in each.parts
+        for value in map(module.value, each.parts)
+    )
+
+
+def _weighs(node: ir.Node | None) -> bool:
+    return isinstance(node, (ir.Binary, ir.AugAssign)) and node.op in ("Multiply", "Divide")
 
 
 def _is_scaled(module: Module, seen: Seen) -> bool:

@@ -5,10 +5,14 @@ Finds an autocast region in which nothing is computed in half precision: it cont
 arithmetic, the backward and the step. The loss is computed from a model of this file that is called right before the
 region and multiplies matrices.
 
+It is likely where the layers of the model, or the criterion, are out of sight, and where the loss multiplies the
+outputs with each other, as a contrastive loss does: that is the smallest part of the work.
+
 amplint reports nothing:
 
-- if amplint can't follow something in the region, or can't see the model;
-- if the model opens a region itself;
+- if amplint can't follow something else in the region, or the name of a criterion says that it has a network;
+- if the model opens a region itself, or any of its calls is in a region;
+- about models that are frozen or called without gradients;
 - if a model of the file is cast to half precision (the region then computes its loss in float32).
 
 ## Why is this bad?
@@ -47,7 +51,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.region_end import Refused, begin_region_at, enclosing_with
 from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast
@@ -55,9 +59,10 @@ from amplint.model.half.layers import plain_weights
 from amplint.model.half.observations import Seen
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
-from amplint.model.torch_facts.op_spellings import LOSSES, PRODUCTS, SPELLINGS
+from amplint.model.torch_facts.op_spellings import LOSSES, SPELLINGS
 from amplint.registry.rule import Rule
 from amplint.rules.shared.half_ops import met, shown
+from amplint.rules.shared.loss_regions import HARMLESS, loss_regions, multiplies
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -71,12 +76,6 @@ rule = Rule(
     not_shown="a forward in float32 is not wrong by itself",
     about_absence=True,
 )
-
-# Calls that compute nothing in half precision, whatever they belong to.
-_HARMLESS = {
-    "backward", "scale", "step", "update", "unscale_", "zero_grad", "item", "detach", "append", "print", "float",
-    "mean", "sum", "size", "clip_grad_norm_", "get_scale", "view", "reshape", "flatten", "squeeze", "to", "cuda",
-}  # fmt: skip
 
 
 @rule.check
@@ -93,14 +92,24 @@ def check(module: Module) -> Iterator[Finding]:
         if not plain_weights(module):
             return  # a model of half weights runs in half precision, and the region is there for a loss in float32
         done.add(region.id)
-        fix, withheld = _fix(module, region, forward)
-        yield rule.finding(
-            module.layout.span(region.items[-1]),
-            f"the autocast region contains only the loss: {shown(module, forward)} runs before the region, in "
-            "float32; begin the region before the forward",
-            fix=fix,
-            withheld=withheld,
-        )
+        yield _finding(module, region, forward)
+    for found in loss_regions(module):
+        if found.region.id not in done and plain_weights(module):
+            yield _finding(module, found.region, found.forward, sure=found.sure)
+
+
+def _finding(module: Module, region: ir.With, forward: ir.Call, *, sure: bool = True) -> Finding:
+    fix, withheld = _fix(module, region, forward)
+    text = shown(module, forward)
+    call = text if text.startswith("`") else f"`{module.on_one_line(forward.func)}(...)`"
+    return rule.finding(
+        module.layout.span(region.items[-1]),
+        f"the autocast region contains only the loss: {call} runs before the region, in "
+        "float32; begin the region before the forward",
+        fix=fix,
+        withheld=withheld,
+        confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
+    )
 
 
 def _region(module: Module, seen: Seen) -> ir.With | None:
@@ -134,7 +143,7 @@ def _is_harmless(module: Module, value: ir.Value) -> bool:
         return False
     names = module.names.of(value.func)
     known = bool(names) and all(name.startswith("builtins.") for name in names)
-    return known or ir.last_name(value.func) in _HARMLESS
+    return known or ir.last_name(value.func) in HARMLESS
 
 
 def _forward(module: Module, region: ir.With, seen: Seen) -> ir.Call | None:
@@ -149,20 +158,12 @@ def _forward(module: Module, region: ir.With, seen: Seen) -> ir.Call | None:
         targets = each.targets if isinstance(each, ir.Assign) else ()
         if any(isinstance(target, ir.Name) and target.name == value.name for target in targets):
             made = each.value if isinstance(each, ir.Assign) else None
-            return made if isinstance(made, ir.Call) and _multiplies(module, made) else None
+            return made if isinstance(made, ir.Call) and multiplies(module, made) else None
     return None
 
 
 def _is_view(call: ir.Call) -> bool:
     return isinstance(call.func, ir.Attribute) and call.func.attr in ("view", "reshape", "squeeze", "flatten", "float")
-
-
-def _multiplies(module: Module, call: ir.Call) -> bool:
-    """Whether a call's function or layer multiplies matrices outside of every region, and opens none."""
-    inside = [each for each in half(module) if call.id in each.sites or each.node is call]
-    return any(each.spelling in PRODUCTS for each in inside) and all(
-        each.autocast.state == Autocast.OUTSIDE for each in inside
-    )
 
 
 def _fix(module: Module, region: ir.With, forward: ir.Call) -> tuple[Fix | None, str | None]:

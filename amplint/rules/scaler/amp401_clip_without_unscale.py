@@ -50,7 +50,8 @@ Unsafe:
 - if the bound exceeds 1,000: it was probably tuned on scaled gradients, and would no longer clip;
 - if the function reads the scale itself;
 - if a fused optimizer may hold float16 parameters, on which `unscale_` raises;
-- if an exception after the clip is caught.
+- if an exception after the clip is caught;
+- if only the name says that the call clips, and amplint can't see its code.
 
 There is no fix:
 
@@ -74,7 +75,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Severity
+from amplint.model.calls.events import NAMED
 from amplint.model.flow.violations import ViolationKind
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated
@@ -117,11 +119,16 @@ def check(module: Module) -> Iterator[Finding]:
         if clips_scaled(module, each):
             reported.add(each.violation.at)
             offered, withheld = ClipFix(module, each).build() if each.here else (None, _ELSEWHERE)
+            is_guessed = reached.event.how == NAMED
+            if offered is not None and is_guessed:
+                message = f"{offered.message} (amplint can't see the code of the clip)"
+                offered = offered._replace(applicability=Applicability.UNSAFE, message=message)
             yield rule.finding(
                 module.span(reached.event.call),
                 when(module, each) + _message(module, each),
                 fix=offered,
                 withheld=withheld,
+                confidence=Confidence.LIKELY if is_guessed else None,
             )
 
 

@@ -20,7 +20,8 @@ reports nothing about the file of the best model or the final one.
 
 amplint has to see everything that happens to the scaler: this file creates it, it can be saved under one of its names,
 and it is not returned, kept in a container or passed to code elsewhere. Objects of the project's own classes that get
-the scaler in their constructor are followed.
+the scaler in their constructor are followed. Classes that inherit torch's scaler and leave its state alone count as
+torch's. Optimizers may be items of a dict or list, and the function that saves may be a callback of the training.
 
 amplint also reports nothing:
 

@@ -2,12 +2,14 @@
 
 ## What it does
 Finds `scheduler.step()` before `scaler.step(optimizer)` in the same innermost loop, or in the same function if there is
-no loop, if the scheduler is a class of `torch.optim.lr_scheduler` and was created for that optimizer.
+no loop, if the scheduler is a class of `torch.optim.lr_scheduler`, or SWALR, and was created for that optimizer. The
+finding is likely if the scheduler is a parameter with the name of such a scheduler in the file, and the optimizer has
+the name of that one's.
 
 amplint reports nothing:
 
 - if the optimizer may already have stepped before, in this function or in one that it calls;
-- if the scheduler's step is under an `if` of its own (such as `if i > 0:`);
+- if the scheduler's step is under an `if` of its own that can change from iteration to iteration (such as `if i > 0:`);
 - if the scheduler is given the epoch (`scheduler.step(epoch + i / iters)`);
 - for `ReduceLROnPlateau`.
 
@@ -47,7 +49,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.edits import insert, line_end, line_start
 from amplint.fixes.region_end import last_offset
 from amplint.fixes.statements import own_statement, removed, stands_alone, why_not_removed
@@ -56,7 +58,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions
 from amplint.registry.rule import Rule
 from amplint.rules.shared.scaler_order import calls_of, reached_events
-from amplint.rules.shared.schedulers import Pair, asks_for, pairs
+from amplint.rules.shared.schedulers import Pair, asks_for, pairs, stays
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -79,7 +81,7 @@ def check(module: Module) -> Iterator[Finding]:
             if pair.call.id > pair.place.id or _stepped_before(module, flow, pair):
                 continue
             tests = [each.test for each in conditions(pair.call, pair.place)]
-            if not all(asks_for(module, test, pair.call) for test in tests):
+            if not all(asks_for(module, test, pair.call) or stays(module, test, pair.call) for test in tests):
                 continue
             offered, withheld = _fix(module, flow, pair)
             yield rule.finding(
@@ -88,13 +90,19 @@ def check(module: Module) -> Iterator[Finding]:
                 "the next learning rate; step the scheduler after the optimizer",
                 fix=offered,
                 withheld=withheld,
+                confidence=Confidence.LIKELY if pair.by_name else None,
             )
 
 
 def _stepped_before(module: Module, flow: Flow, pair: Pair) -> bool:
-    """Whether the optimizer may have stepped in front of the scheduler: in this function, or in one that it calls."""
+    """Whether the optimizer may have stepped in front of the scheduler: in this function, or in one that it calls.
+
+    A call out of sight that runs under a condition of its own has not stepped where that doesn't hold.
+    """
     return any(
-        reached.event.call.id < pair.call.id and reached.event.optimizer in (pair.step.optimizer, None)
+        reached.event.call.id < pair.call.id
+        and reached.event.optimizer in (pair.step.optimizer, None)
+        and not (reached.event.kind == "opaque" and conditions(reached.event.call, pair.call))
         for reached in reached_events(flow, "step", "optimizer_step", "opaque")
     )
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_sites import callers, passed
+from amplint.model.calls.call_sites import called_back, passed, passed_by
 from amplint.model.calls.external_calls import function_named, local_function
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
 from amplint.model.objects.key_parts import attribute_of_self, made_key, root_of, variable_parts
+from amplint.model.objects.loop_sources import container_of, loop_source
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import given_to
 from amplint.model.syntax.ir import Other, Scope, node_of
 from amplint.rules.shared.scaler_keepers import SAVES, is_taken_unnamed, reads
-from amplint.rules.shared.scaler_usage import ScalerUsage, scaler_usages
+from amplint.rules.shared.scaler_usage import ScalerUsage, holds_optimizers, scaler_usages
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -284,6 +286,9 @@ def from_file(module: Module, value: ir.Value) -> bool:
         return "load" in ir.last_name(value.func)
     if not isinstance(value, ir.Name):
         return False
+    source = loop_source(module, value)
+    if source is not None:
+        return from_file(module, ir.called_on(source, "items", "values") or source)
     for binding in module.names.bindings(value):
         if isinstance(binding, Other) and isinstance(binding.node, ir.Function):
             return True
@@ -298,32 +303,62 @@ def from_file(module: Module, value: ir.Value) -> bool:
 def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
     """The keys of the optimizer whose state a call takes, with the place where it is known under that key.
 
-    Where it is a parameter of a function of this file, or an attribute of one, those places are the function's calls.
+    An optimizer that is taken out of a container has the container's key, too. Where one of the two is a parameter of a
+    function of this file, or an attribute of one, those places are the function's calls. A function that is given to
+    another one as a callback is called there.
     """
     known = objects(module)
     assert isinstance(state.call.func, ir.Attribute)
     base = state.call.func.base
-    found: list[tuple[str, ir.Node]] = [(state.key, state.call)] if known.is_optimizer(base) is not None else []
-    parameter = _parameter_of(module, state)
-    if parameter is None:
-        return found
-    own, name, function = parameter
-    for call, value in zip(callers(module, function), passed(module, function, name), strict=True):
-        given = _given_key(module, value) if value is not None else None
-        with known.within(CallContext({own: given} if given is not None else {})):
-            key = known.is_optimizer(base)
-        if given is not None and key is not None:
-            found.append((key, call))
-    return found
+    found: list[tuple[str, ir.Node]] = [(each, state.call) for each in _optimizers_of(module, base)]
+    for own, name, function in _parameters_of(module, state):
+        for call, value in [*passed_by(module, function, name), *_passed_back(module, function, name)]:
+            given = _given_key(module, value) if value is not None else None
+            with known.within(CallContext({own: given} if given is not None else {})):
+                keys = _optimizers_of(module, base)
+            found += [(key, call) for key in keys if given is not None]
+    return [*found, *_known_where_called_back(module, state, found)]
 
 
-def _parameter_of(module: Module, state: State) -> tuple[str, str, ir.Function] | None:
-    """The parameter that an optimizer is, or is an attribute of: its key, its name and its function."""
-    own = root_of(state.key)
-    variable, bindings = variable_parts(own), objects(module).bindings_of(own)
-    only = bindings[0] if len(bindings) == 1 else None
-    function = only.node if isinstance(only, Other) else None
-    return (own, variable[1], function) if variable is not None and isinstance(function, ir.Function) else None
+def _passed_back(module: Module, function: ir.Function, name: str) -> Iterator[tuple[ir.Call, ir.Value | None]]:
+    """The calls of a function as a callback, with what each gives for a parameter."""
+    for call in called_back(module, function):
+        if not call.unpacks():
+            yield call, given_to(function.params, call.positional, call.keywords).get(name)
+
+
+def _known_where_called_back(
+    module: Module, state: State, found: list[tuple[str, ir.Node]]
+) -> Iterator[tuple[str, ir.Node]]:
+    """The optimizers of a callback's own scope, as the function that calls it back was given them."""
+    known = objects(module)
+    for call in called_back(module, ir.function_of(state.call)):
+        taker = ir.function_of(call)
+        if taker is None:
+            continue
+        for param in taker.params:
+            given = {known.key(each) for each in passed(module, taker, param.name) if each is not None}
+            if given & {key for key, place in found if place is state.call}:
+                yield known.variable(taker.scope, param.name), call
+
+
+def _optimizers_of(module: Module, base: ir.Value) -> list[str]:
+    """The key of an optimizer, and the one of the container of optimizers that it is taken out of."""
+    container = container_of(module, base)
+    found = [objects(module).is_optimizer(base), container if holds_optimizers(module, container) else None]
+    return [each for each in found if each is not None]
+
+
+def _parameters_of(module: Module, state: State) -> Iterator[tuple[str, str, ir.Function]]:
+    """The parameters that an optimizer or its container is, or is an attribute of: key, name and function of each."""
+    assert isinstance(state.call.func, ir.Attribute)
+    container = container_of(module, state.call.func.base)
+    for own in {root_of(each): None for each in (state.key, container) if each is not None}:
+        variable, bindings = variable_parts(own), objects(module).bindings_of(own)
+        only = bindings[0] if len(bindings) == 1 else None
+        function = ir.parameter_of(only)
+        if variable is not None and function is not None:
+            yield own, variable[1], function
 
 
 def _given_key(module: Module, value: ir.Value) -> str | None:

@@ -9,12 +9,14 @@ from amplint.base.paths import seen_from
 from amplint.model.calls.call_sites import callers
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.loop_sources import container_of
 from amplint.model.project.importers import loader_of_optimizers
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import ifs_round, loop_of, upwards
 from amplint.model.syntax.operators import ORDERS
 from amplint.rules.shared.checkpoints import is_of_none, saved_by
+from amplint.rules.shared.scaler_usage import holds_optimizers
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -45,7 +47,7 @@ def _loads_in_sight(module: Module) -> list[ir.Call]:
 
 
 def _is_of_an_optimizer(module: Module, base: ir.Value, call: ir.Call) -> bool:
-    if objects(module).is_optimizer(base) is not None:
+    if objects(module).is_optimizer(base) is not None or holds_optimizers(module, container_of(module, base)):
         return True
     said: list[ir.Value] = [call]
     loop = loop_of(call)

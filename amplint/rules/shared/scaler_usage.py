@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import parameter_for
 from amplint.model.calls.call_sites import callers
-from amplint.model.calls.external_calls import bases_in_sight, function_named, local_class, local_function
+from amplint.model.calls.external_calls import bases_in_sight, function_named, local_class, local_function, method
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.tables import arguments_of
 from amplint.model.objects.amp_objects import Made, objects, scaler_arguments
@@ -22,11 +22,13 @@ from amplint.model.objects.key_parts import (
     own_self,
     root_of,
 )
+from amplint.model.objects.loop_sources import container_of
 from amplint.model.regions.cpu_training import does_nothing, is_for_accelerators, trains_on_cpu
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument, given_to, with_defaults
 from amplint.model.syntax.ir import Assigned
+from amplint.model.syntax.lazy_lowering import values_of
 from amplint.model.syntax.nesting import ifs_round
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
 
 # Calls that look at what they are given, and no more.
 _LOOKS = re.compile(r"builtins\.(isinstance|print|type|bool|id|hasattr|repr|len|str)$")
+# How classes of scalers are called, as far as they are looked for.
+_SCALER = re.compile(r"Scaler\s*\(")
+# With these a scaler of its own class may keep its state by itself.
+_STATE = {"state_dict", "load_state_dict", "__getstate__", "__setstate__", "__getattr__", "_scale"}
 
 
 class ScalerUsage:
@@ -171,9 +177,34 @@ def every_scaler_usage(module: Module) -> list[ScalerUsage]:
 
 
 def _scaler_usages(module: Module) -> list[ScalerUsage]:
-    made = objects(module).made
+    made = {**objects(module).made, **_made_by_subclasses(module)}
     usages = [ScalerUsage(module, scaler, makes, makes[0].call) for scaler, makes in made.items()]
     return [*usages, *_given_by_functions(module, set(made))]
+
+
+def _made_by_subclasses(module: Module) -> dict[str, list[Made]]:
+    """The scalers of classes of the project that inherit torch's, and save and load their state as that does."""
+    found: dict[str, list[Made]] = {}
+    for call in module.whole.near(_SCALER).calls:
+        cls = local_class(module, call.func)
+        if cls is not None and _is_scalers(module, cls):
+            for key in objects(module).assigned_to(call):
+                found.setdefault(key, []).append(Made(call, call.keywords.get("enabled")))
+    return found
+
+
+def _is_scalers(module: Module, cls: ir.Class, depth: int = 4) -> bool:
+    """Whether a class inherits torch's scaler, and neither takes its state nor gives another one."""
+    own = ir.walk_statements(cls.body)
+    if len(cls.bases) != 1 or any(ir.last_name(value) in _STATE for value in values_of(own)):
+        return False
+    if any(method(module, cls, each) is not None for each in _STATE):
+        return False
+    base = cls.bases[0].value
+    parent = local_class(module, base)
+    if parent is not None:
+        return bool(depth) and _is_scalers(module, parent, depth - 1)
+    return bool(module.names.of(base) & SCALERS)
 
 
 def _given_by_functions(module: Module, others: set[str]) -> Iterator[ScalerUsage]:
@@ -294,7 +325,8 @@ def linked(module: Module, usage: ScalerUsage, optimizer: str) -> bool:
     owner = root_of(usage.scaler)
     together = is_of_self(owner) and is_attribute(optimizer, owner)
     for call in near_kept(module, usage.keys).calls:
-        given = [known.key(value) for value in _values_given(module, call)]
+        values = _values_given(module, call)
+        given = [known.key(value) for value in values] + [container_of(module, value) for value in values]
         if isinstance(call.func, ir.Attribute) and call.func.attr in ("step", "unscale_"):
             if known.key(call.func.base) in usage.keys and given:
                 if optimizer in given:
@@ -305,6 +337,24 @@ def linked(module: Module, usage: ScalerUsage, optimizer: str) -> bool:
             if function is not None and not _steps_another(module, usage, function, call, optimizer):
                 return True
     return together
+
+
+def holds_optimizers(module: Module, container: str | None) -> bool:
+    """Whether a container holds optimizers, by its name, or because one that is taken out of it is stepped."""
+    if container is None:
+        return False
+    return objects(module).is_optimizers(container) or container in module.once(_stepped_containers)
+
+
+def _stepped_containers(module: Module) -> set[str | None]:
+    """The containers out of which the optimizers are taken that scalers step."""
+    return {
+        container_of(module, each.positional[0])
+        for each in module.whole.called("step")
+        if isinstance(each.func, ir.Attribute)
+        and each.positional
+        and objects(module).is_scaler(each.func.base) is not None
+    }
 
 
 def _values_given(module: Module, call: ir.Call) -> list[ir.Value]:

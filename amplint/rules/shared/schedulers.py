@@ -2,42 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.external_calls import MAKES_SCHEDULER
+from amplint.model.calls.external_calls import MAKES_SCHEDULER, local_function
 from amplint.model.flow.analysis import Flow
 from amplint.model.inference.iterations import runs_once
+from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
+from amplint.model.objects.key_parts import last_name
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.nesting import exclusive, loop_of, loops_round
-from amplint.model.syntax.scopes import NOTHING
+from amplint.model.syntax.scopes import NOTHING, owner_class
 from amplint.model.usage.mentions_of import near_kept
 from amplint.rules.shared.scaler_order import places, reached_events
+from amplint.rules.shared.scaler_usage import argument_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 _TORCHS = "torch.optim.lr_scheduler."
+_SWA = "torch.optim.swa_utils.SWALR"
 # What it watches is a metric, not the optimizer's steps.
 _BY_METRIC = _TORCHS + "ReduceLROnPlateau"
+# What makes a number or a bool of another one.
+_COUNTS = {"builtins.int", "builtins.float", "builtins.bool", "builtins.round"}
+# How functions are called that make schedulers.
+_MADE = re.compile(r"sched\w*\s*\(")
 
 
 def _is_known(name: str) -> bool:
-    return (name.startswith(_TORCHS) and name != _BY_METRIC) or MAKES_SCHEDULER.fullmatch(name) is not None
+    torchs = name == _SWA or (name.startswith(_TORCHS) and name != _BY_METRIC)
+    return torchs or MAKES_SCHEDULER.fullmatch(name) is not None
 
 
 class Pair(NamedTuple):
     """A scheduler's step without arguments, and the scaler's step of the same iteration, for the same optimizer.
 
-    `place` is that step in the scheduler's function, or the call there that leads to it.
+    `place` is that step in the scheduler's function, or the call there that leads to it. `by_name`: the scheduler is a
+    parameter, called as torch's are elsewhere in the file.
     """
 
     call: ir.Call
     step: Event
     place: ir.Node
+    by_name: bool = False
 
 
 class Schedulers:
@@ -50,7 +62,7 @@ class Schedulers:
         self._others: set[str] = set()  # kept where something else is kept too
         self._read_all(
             module.own.near(
-                *module.words(f"{_TORCHS}*", "transformers.*get_*schedule*", "diffusers.*get_*schedule*")
+                _MADE, *module.words(f"{_TORCHS}*", _SWA, "transformers.*get_*schedule*", "diffusers.*get_*schedule*")
             ).statements
         )
         self._read_all(near_kept(module, self._optimizers).statements)  # what else they are
@@ -68,15 +80,47 @@ class Schedulers:
             self._read(key, value.other)
             return
         names = self._module.names.of(value.func if isinstance(value, ir.Call) else value)
-        torchs = bool(names) and all(_is_known(name) for name in names)
-        if isinstance(value, ir.Call) and torchs:
-            given = argument(value, "torch.optim.lr_scheduler.LRScheduler", "optimizer")
-            optimizer = self._known.key(given) if given is not None else None
-            if optimizer is not None:
-                self._optimizers.setdefault(key, set()).add(optimizer)
-                return
-        if names != {NOTHING}:
+        given = self._given(value) if isinstance(value, ir.Call) else None
+        optimizer = self._known.key(given) if given is not None else None
+        if optimizer is not None:
+            self._optimizers.setdefault(key, set()).add(optimizer)
+        elif names != {NOTHING} and not ir.is_none(value):
             self._others.add(key)
+
+    def _given(self, call: ir.Call) -> ir.Value | None:
+        """The optimizer of one of torch's schedulers, by a call of its class, or of a function that returns one; None
+        for what makes something else.
+        """
+        names = self._names_of(call.func)
+        if names and all(_is_known(name) for name in names):
+            return argument(call, "torch.optim.lr_scheduler.LRScheduler", "optimizer")
+        function = local_function(self._module, call.func)
+        made = [each.value for each in returned(function)] if function is not None else []
+        inner = made[0] if len(made) == 1 else None
+        if isinstance(inner, ir.Name):
+            bound = self._module.names.bound_once(inner)
+            inner = bound.value if bound is not None else None
+        if function is None or not isinstance(inner, ir.Call) or local_function(self._module, inner.func) is not None:
+            return None
+        given = self._given(inner)
+        return argument_of(self._module, function, call, given.name) if isinstance(given, ir.Name) else None
+
+    def _names_of(self, func: ir.Value) -> Iterable[str]:
+        """The names of a class, and of one that is taken out of its module: `getattr(lr_scheduler, "StepLR")`."""
+        names = self._module.names
+        if not isinstance(func, ir.Call) or names.only(func.func) != "builtins.getattr" or len(func.positional) != 2:
+            return names.of(func)
+        name = func.positional[1]
+        return [f"{each}.{name.value}" for each in names.of(func.positional[0]) if isinstance(name, ir.Constant)]
+
+    def optimizers_by_name(self, value: ir.Value) -> set[str]:
+        """The names of the optimizers of a parameter that is called as only torch's schedulers are in this file."""
+        if not isinstance(value, ir.Name) or ir.parameter_of(self._module.names.only_binding(value)) is None:
+            return set()
+        alike = [key for key in {*self._optimizers, *self._others} if last_name(key) == value.name]
+        if not alike or any(key in self._others for key in alike):
+            return set()
+        return {last_name(each) for key in alike for each in self._optimizers[key]}
 
     def optimizers_of(self, value: ir.Value) -> set[str] | None:
         """The optimizers of an object that surely is one of torch's schedulers; None for another object."""
@@ -99,14 +143,16 @@ def pairs(module: Module, flow: Flow, *, certain: bool) -> Iterator[Pair]:
     steps = [reached.event for reached in reached_events(flow, "step")]
     for call, base in _steps(module, flow) if steps else ():
         optimizers = schedulers.optimizers_of(base)
-        if optimizers is None and (certain or not schedulers.may_be_one(base)):
+        by_name = schedulers.optimizers_by_name(base) if optimizers is None and certain else set()
+        if optimizers is None and not by_name and (certain or not schedulers.may_be_one(base)):
             continue
         for step in steps:
-            if optimizers is None or step.optimizer in optimizers:
+            named = last_name(step.optimizer) in by_name if by_name and step.optimizer is not None else not by_name
+            if named and (optimizers is None or step.optimizer in optimizers):
                 every = places(flow, step.call, call) if certain else _led_to_once(module, flow, step.call, call)
                 place = next((each for each in every if _is_beside(each, call)), None)
                 if place is not None:
-                    yield Pair(call, step, place)
+                    yield Pair(call, step, place, by_name=bool(by_name))
                     break
 
 
@@ -142,3 +188,26 @@ def asks_for(module: Module, test: ir.Value, call: ir.Call) -> bool:
             return False
         test = test.left
     return known.key(test) is not None and known.key(test) == known.key(call.func.base)
+
+
+def stays(module: Module, test: ir.Value, call: ir.Call) -> bool:
+    """Whether a test comes out the same in each iteration of the loop that a scheduler steps in: `epoch >= start`."""
+    loop = loop_of(call)
+    if loop is None:
+        return False
+    changed = set(objects(module).assigned_in(loop))
+    for each in ir.walk_values(test):
+        if isinstance(each, ir.Call) and not module.names.of(each.func) <= _COUNTS:
+            return False
+        if (
+            isinstance(each, ir.Attribute)
+            and owner_class(each) is not None
+            and not isinstance(each.parent, ir.Attribute)
+        ):
+            return False  # a method that the loop calls may set it
+        if isinstance(each, (ir.Name, ir.Attribute, ir.Subscript)) and objects(module).own_key(each) in (
+            None,
+            *changed,
+        ):
+            return False
+    return True

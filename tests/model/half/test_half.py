@@ -58,6 +58,13 @@ def said(seen: Seen) -> str:
 
 
 HALF = "half float16"
+ARMS = """\
+if {}:
+    with torch.autocast('cuda', dtype=torch.float16):
+        out = {}
+else:
+    out = {}
+torch.abs(out)"""
 
 
 @pytest.mark.parametrize(
@@ -110,6 +117,11 @@ HALF = "half float16"
         ("torch.abs(helper(self.fc(x), x))", "tensor"),
         ("torch.abs(self.other(x))", "unknown"),
         ("torch.abs(torch.utils.checkpoint.checkpoint(self.fc, x))", HALF),
+        (
+            "if self.fp32_head:\n    with torch.autocast('cuda', enabled=False):\n        x = self.fc(x.float())\n"
+            "else:\n    x = self.fc(x)\ntorch.abs(x)",
+            "tensor",
+        ),
     ],
 )
 def test_in_a_forward_that_the_region_calls(forward: str, expected: str) -> None:
@@ -125,6 +137,12 @@ def test_in_a_forward_that_the_region_calls(forward: str, expected: str) -> None
         ("out = net(x)", "torch.abs(out)", ["unknown"]),
         ("out = model(x) if flag else None", "torch.abs(out)", ["unknown"]),
         ("pass", "torch.abs(model(x))", ["unknown"]),
+        # Without AMP there is no region: what holds is what is half with it.
+        ("pass", ARMS.format("use_amp", "model(x)", "model(x)"), [HALF]),
+        ("pass", ARMS.format("not use_amp", "model(x)", "model(x)"), [HALF]),
+        ("pass", ARMS.format("use_amp", "(model(x), x)", "(model(x), x)").replace("(out)", "(out[0])"), [HALF]),
+        ("pass", ARMS.format("use_amp", "model(x).float()", "model(x)"), ["unknown"]),
+        ("pass", ARMS.format("flag", "model(x)", "model(x)"), ["unknown"]),
         # A `break` leaves the region, too.
         ("pass", "for _ in x:\n    with torch.autocast('cuda'):\n        break\ntorch.abs(model(x))", ["unknown"]),
         ("pass", "with torch.autocast('cuda', dtype=dtypes[0]):\n    torch.abs(model(x))", ["tensor"]),
@@ -232,7 +250,13 @@ def train(model, images, texts, target, logit_scale, table):
         ("model.encode_image(images)", "first", "table @ table.t()", False),
         ("model.encode_image(images)", "first", "table * first", False),  # float32, for all that is seen
         ("model.encode_image(images)", "first.float()", "first @ second.float().t()", False),
-        ("model.encode_image(images)", "first.log_softmax(1)", "first[0]", False),
+        ("model.encode_image(images)", "first.log_softmax(1)", "first[0]", True),
+        ("model(images)", "first", "first[:, 0]", True),
+        ("model(images)", "first", "first['kind']", True),
+        ("model(images)", "first", "first['out']", False),  # that interpolates
+        ("model(*images)", "first", "first", True),
+        ("model(**images)", "first", "first[0]", True),
+        ("model(images)", "first.float() if use_amp else first", "first", False),
         ("model(images)", "first", "first.logits", False),
         ("model.sample(images)", "first", "first", False),
     ],

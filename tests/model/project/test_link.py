@@ -225,6 +225,7 @@ UTIL = 'import torch\nfrom torch import nn\n\nscaler = torch.amp.GradScaler("cud
             "from more import *",
             {"more.py": "from even import *\n", "even.py": "from more import *\nfrom util import *\n"},
         ),
+        ("from more import *", {"more.py": "from numpy import *\nfrom util import *\nfrom math import *\n"}),
         ("from fastai.vision.all import *\nfrom util import scaler", {}),
     ],
 )

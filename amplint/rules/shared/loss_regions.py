@@ -1,0 +1,208 @@
+"""Regions that hold only losses of a model that runs before them, where losses and model needn't be in sight."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.calls.external_calls import local_function
+from amplint.model.flow.state import Opened
+from amplint.model.half.analysis import half
+from amplint.model.half.autocast_context import Autocast, autocast_context
+from amplint.model.half.layers import is_model, makes_layer
+from amplint.model.inference.constructions import constructions
+from amplint.model.names.grad_mode import without_gradients
+from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import region_of
+from amplint.model.regions.openers import may_be_region, openers
+from amplint.model.regions.regions_at import regions_at
+from amplint.model.regions.training_regions import trained
+from amplint.model.syntax import ir
+from amplint.model.syntax.queries import is_false
+from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
+from amplint.model.torch_facts.op_spellings import LOSSES, PRODUCTS, SPELLINGS, spelled
+from amplint.model.usage.frozen_models import frozen
+from amplint.rules.shared.in_region import is_cast_to_half
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+# Calls that compute nothing in half precision, whatever they belong to.
+HARMLESS = {
+    "backward", "scale", "step", "update", "unscale_", "zero_grad", "item", "detach", "append", "print", "float",
+    "mean", "sum", "size", "clip_grad_norm_", "get_scale", "view", "reshape", "flatten", "squeeze", "to", "cuda",
+}  # fmt: skip
+_OF_TENSORS = {"long", "dim", "type_as", "add_", "mul_", "div_", "cpu", "parameters", "max", "min", "fill_diagonal_"}
+_MAKES = {"torch.tensor", "torch.arange", "torch.full", "torch.as_tensor"}
+_SIMILAR = ("matmul", "mm", "bmm", "einsum")
+# What a criterion is called, and one that has a network of its own.
+_CRITERION = re.compile(r"(?i)loss|criterion|criteria")
+_NETWORK = re.compile(r"(?i)percep|lpips|vgg|feature|content|style|dis|adv|gan|critic|teacher|model|net|embed|ident")
+_FOLLOW = 3
+
+
+class LossRegion(NamedTuple):
+    """A region, and the call of a model before it whose result the loss in the region is computed from.
+
+    `sure`: the layers of the model, and all that the region computes, are in sight.
+    """
+
+    region: ir.With
+    forward: ir.Call
+    sure: bool
+
+
+def loss_regions(module: Module) -> Iterator[LossRegion]:
+    """The regions that hold only losses that backward is called on, while the model runs before them.
+
+    Products of outputs, as those of a contrastive loss, belong to a loss.
+    """
+    for made in module.calls_of(AUTOCAST, *OLD_AUTOCAST):
+        region = ir.statement_of(made)
+        if not isinstance(region, ir.With) or all(item.context is not made for item in region.items):
+            continue
+        if not _is_on(module, made):
+            continue
+        forward, content = _forward(module, region), _Content(module)
+        if forward is not None and content.holds_only_losses(region.body) and _is_trained_in(module, region):
+            yield LossRegion(region, forward, content.in_sight and multiplies(module, forward))
+
+
+def _is_trained_in(module: Module, region: ir.With) -> bool:
+    """Whether a loss that backward is called on comes out of a region."""
+    return any(entered.at is region for each in trained(module) for entered in each.entered)
+
+
+def multiplies(module: Module, call: ir.Call) -> bool:
+    """Whether a call's function or layer multiplies matrices outside of every region, and opens none."""
+    inside = [each for each in half(module) if call.id in each.sites or each.node is call]
+    return any(each.spelling in PRODUCTS for each in inside) and all(
+        each.autocast.state == Autocast.OUTSIDE for each in inside
+    )
+
+
+def _is_on(module: Module, made: ir.Call) -> bool:
+    """Whether a call makes a region that can be on, in half precision."""
+    region, context = region_of(module, made), autocast_context(module, (Opened(made.id, None),))
+    return region is not None and not is_false(region.enabled) and context.state == Autocast.ON and bool(context.low)
+
+
+class _Content:
+    """Reads what a region computes, in functions of the file as well."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._criteria = {each.node.id for each in half(module) if each.spelling in LOSSES}
+        self._losses = 0
+        self.in_sight = True
+
+    def holds_only_losses(self, block: ir.Block) -> bool:
+        """Whether a suite computes losses, and nothing else that autocast could compute in half precision."""
+        return self._is_fine(block, _FOLLOW) and self._losses > 0
+
+    def _is_fine(self, block: ir.Block, depth: int) -> bool:
+        return all(
+            self._call(value, depth) if isinstance(value, ir.Call) else self._binary(value)
+            for value in ir.values_below(block)
+            if isinstance(value, (ir.Call, ir.Binary))
+        )
+
+    def _binary(self, value: ir.Binary) -> bool:
+        if value.op != "MatrixMultiply":
+            return True
+        self.in_sight = False
+        return _is_output(value.left) and _is_output(value.right)
+
+    def _call(self, call: ir.Call, depth: int) -> bool:
+        if call.id in self._criteria:
+            self._losses += 1
+            return True
+        name = self._module.names.only(call.func) or ""
+        if name.startswith("torch."):
+            return self._of_torch(call, name)
+        if name.startswith("builtins."):
+            return True
+        function = local_function(self._module, call.func)
+        if function is not None:
+            return depth > 0 and self._is_fine(function.body, depth - 1)
+        return self._out_of_sight(call)
+
+    def _of_torch(self, call: ir.Call, name: str) -> bool:
+        spelling = spelled(name)
+        if spelling in _SIMILAR:
+            self.in_sight = False
+            return all(_is_output(each) for each in call.positional if not isinstance(each, ir.Constant))
+        if spelling is not None:
+            return spelling not in PRODUCTS
+        return name in _MAKES or name.startswith("torch.distributed.")
+
+    def _out_of_sight(self, call: ir.Call) -> bool:
+        """A method, or a function of elsewhere: of a tensor, or a criterion by its name."""
+        last = ir.last_name(call.func)
+        if isinstance(call.func, ir.Attribute):
+            if last in _SIMILAR:
+                self.in_sight = False
+                return _is_output(call.func.base) and all(map(_is_output, call.positional))
+            if last in HARMLESS | _OF_TENSORS or (last in SPELLINGS and last not in PRODUCTS):
+                return True
+        if _CRITERION.search(last) and not _NETWORK.search(last) and call.args:
+            self._losses, self.in_sight = self._losses + 1, False
+            return True
+        return False
+
+
+def _is_output(value: ir.Value) -> bool:
+    """Whether an operand of a product is computed from a variable, and no weight."""
+    if isinstance(value, ir.Name):
+        return value.name not in ("self", "torch")
+    if isinstance(value, ir.Attribute):
+        return value.attr not in ("weight", "prototypes", "queue") and _is_output(value.base)
+    if isinstance(value, ir.Subscript):
+        return _is_output(value.base)
+    if isinstance(value, ir.Binary):
+        return _is_output(value.left) or _is_output(value.right)
+    if isinstance(value, ir.Call):
+        base = value.func.base if isinstance(value.func, ir.Attribute) else None
+        return any(_is_output(each) for each in (*([base] if base is not None else []), *value.positional))
+    return False
+
+
+# --- the forward ----------------------------------------------------------------------------------------------------
+
+
+def _forward(module: Module, region: ir.With) -> ir.Call | None:
+    """The nearest call of a model before a region, in the same suite, whose result the region reads."""
+    read = {each.name for each in ir.values_below(region.body) if isinstance(each, ir.Name) and not each.bound}
+    suite = region.block.statements
+    for each in reversed(suite[: suite.index(region)]):
+        if not isinstance(each, ir.Assign) or each.value is None or not _names(each) & read:
+            continue
+        if isinstance(each.value, ir.Call) and _is_forward(module, each.value):
+            return each.value
+        read -= _names(each)
+        read |= {name.name for name in ir.walk_values(each.value) if isinstance(name, ir.Name)}
+    return None
+
+
+def _names(statement: ir.Assign) -> set[str]:
+    return {name.name for target in statement.targets for name in ir.walk_values(target) if isinstance(name, ir.Name)}
+
+
+def _is_forward(module: Module, call: ir.Call) -> bool:
+    """Whether a call runs a model with gradients, and it and all calls of that model run in no region."""
+    func = call.func
+    key = objects(module).key(func)
+    if key is None or key in frozen(module) or is_cast_to_half(module, key) or without_gradients(module, call):
+        return False
+    in_sight = any(makes_layer(module, each) for each in constructions(module, func))
+    if not (multiplies(module, call) if in_sight else is_model(module, func)):
+        return False
+    calls = [each for each in module.whole.near(ir.last_name(func)).calls if objects(module).key(each.func) == key]
+    return not any(_may_be_in_region(module, each) for each in calls)
+
+
+def _may_be_in_region(module: Module, call: ir.Call) -> bool:
+    entered = openers(module).entered(call)
+    unseen = any(may_be_region(module, value) for each in entered for value in each.opens.unseen)
+    return unseen or bool(regions_at(module, call))

@@ -1,0 +1,120 @@
+"""AMP208: casts of all parts of a model, to a dtype that depends, with optimizers and steps of functions."""
+
+from __future__ import annotations
+
+import pytest
+
+import amplint
+
+PROGRAM = """\
+import torch
+from torch import nn
+from helpers import Net, build_optimizer
+
+
+def move(optimizer, device):
+    for state in optimizer.state.values():
+        for param in state.values():
+            MOVE
+
+
+def train_step(model, x, y, scaler):
+    with torch.autocast("cuda"):
+        loss = nn.functional.cross_entropy(model(x), y)
+    if scaler is not None:
+        scaler.scale(loss).backward()
+    else:
+        loss.backward()
+
+
+def update_step(model, optimizer, scaler):
+    if scaler is not None:
+        scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    if scaler is not None:
+        scaler.step(optimizer)
+        scaler.update()
+    else:
+        optimizer.step()
+
+
+def main(cfg, loader):
+    dtype = torch.float32
+    scaler = None
+    if cfg.mixed:
+        if torch.cuda.is_bf16_supported():
+            dtype = torch.bfloat16
+        else:
+            dtype = torch.float16
+            scaler = torch.amp.GradScaler("cuda")
+    model = Net(cfg)
+    CAST
+    optimizer = MADE
+    for x, y in loader:
+        train_step(model, x, y, scaler)
+        update_step(model, optimizer, scaler)
+"""
+OWN = "torch.optim.SGD(model.parameters(), lr=0.1)"
+GIVEN = "build_optimizer(model=model, lr=0.1)"
+EACH = "for name, part in model.named_modules(): part = part.to(dtype=dtype)"
+MOVED = "param.data = param.data.to(device)"
+
+
+def found(cast: str, made: str = OWN, move: str = MOVED, text: str = PROGRAM) -> list[str]:
+    text = text.replace("CAST", cast).replace("MADE", made).replace("MOVE", move)
+    return [each.confidence.value for each in amplint.check(text) if each.code == "AMP208"]
+
+
+@pytest.mark.parametrize(
+    "cast",
+    [
+        EACH,
+        "for part in model.modules(): part.to(dtype)",
+        "for part in model.children(): part.half()",
+        "model = model.to(dtype=dtype)",
+        "model.to(dtype)",
+        "model.half()",
+    ],
+)
+def test_half_where_the_scaler_is(cast: str) -> None:
+    assert found(cast) == ["certain"]
+    assert found(cast, GIVEN) == ["likely"]
+
+
+@pytest.mark.parametrize(
+    "cast",
+    [
+        "for part in model.modules():\n        if not isinstance(part, nn.BatchNorm2d): part.to(dtype)",
+        "for part in cfg.parts: part.to(dtype)",
+        "model.to(cfg.dtype)",
+        "model.to(cfg.device)",
+        "model.to(torch.bfloat16 if cfg.bf16 else torch.float32)",
+        f"{EACH}\n    model.float()",
+        f"{EACH}\n    model = wrap(model)",
+    ],
+)
+def test_another_cast(cast: str) -> None:
+    assert found(cast) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "move"),
+    [
+        ("build_optimizer(cfg)", MOVED),
+        ("torch.optim.SGD(cfg.others.parameters(), lr=0.1)", MOVED),
+        (OWN, "param.data = param.data.float()"),
+        (OWN, "param.data = param.data.to(torch.float32)"),
+    ],
+)
+def test_other_parameters(made: str, move: str) -> None:
+    assert found(EACH, made, move) == []
+
+
+def test_the_scaler_is_of_the_other_arm() -> None:
+    """What is half has no scaler, and what has one is float32."""
+    text = PROGRAM.replace('            scaler = torch.amp.GradScaler("cuda")\n', "")
+    assert found(EACH, text=text) == []
+    assert found(EACH, text=text.replace("if cfg.mixed:", "else:\n        pass\n    if cfg.mixed:")) == []
+    swapped = text.replace("dtype = torch.bfloat16", 'scaler = torch.amp.GradScaler("cuda")')
+    assert found(EACH, text=swapped) == []
+    assert found(EACH, text=PROGRAM.replace("import torch\n", "import torch\nimport peft\n", 1)) == []

@@ -1,0 +1,90 @@
+"""AMP310 about a region after a model out of sight: what it may hold besides a loss, and what may run before it."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint import check
+
+PROGRAM = """\
+import torch
+import torch.nn.functional as F
+
+def both(first, second, target):
+    return F.cross_entropy(first, target) + F.mse_loss(second, target)
+
+def projected(first, table):
+    return F.cross_entropy(F.linear(first, table), target)
+
+def train(model, images, target, criterion, project, scaler, optimizer):
+    model.train()
+    {before}
+    with torch.autocast("cuda", dtype=torch.float16):
+        {inside}
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+FORWARD = "first, second = model(images)"
+
+
+def confidences(before: str = FORWARD, inside: str = "loss = criterion(first, target)") -> list[str]:
+    found = check(PROGRAM.format(before=before, inside=inside), "train.py")
+    return [each.confidence.value for each in found if each.code == "AMP310"]
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "loss = criterion(first, target)",
+        "loss = criterion(first.view(-1, 4), target.long()) / 2",
+        "loss = F.cross_entropy(first, target)",
+        "loss = both(first, second, target)",
+        "loss = F.cross_entropy(first @ second.t(), target)",
+        "loss = F.cross_entropy(4.0 * first.mm(second.t()), target)",
+        "loss = F.cross_entropy(torch.einsum('bd,cd->bc', first, second), target)",
+        "loss = criterion(F.normalize(first), F.softmax(second, 1)) + torch.log(second).mean()",
+        "loss = sum(criterion(each, target) for each in (first, second))",
+    ],
+)
+def test_a_region_of_losses(inside: str) -> None:
+    assert confidences(inside=inside) == ["likely"]
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "loss = criterion(project(first), target)",
+        "loss = criterion(model(first), target)",
+        "loss = criterion.network(first, target)",
+        "loss = projected(first, target)",
+        "loss = F.cross_entropy(F.linear(first, target), target)",
+        "loss = F.cross_entropy(first @ project.weight.t(), target)",
+        "loss = F.cross_entropy(first.mm(project.weight), target)",
+        "loss = F.cross_entropy(first @ torch.eye(4), target)",
+        "loss = F.cross_entropy(torch.nn.functional.multi_head_attention_forward(first), target)",
+        "loss = criterion(images, target)",
+        "loss = (first - target).mean()",
+    ],
+)
+def test_a_region_that_may_compute_more(inside: str) -> None:
+    assert confidences(inside=inside) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "found"),
+    [
+        ("first = model(images)", True),
+        ("outputs = model(**images)\n    first = outputs.logits[:, 0]", True),
+        ("first = model(images)\n    target = target.long()\n    first = first.squeeze()", True),
+        ("with torch.no_grad():\n        first = model(images)", False),
+        ("first = project(images)", False),
+        ("model.requires_grad_(False)\n    first = model(images)", False),
+        ("first = model(images)\n    with torch.autocast('cuda'):\n        second = model(images)", False),
+        ("first = model(images)\n    with amp_context:\n        second = model(images)", False),
+        ("first = model(images)\n    first = project(target)", False),
+        ("model.half()\n    first = model(images)", False),
+    ],
+)
+def test_what_runs_before_the_region(before: str, found: bool) -> None:
+    assert len(confidences(before=before)) == found
