@@ -93,7 +93,7 @@ def test_a_run_that_the_program_ends_says_where() -> None:
     before = "def refuse(optimizer):\n    optimizer.zero_grad()\n    raise NotImplementedError\n"
     (found,) = interpret(program(made="refuse(optimizer)", before=before))
     assert found.judged.state == UNKNOWN
-    assert "verify's run ends on line 7 (raise NotImplementedError), before line 16" in found.judged.reason
+    assert "verify's run ends on line 6 (raise NotImplementedError), before line 16" in found.judged.reason
 
 
 def test_what_callers_make_does_not_end_the_step() -> None:

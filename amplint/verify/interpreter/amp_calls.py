@@ -6,7 +6,6 @@ import contextlib
 import functools
 import inspect
 import math
-import re
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from typing import Any
 import torch
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
+from amplint.model.calls.events import CLIP_NAME
 from amplint.model.flow.value_uses import mentions_gradients
 from amplint.model.objects.key_parts import is_part
 from amplint.model.syntax import ir
@@ -326,7 +326,6 @@ def _owner(site: Site) -> str:
     return own.text if isinstance(own, Instance) else ""
 
 
-CLIP_NAME = re.compile(r"(?i)_?clip_?grad(ient)?s?(_(norm|value))?s?_?")
 _BOUND = 0.1  # of a clip whose own is out of sight: less than a gradient's norm
 _BOUNDS = ("max_norm", "clip_value", "value", "clip_factor", "total_norm")  # of the functions that clip
 

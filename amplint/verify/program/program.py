@@ -385,7 +385,9 @@ class Code(Texts):
     def _events_to_cover(self, step: Step) -> Iterator[Event]:
         for function in step.reach:
             for each in self.owner(function).events.below(self._body(function)):
-                sets_scale = each.kind == "update" and bool(each.call.args)  # may be for scales that the bench hasn't
+                sets_scale = (
+                    each.kind == "update" and isinstance(each.call, ir.Call) and bool(each.call.args)
+                )  # may be for scales that the bench hasn't
                 if each.kind in COVERED and not (sets_scale or _in_handler(each.call) or _is_dead(each.call)):
                     yield each
 
