@@ -102,7 +102,10 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
 
 
 def _judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[str]) -> Judged:
-    paths = [each for each in paths if not each.none_used] or paths
+    used = [each.none_used for each in paths if each.none_used]
+    paths = [each for each in paths if not each.none_used]
+    if used and not paths:
+        return Judged(UNKNOWN, reason=f"{used[0]} in each of verify's runs: what the program has there is out of sight")
     seen = [each for each in paths if not each.effects]
     effects = _unseen_effects(paths)
     if paths and not seen:
