@@ -95,6 +95,8 @@ class _Slice:
         if isinstance(value, ir.Name):
             self._variable(value, depth, loss)
             return
+        if loss and (forward := _left_by(value)) is not None:
+            self._enter(forward)
         self.multiplied = self.multiplied or (loss and _is_product(value))
         if isinstance(value, ir.Call):
             if never_has_gradients(self._module, value):
@@ -182,6 +184,20 @@ class _Slice:
                 found.add(key)
             value = None if isinstance(value, ir.Name) else value.func if isinstance(value, ir.Call) else value.base
         return found
+
+
+def _left_by(value: ir.Value) -> ir.Call | None:
+    """The call right before a loss is read that a model has left in an attribute: `logits = model(x)`, `model.loss`."""
+    root = value
+    while isinstance(root, ir.Attribute):
+        root = root.base
+    if not isinstance(value, ir.Attribute) or "loss" not in value.attr.lower() or not isinstance(root, ir.Name):
+        return None
+    statement = ir.statement_of(value)
+    before = statement.block.statements[: statement.block.statements.index(statement)]
+    last = before[-1] if before else None
+    made = last.value if isinstance(last, (ir.Assign, ir.Expr)) else None
+    return made if isinstance(made, ir.Call) and made.args else None
 
 
 def _starts_from(call: ir.Call) -> bool:
