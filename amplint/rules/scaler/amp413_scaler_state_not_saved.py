@@ -89,6 +89,7 @@ from amplint.model.project.importers import has_words, is_imported, surely_lack
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loop_of
 from amplint.model.syntax.queries import is_false
+from amplint.model.syntax.scopes import owner_class
 from amplint.model.usage.accelerators import Accelerators, accelerators
 from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
@@ -617,7 +618,10 @@ def _fix(
         slot = slot_of(module, state.call)
         if place is not state.call:
             there = f"the function that saves on {module.line(state.call)}"
-            if isinstance(state.call.func, ir.Attribute) and isinstance(state.call.func.base, ir.Attribute):
+            optimizer = state.call.func.base if isinstance(state.call.func, ir.Attribute) else None
+            if isinstance(optimizer, ir.Attribute) and owner_class(optimizer) is not None:
+                return None, f"{there} can't reach the scaler; keep it in an attribute, and save and load its state"
+            if isinstance(optimizer, ir.Attribute):
                 return (
                     None,
                     f"{there} gets the object that holds the scaler; save and load the scaler's `state_dict()` by hand",
