@@ -5,8 +5,9 @@ Finds a plain `loss.backward()` followed by a plain step, if the loss comes from
 dtype, or by the default dtype of cuda, xpu and mps. A plain step is `optimizer.step()`, another method of the optimizer
 that steps, or `first_step` and `second_step` of sharpness-aware optimizers. amplint has to see the whole step, and no
 scaler in the function with the backward, in its callers, and in the functions that it calls. A scaler that is only
-created, saved and loaded scales nothing, and doesn't count. The finding is a warning
-if nothing is really trained, as in a benchmark: all data is random and nothing is saved.
+created, saved and loaded scales nothing, and doesn't count. The finding is a warning if nothing is really trained, as
+in a benchmark: all data is random and nothing is saved. It is a suspicion if the function only measures how much memory
+a step takes, with a model of its own.
 
 amplint reports nothing:
 
@@ -77,7 +78,7 @@ from amplint.model.torch_facts.deprecated_names import scaler_for
 from amplint.model.torch_facts.names import SCALERS
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import can_be_float16, plain_steps, said, turning
-from amplint.rules.shared.rehearsal import is_rehearsal
+from amplint.rules.shared.rehearsal import is_probe, is_rehearsal
 from amplint.rules.shared.scaler_usage import every_scaler_usage
 
 if TYPE_CHECKING:
@@ -195,7 +196,11 @@ def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
         "scaled: small gradients become 0, and infinities reach the weights",
         fix=Fix(Applicability.DISPLAY, _by_hand(module, entered.region)),
         severity=Severity.WARNING if is_rehearsal(module, backward) else None,
-        confidence=Confidence.LIKELY if all(each.how == "unseen" for each in steps) else None,
+        confidence=Confidence.SUSPICION
+        if is_probe(module, backward)
+        else Confidence.LIKELY
+        if all(each.how == "unseen" for each in steps)
+        else None,
     )
 
 
