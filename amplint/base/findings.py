@@ -54,6 +54,13 @@ class Fix(NamedTuple):
     message: str
     edits: tuple[Edit, ...] = ()
 
+    @property
+    def advice(self) -> str:
+        """What the fix does; without edits what to do by hand, and that it is to be done by hand."""
+        if self.edits:
+            return self.message
+        return f"by hand: {self.message[:1].lower()}{self.message[1:]}"
+
 
 class Location(NamedTuple):
     """A place as people count: row and column from 1, the column in characters; in a notebook's `cell`, also from 1."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from amplint.cli.arguments import Parser, warn
 from amplint.cli.check import CLEAN, fail
 from amplint.config.selection import codes_of, renamed
-from amplint.guide import rule_list, rule_pages
+from amplint.guide import glossary, rule_list, rule_pages
 from amplint.registry import all_rules, known, meant_by, page_of, redirects
 
 _EXAMPLES = (
@@ -29,6 +29,7 @@ def make_parser() -> Parser:
         help="a code (AMP401), a name (clip-without-unscale), a prefix (AMP4) or a family (scaler) [default: list all]",
     )
     parser.add_argument("--all", action="store_true", help="print the pages of all rules")
+    parser.add_argument("--glossary", action="store_true", help="print what words on the pages mean")
     parser.add_argument("--output-format", choices=("text", "json"), default="text", help="[default: text]")
     return parser
 
@@ -37,8 +38,11 @@ def run_rule(arguments: list[str]) -> int:
     """Print what `arguments` ask for and return the exit code."""
     parser = make_parser()
     options = parser.parse_args(arguments)
-    if options.rules and options.all:
-        parser.error("name a rule, or use --all, and not both")
+    if bool(options.rules) + options.all + options.glossary > 1:
+        parser.error("give only one of: rules, --all, --glossary")
+    if options.glossary:
+        sys.stdout.write(glossary())
+        return CLEAN
     rules = [page_of(code) for code in (_codes(options.rules) if options.rules else all_rules())]
     one = bool(options.rules) and len(rules) == 1
     broken = {rule.code: why for rule in rules if (why := rule.broken()) is not None}

@@ -76,7 +76,7 @@ def _said(found: Linted, path: str, folder: str, where: str) -> Related:
         unsafe = "" if found.is_fixable(unsafe=False) else " --unsafe-fixes"
         more = " --suspicions" if found.is_suspicion else ""
         command = f"amplint --fix{unsafe} --select {found.code}{more} {shlex.quote(_seen_from(path, folder))}"
-    fix = f"{where}{found.fix.message}" if found.fix else ""
+    fix = f"{where}{found.fix.advice}" if found.fix else ""
     return Related(f"{where}{found.said}", fix, command)
 
 

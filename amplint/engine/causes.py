@@ -37,9 +37,11 @@ def _order(finding: Finding) -> tuple[bool, int, int, int]:
 
 def _with_others(source: Source, finding: Finding, group: list[Finding]) -> Finding:
     codes: dict[str, list[int]] = {}
+    own = (finding.code, source.named(finding.start))
     for each in sorted(group):
-        if each is not finding and _SURE.index(each.confidence) <= _SURE.index(finding.confidence):
+        is_as_sure = _SURE.index(each.confidence) <= _SURE.index(finding.confidence)
+        if (each.code, source.named(each.start)) != own and is_as_sure:
             codes.setdefault(each.code, []).append(each.start)
     said = [f"{code} on {lines(source, starts)}" for code, starts in codes.items()]
-    message = f"{finding.message} (this also fixes {' and '.join(said)})" if said else finding.message
+    message = f"{finding.message} (the same change corrects {' and '.join(said)})" if said else finding.message
     return finding._replace(message=message, cause="")

@@ -116,7 +116,8 @@ def _title(hit: Hit) -> str:
 
 
 def _rules(cause: Cause) -> str:
-    names = [f"{code} {all_rules()[code].name}" for code in cause.rules]
+    rules = [all_rules()[code] for code in cause.rules]
+    names = [f"{rule.code} {rule.name}{'' if rule.default else ' (off by default)'}" for rule in rules]
     return f"Found by {', '.join(names)}." if names else "No rule finds this."
 
 
@@ -164,16 +165,23 @@ def _linting(found: Found, files: Sequence[Linted]) -> list[str]:
     if wrong:
         return _next_in(wrong)
     if able:
-        return ["amplint check .  (the cause may be in another file)"]
+        off = sorted({code for file in able for code in file.codes if not all_rules()[code].default})
+        return [f"amplint check{_selecting(off)} .  (the cause may be in another file)"]
     places = [place_of(list(hit.stack)) for hit in found.hits if hit.message.codes]
     theirs = dict.fromkeys(shlex.quote(place.path) for place in places if place and not place.is_theirs)
-    return [f"amplint check {' '.join(theirs) or 'FILE'}"]
+    off = sorted({code for hit in found.hits for code in hit.message.codes if not all_rules()[code].default})
+    return [f"amplint check{_selecting(off)} {' '.join(theirs) or 'FILE'}"]
+
+
+def _selecting(off: Sequence[str]) -> str:
+    """The option that selects rules that are off by default, after a space; "" where there are none."""
+    return f" --extend-select {','.join(off)}" if off else ""
 
 
 def _next_in(wrong: Sequence[Linted]) -> list[str]:
     """The commands for files in which something is found."""
     off = sorted({code for file in wrong for code in file.found if not all_rules()[code].default})
-    more = f" --extend-select {','.join(off)}" if off else ""
+    more = _selecting(off)
     names = " ".join(shlex.quote(file.path) for file in wrong)
     places = [place for file in wrong for place in _report(file).places()]
     commands = [f"amplint check{more} {names}"]

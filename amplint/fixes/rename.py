@@ -19,13 +19,23 @@ from amplint.fixes.edits import has_comment
 from amplint.fixes.imports import alias_edit, drop_plain_import, rewrite_from_import, star_edit, torch_instead
 from amplint.fixes.inherited_arguments import module_name
 from amplint.fixes.name_mentions import asked_for, imports_of, patched
-from amplint.fixes.rename_use import Rewrite, follows, in_fstring, is_class_test, only_named, reads_of, rewrite_use
+from amplint.fixes.rename_use import (
+    Rewrite,
+    follows,
+    in_fstring,
+    is_class_test,
+    names_device,
+    only_named,
+    reads_of,
+    rewrite_use,
+)
 from amplint.model.names.version_guards import guarded
 from amplint.model.project.python_files import importer_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Imported, Scope
 from amplint.model.syntax.scopes import LOCAL, NOTHING, STAR_EXPORTS, canonical
 from amplint.model.torch_facts.deprecated_names import LEGACY, LEGACY_MODULES, Legacy, LegacyKind
+from amplint.model.torch_facts.signatures import SIGNATURES
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -277,7 +287,24 @@ class Renames:
                 fix = self._fix(use)
                 if fix is None:
                     withheld = "other code on the lines of the import would be lost; give the import lines of its own"
-            yield rule.finding(where, message(use.legacy, self._path(use.legacy)), fix=fix, withheld=withheld)
+            said = message(use.legacy, self._path(use.legacy), self._device(use))
+            yield rule.finding(where, said, fix=fix, withheld=withheld)
+
+    def fixes_call(self, call: ir.Call) -> bool:
+        """Whether a call of an old name is one of the new name once the rules for old names have made their fixes."""
+        use = next((each for each in self.uses if each.value is call.func), None)
+        return use is not None and self._blocked(use) is None and self._fix(use) is not None
+
+    def _device(self, use: Use) -> str | None:
+        """The argument, as it is written, by which a call of an old name already says the device."""
+        call = use.value.parent if use.value is not None else None
+        if not isinstance(call, ir.Call) or call.func is not use.value:
+            return None
+        named = names_device(call)
+        if named is None or named not in SIGNATURES.get(f"{use.legacy.module}.{use.legacy.name}", ()):
+            return None
+        value = call.keyword(named)
+        return f"{named}={self.module.on_one_line(value)}" if value is not None else None
 
     def _fix(self, use: Use) -> Fix | None:
         if use.group not in self._fixes:
@@ -294,7 +321,10 @@ class Renames:
         if any(has_comment(self.module, edit.start, edit.end) for edit in edits):
             return None
         doubts = [each.rewrite.doubt for each in together if each.rewrite.doubt is not None]
-        title = f"Replace with `{_instead(use.legacy, self._path(use.legacy))}`" + (f" ({doubts[0]})" if doubts else "")
+        devices = list(dict.fromkeys(self._device(each) for each in together))
+        alone = devices[0] if len(devices) == 1 else None
+        title = f"Replace with `{_instead(use.legacy, self._path(use.legacy), alone)}`"
+        title += f" ({doubts[0]})" if doubts else " (a call that has a device keeps it)" if devices[1:] else ""
         applicability = Applicability.UNSAFE if doubts else Applicability.SAFE
         return Fix(applicability, title, tuple(sorted(set(edits))))
 
@@ -403,14 +433,14 @@ class Renames:
         return all(each in together for each in self.uses if each.statement is statement)
 
 
-def message(legacy: Legacy, new: str) -> str:
-    """One sentence: what is deprecated and what to write."""
-    return f"`{legacy.old}` is deprecated since torch 2.4; use `{_instead(legacy, new)}`"
+def message(legacy: Legacy, new: str, device: str | None = None) -> str:
+    """One sentence: what is deprecated and what to write; `device`: the argument that the call already has for it."""
+    return f"`{legacy.old}` is deprecated since torch 2.4; use `{_instead(legacy, new, device)}`"
 
 
-def _instead(legacy: Legacy, new: str) -> str:
-    """How the new name is called."""
-    device = f'"{legacy.device}"'
+def _instead(legacy: Legacy, new: str, given: str | None) -> str:
+    """How the new name is called; `given`: the argument for the device that the call has."""
+    device = given or f'"{legacy.device}"'
     if legacy.style == "device_type":
         return f"{new}(device_type={device})"
     rest = ", ..." if legacy.module == "torch.amp" or legacy.name.startswith("set") else ""

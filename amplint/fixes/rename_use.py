@@ -123,7 +123,7 @@ def _call(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
         if call.keyword("device_type") is not None:
             return Rewrite("the call already passes `device_type`, which the old function refuses")
         return Rewrite(edits=(add_last_argument(module, call, f'device_type="{legacy.device}"'),))
-    named = _names_device(call)
+    named = names_device(call)
     if legacy.style == "front":
         if named:  # it raised; under the new name it is right
             return (
@@ -154,7 +154,7 @@ def _call(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
     return Rewrite(edits=_merged(edits), doubt=pin.doubt)
 
 
-def _names_device(call: ir.Call) -> str | None:
+def names_device(call: ir.Call) -> str | None:
     """The keyword for the device that a call of an old class already has, by mistake."""
     return next((arg.keyword for arg in call.args if arg.keyword in ("device", "device_type")), None)
 

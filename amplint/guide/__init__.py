@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+from amplint.base.about import DOCUMENTATION
+
+_LINK = re.compile(r"\]\((\w+)\.md(#[\w-]+)?\)")  # to another page of the site
 GUIDE = Path(__file__).parent / "nan.md"
+GLOSSARY = Path(__file__).parent / "glossary.md"
 RULES = Path(__file__).parent / "rules.md"
 
 
 def guide() -> str:
     """The guide "My loss is NaN under AMP", in Markdown."""
     return GUIDE.read_text("utf-8")
+
+
+def glossary() -> str:
+    """What words on the rules' pages mean, in Markdown, with links that lead to the site."""
+    return _LINK.sub(rf"]({DOCUMENTATION}\1/\2)", GLOSSARY.read_text("utf-8"))

@@ -49,7 +49,9 @@ _LEGEND = {
 _MARK = re.compile(r"\s\(`?shows=none`?\)")
 _LONGEST, _SHORTEST = 160, 40  # of what a program said, in a cell
 _WORDINGS = 4  # of one message that are shown
-_GLOSSARY = f"What *region*, *likely*, *micro step* and other words mean: {DOCUMENTATION}glossary/"
+_GLOSSARY = (
+    f"What *region*, *likely*, *micro step* and others mean: `amplint rule --glossary`, or {DOCUMENTATION}glossary/"
+)
 
 
 @cache

@@ -88,7 +88,7 @@ class Document:
 
     def diagnostic(self, finding: Finding) -> types.Diagnostic:
         """One finding, with what to do where amplint can't do it itself."""
-        advice = finding.fix.message if finding.fix and not finding.fix.edits else None
+        advice = finding.fix.advice if finding.fix and not finding.fix.edits else None
         url = rule_url(finding.code)
         tags = []
         if finding.code == _UNUSED:

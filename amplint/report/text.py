@@ -39,7 +39,7 @@ def advice(place: Place) -> Iterator[tuple[str, str]]:
     """What to do about a finding, and what to know of its fix: lines with their labels."""
     finding = place.finding
     if finding.fix:
-        yield "help", finding.fix.message
+        yield "help", finding.fix.advice
         if finding.fix.edits and finding.fix.applicability is Applicability.UNSAFE:
             unsafe = "this fix is unsafe: it may change what the program does"
             yield "note", f"{unsafe}; `--unsafe-fixes` applies it" if place.hidden else unsafe

@@ -284,7 +284,7 @@ class TestFailuresAreOneLineAndLeaveTheRestAlone:
                 ["--statistics", "--output-format", "github"],
                 "--statistics needs --output-format full, concise, grouped, json or json-lines",
             ),
-            (["rule", "AMP101", "--all"], "name a rule, or use --all"),
+            (["rule", "AMP101", "--all"], "give only one of: rules, --all"),
             (["rule", "AMP4O1"], "unknown rule 'AMP4O1'; the nearest is AMP401"),
             ([""], "an empty path"),
             (["--select", ""], "--select needs at least one rule"),

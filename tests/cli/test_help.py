@@ -68,7 +68,7 @@ class TestMistakes:
             (["--xyzzy"], "unknown option --xyzzy; `amplint --help` lists all"),
             (["config", "--selct", "AMP4"], "unknown option --selct; did you mean --select?"),
             (["config", "--xyzzy"], "unknown option --xyzzy; `amplint config --help` lists all"),
-            (["rule", "--all", "AMP401"], "name a rule, or use --all, and not both"),
+            (["rule", "--all", "AMP401"], "give only one of: rules, --all, --glossary"),
             (["completion", "csh"], "argument SHELL: invalid choice: 'csh'"),
         ],
     )

@@ -38,7 +38,7 @@ def found(text: str, *codes: str) -> list[tuple[int, str]]:
 def test_backward_and_step_of_a_region_are_one_finding() -> None:
     (one,) = check(INSIDE)
     assert (one.location.row, one.code) == (9, "AMP301")
-    assert one.message.endswith("(this also fixes AMP302 on line 10)")
+    assert one.message.endswith("(the same change corrects AMP302 on line 10)")
     fixed = fix(INSIDE)
     assert found(fixed) == []
     assert "\n        loss.backward()\n        optimizer.step()\n" in fixed
@@ -47,7 +47,7 @@ def test_backward_and_step_of_a_region_are_one_finding() -> None:
 def test_the_gravest_is_kept() -> None:
     (one,) = check(SPANNING)
     assert (one.location.row, one.code) == (5, "AMP309")
-    assert one.message.endswith("(this also fixes AMP301 on line 9 and AMP302 on line 10)")
+    assert one.message.endswith("(the same change corrects AMP301 on line 9 and AMP302 on line 10)")
     assert one.fix is not None
 
 
@@ -65,3 +65,17 @@ def test_a_comment_silences_its_own_line_only() -> None:
 def test_two_regions_are_two_causes() -> None:
     second = INSIDE.partition("    for x in loader:")[2]
     assert found(f"{INSIDE}    for x in loader:{second}") == [(9, "AMP301"), (15, "AMP301")]
+
+
+ON_ONE_LINE = """
+import torch
+def train(model, loader, device="cuda:0"):
+    with torch.autocast(device, dtype=torch.float32), torch.autocast(device, dtype=torch.float32):
+        model(loader)
+"""
+
+
+def test_a_finding_does_not_name_its_own_line() -> None:
+    settings = Settings(frozenset({"AMP204"}), isolated=True)
+    (one,) = check(ON_ONE_LINE, settings=settings)
+    assert "AMP204 on line" not in one.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -350,3 +351,14 @@ for step in range(3):
     scaler.unscale_(optimizer)
     scaler.step(optimizer)
 """
+
+
+def test_rules_that_are_off_are_named_as_such_and_selected(amplint: Run) -> None:
+    ran = amplint("explain", "RuntimeError: expected scalar type Half but found Float")
+    assert "AMP209 manual-cast-under-autocast (off by default)" in " ".join(ran.out.split())
+    assert re.search(r"^Next: amplint check --extend-select \S*AMP209\S* FILE$", ran.out, re.MULTILINE)
+
+
+def test_whether_a_rule_is_off_is_said_by_the_program_alone() -> None:
+    said = [text for each in known() for cause in each.causes for text in (cause.why, cause.do)]
+    assert not [each for each in said if "off by default" in each]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,7 @@ def test_many_conditions_are_a_list(rule: Rule) -> None:
 def test_a_page_names_its_glossary_and_what_right_results_are() -> None:
     page = as_text([all_rules()["AMP214"]])
     assert f"{DOCUMENTATION}glossary/" in page
+    assert "`amplint rule --glossary`" in page
     assert "`off by` is the difference from the same program in float32" in page
     assert "`scale at the end: off` means that the scaler is disabled" in page
     assert "`off by`" not in as_text([all_rules()["AMP105"]])  # nothing is executed
@@ -129,3 +131,26 @@ def test_what_a_program_said_is_not_cut_in_a_word() -> None:
         assert whole.startswith(f"{short[:-4]} ")
         assert len(short) < len(whole)
     assert shortened("a\nb") == "a b"
+
+
+_GIVEN = re.compile(r"\bSeverity\.([A-Z]+)\b")
+_BY_ACCUMULATION = "apart.severity"  # a warning, where a setting other than the default is needed
+
+
+@pytest.mark.parametrize("rule", OWN, ids=lambda rule: rule.code)
+def test_a_page_says_when_a_finding_has_another_severity(rule: Rule) -> None:
+    text = Path(str(import_module(rule.module_name).__file__)).read_text("utf-8")
+    code = text.partition("@rule.check")[2]
+    given = {each.lower() for each in _GIVEN.findall(code)}
+    given |= {"warning"} if _BY_ACCUMULATION in code else set()
+    for each in given - {rule.severity.value}:
+        assert re.search(rf"(?:\bis\s|, and\s|[(;])\s*(?:also\s+)?an?\s+{each}\b", rule.doc), each
+
+
+def test_the_glossary_is_printed_with_links_to_the_site(amplint: Run) -> None:
+    ran = amplint("rule", "--glossary")
+    assert (ran.code, ran.err) == (0, "")
+    assert "| skipped step |" in ran.out
+    assert f"]({DOCUMENTATION}fixes/#safe-and-unsafe)" in ran.out
+    assert ".md" not in ran.out
+    assert amplint("rule", "--glossary", "AMP401").code == 2

@@ -28,7 +28,7 @@ Run = Callable[..., Ran]
 
 SAFE = Fix(Applicability.SAFE, "Do it", (Edit(0, 1, "y"),))
 UNSAFE = Fix(Applicability.UNSAFE, "Dare it", (Edit(0, 1, "y"),))
-ADVICE = Fix(Applicability.DISPLAY, "Do it by hand")
+ADVICE = Fix(Applicability.DISPLAY, "Do it")
 SHOWN = Fix(Applicability.DISPLAY, "Like this", (Edit(0, 1, "y"),))
 
 
@@ -121,7 +121,7 @@ def test_advice() -> None:
         "help: Dare it",
         "note: this fix is unsafe: it may change what the program does; `--unsafe-fixes` applies it",
     ]
-    assert show("x", "x", fix=ADVICE)[-2] == "help: Do it by hand"
+    assert show("x", "x", fix=ADVICE)[-2] == "help: by hand: do it"
     assert show("x", "x", fix=SHOWN)[-2] == "note: this fix is only shown, never applied"
     assert show("x", "x", withheld="it is too late")[-2] == "help: no fix: it is too late"
 
@@ -238,7 +238,7 @@ def test_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_json_advice_has_no_edits() -> None:
     (one,) = json.loads(render("json", report("x", finding(0, 1, fix=ADVICE))))
-    assert one["fix"] == {"applicability": "display", "message": "Do it by hand", "edits": []}
+    assert one["fix"] == {"applicability": "display", "message": "Do it", "edits": []}
 
 
 def test_json_stdin_keeps_its_dash() -> None:

@@ -391,3 +391,33 @@ def test_a_vendors_name_is_not_found_where_torch_has_none() -> None:
     text = "import torch\nwith torch.xpu.amp.autocast(enabled=True, dtype=torch.bfloat16):\n    pass\n"
     assert [each.code for each in check(text, settings=at("2.4"))] == ["AMP106"]
     assert not check(text, settings=at(">=2.0"))
+
+
+@pytest.mark.parametrize(
+    ("imported", "call", "code", "new"),
+    [
+        ("autocast", "autocast(device_type=config.device)", "AMP101", "torch.amp.autocast"),
+        ("GradScaler", 'GradScaler(device="cuda")', "AMP102", "torch.amp.GradScaler"),
+    ],
+)
+def test_an_old_name_with_the_new_names_device_leads_to_the_fix(imported: str, call: str, code: str, new: str) -> None:
+    text = f"from torch.cuda.amp import {imported}\ndef make(config):\n    return {call}\n"
+    old, wrong = check(text, settings=at("2.4"))
+    assert (old.code, wrong.code) == (code, "AMP107")
+    device = call.partition("(")[2].rstrip(")")
+    assert old.message.endswith(f"use `{new}({device}, ...)`")
+    assert old.fix is not None
+    assert old.fix.message == f"Replace with `{new}({device}, ...)`"
+    assert wrong.message.endswith(f"use `{new}` (the fix of {code} does)")
+    assert not check(fix(text, settings=at("2.4")), settings=Settings(frozenset({"AMP107"}), isolated=True))
+    alone = Settings(frozenset({"AMP107"}), target_torch="2.4", isolated=True)
+    assert check(text, settings=alone)[0].message.endswith(f"use `{new}`")
+
+
+def test_what_calls_of_one_import_become_is_said_of_each() -> None:
+    text = "from torch.cuda.amp import autocast\na = autocast()\nb = autocast(device_type=device)\n"
+    (first, second) = (each for each in check(text, settings=at("2.4")) if each.code == "AMP101")
+    assert first.message.endswith('use `torch.amp.autocast("cuda", ...)`')
+    assert second.message.endswith("use `torch.amp.autocast(device_type=device, ...)`")
+    assert first.fix is not None
+    assert first.fix.message.endswith("(a call that has a device keeps it)")

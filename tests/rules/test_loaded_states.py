@@ -99,3 +99,42 @@ def test_it_is_saved_under_a_key_that_nobody_reads(load: str) -> None:
 )  # fmt: skip
 def test_it_is_saved_under_a_key_that_is_read(load: str, save: str) -> None:
     assert not found(program(load, save))
+
+
+TWO = """
+import torch
+
+
+def main(loader, generator, critic, resume=None):
+    opt_g = torch.optim.Adam(generator.parameters())
+    opt_d = torch.optim.Adam(critic.parameters())
+    scaler_g = torch.amp.GradScaler("cuda")
+    scaler_d = torch.amp.GradScaler("cuda")
+    if resume:
+        saved = torch.load(resume)
+        opt_g.load_state_dict(saved["opt_g"])
+        opt_d.load_state_dict(saved["opt_d"])
+    for x in loader:
+        with torch.autocast("cuda"):
+            loss, other = generator(x), critic(x)
+        scaler_g.scale(loss).backward()
+        scaler_g.step(opt_g)
+        scaler_g.update()
+        scaler_d.scale(other).backward()
+        scaler_d.step(opt_d)
+        scaler_d.update()
+    torch.save(
+        {
+            "g": generator.state_dict(),
+            "d": critic.state_dict(),
+            "opt_g": opt_g.state_dict(),
+            "opt_d": opt_d.state_dict(),
+        },
+        "last.pt",
+    )
+"""
+
+
+def test_of_several_scalers_each_is_named() -> None:
+    named = [each.message.partition("not that of ")[2].partition(":")[0] for each in found(TWO)]
+    assert named == ["`scaler_g`", "`scaler_d`"]

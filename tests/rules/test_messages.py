@@ -128,3 +128,51 @@ def resume(optimizer, model):
 """
     (found,) = check(text, settings=Settings(frozenset({"AMP413"}), isolated=True, suspicions=True))
     assert said in found.message
+
+
+TRAINED = """
+import torch
+def train(model, loader, optimizer, device):
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast({arguments}):
+            loss = model(x).mean()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "start", "scaler"),
+    [
+        ('"cpu", dtype=torch.float16', "the loss", '`torch.amp.GradScaler("cpu")`'),
+        ('"xpu"', "on xpu, the loss", '`torch.amp.GradScaler("xpu")`'),
+        ('"cuda"', "on cuda, the loss", '`torch.amp.GradScaler("cuda")`'),
+        (
+            'device.type, dtype=torch.float16 if device.type == "mps" else torch.bfloat16',
+            "if `device.type == 'mps'`, the loss",
+            "`torch.amp.GradScaler(device.type)`",
+        ),
+    ],
+)
+def test_the_scaler_is_for_the_device_of_the_region(arguments: str, start: str, scaler: str) -> None:
+    settings = Settings(frozenset({"AMP207"}), isolated=True)
+    (found,) = check(TRAINED.replace("{arguments}", arguments), settings=settings)
+    assert found.message.startswith(start)
+    assert found.fix is not None
+    assert scaler in found.fix.message
+
+
+def test_the_device_of_the_settings_is_that_of_a_region_that_names_none() -> None:
+    settings = Settings(frozenset({"AMP207"}), isolated=True, device="cpu")
+    text = TRAINED.replace("{arguments}", "device, dtype=torch.float16")
+    (found,) = check(text, settings=settings)
+    assert found.fix is not None
+    assert '`torch.amp.GradScaler("cpu")`' in found.fix.message
+
+
+def test_no_scaler_is_named_that_torch_does_not_have() -> None:
+    settings = Settings(frozenset({"AMP207"}), isolated=True, target_torch="2.1")
+    (found,) = check(TRAINED.replace("{arguments}", '"cpu", dtype=torch.float16'), settings=settings)
+    assert found.fix is not None
+    assert "torch 2.3" in found.fix.message

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from amplint.guide import GUIDE
+from amplint.guide import GLOSSARY, GUIDE
 from amplint.guide.rule_pages import FAMILIES, in_a_run, legend, messages, proofs, shortened, text_of
 from amplint.registry import all_rules
 from amplint.registry.rule import OURS, Rule
@@ -33,6 +33,7 @@ _MOVED = {
     "docs/": "",
     ".github/terminal.svg": PICTURE,
     "amplint/guide/rules.md": "rules/index.md",
+    "amplint/guide/glossary.md": "glossary.md",
     "CONTRIBUTING.md": "contributing.md",
     "LICENSE": f"{HOME}/blob/main/LICENSE",
 }
@@ -110,6 +111,7 @@ def pages() -> Mapping[str, str]:
     return {
         "index.md": _moved((ROOT / "README.md").read_text("utf-8"), ""),
         "nan.md": f"---\nsearch:\n  boost: 2\n---\n\n{GUIDE.read_text('utf-8')}",
+        "glossary.md": GLOSSARY.read_text("utf-8"),
         "contributing.md": _moved((ROOT / "CONTRIBUTING.md").read_text("utf-8"), ""),
         "changelog.md": (ROOT / "CHANGELOG.md").read_text("utf-8"),
         "rules/index.md": rules_index(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.events import Events
 from amplint.model.calls.external_calls import bases_in_sight, local_callable, local_class, local_function, method
@@ -35,6 +35,14 @@ _WORDS = {
     "clip_grad_norm", "clip_grad_value", "clip_grads_with_norm_", "dispatch_clip_grad", "adaptive_clip_grad",
     "GradScaler", "autocast", "enter_context", "__enter__", "__exit__",
 }  # fmt: skip
+
+
+class Given(NamedTuple):
+    """What a call gives to a function: to its named parameters, and what goes into its `*args` and `**kwargs`."""
+
+    named: dict[str, ir.Value | None]
+    positional: tuple[ir.Value, ...]
+    keywords: dict[str, ir.Value]
 
 
 class CallGraph:
@@ -335,16 +343,25 @@ class CallGraph:
 
     def arguments(self, call: ir.Call, callee: Callee) -> dict[str, ir.Value | None] | None:
         """What each parameter is given, its default where it is given nothing; None where that can't be told."""
+        given = self.given(call, callee)
+        return given.named if given is not None and not given.positional else None
+
+    def given(self, call: ir.Call, callee: Callee) -> Given | None:
+        """What a call gives to a function: to its parameters, and to its `*args` and `**kwargs`.
+
+        None where that can't be told.
+        """
         before = callee.made if callee.maker is None else None  # partial's
         given = arguments_of(self._module, call)
         if given is None or (before is not None and before.unpacks()):
             return None
         params = callee.function.params[1 if callee.bound else 0 :]
         values = [*(before.positional[1:] if before is not None else ()), *given[0]]
-        if len(values) > sum(param.kind == "positional" for param in params):
-            return None  # they go into `*args`
+        places = sum(param.kind == "positional" for param in params)
         keywords = {**(before.keywords if before is not None else {}), **given[1]}
-        return with_defaults(params, given_to(params, values, keywords))
+        named = with_defaults(params, given_to(params, values, keywords))
+        left = {name: value for name, value in keywords.items() if name not in named}
+        return Given(named, tuple(values[places:]), left)
 
 
 def parameter_for(module: Module, value: ir.Value) -> tuple[ir.Function, str] | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Methods of tensors that bound each element; in place, or with the result stored back.
 BOUNDS = ("clamp_", "clip_", "clamp", "clip", "clamp_min_", "clamp_max_")
 NAMED = "named"  # how a clip clips whose code is out of sight
-_CLIP_NAME = re.compile(r"(?i)_?clip_?grad(ient)?s?(_(norm|value))?s?_?")
+CLIP_NAME = re.compile(r"(?i)_?clip_?grad(ient)?s?(_(norm|value))?s?_?")
 _INFINITE = {"math.inf", "torch.inf", "numpy.inf"}
 # Receivers whose `backward(loss)` belongs to a framework that scales by itself.
 _FRAMEWORKS = ("accelerator", "fabric", "engine", "self", "strategy", "deepspeed", "trainer", "booster", "plugin")
@@ -68,7 +68,7 @@ class Events:
         neither a scaler nor an optimizer can't unscale.
         """
         func = call.func
-        if not _CLIP_NAME.fullmatch(ir.last_name(func)) or not call.positional:
+        if not CLIP_NAME.fullmatch(ir.last_name(func)) or not call.positional:
             return False
         if not self._objects.parameters_roots(call.positional[0]) or local_function(self._module, func) is not None:
             return False

@@ -95,6 +95,8 @@ def after_scaled(before: Gradients, scaler: str, call: int, sure: bool) -> Gradi
     kind = before.kind
     if kind in (GradientKind.MIXED, GradientKind.OVER):
         return before._replace(used=0)
+    if kind is GradientKind.PLAIN and before.used:  # a plain step took them: what is left of them is no loss's share
+        return Gradients(GradientKind.SCALED, scaler, call, reported=_reported_of(before), sure=sure)
     if kind is GradientKind.PLAIN:
         return before._replace(kind=GradientKind.MIXED, scaler=scaler, used=0) if sure and before.sure else UNKNOWN
     if kind is GradientKind.SCALED:

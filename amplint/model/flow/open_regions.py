@@ -99,10 +99,8 @@ class Regions:
 
     def _switch(self, region: Region, state: State, conditions: Conditions | None) -> bool | None:
         """Whether a region is switched on; None where that hangs on what the path doesn't know."""
-        if region.opaque:
-            return None
         if region.enabled is None:
-            return True
+            return None if region.opaque else True
         truth = conditions.truth(region.enabled, state) if conditions is not None else None
         if truth is not None:
             return truth

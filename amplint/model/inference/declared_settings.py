@@ -90,6 +90,10 @@ def field_of(cls: ir.Class, name: str) -> tuple[bool, ir.Value | None]:
 _SETTINGS = ("args", "opt", "opts", "options", "config", "cfg", "hparams", "flags", "FLAGS", "conf")
 
 
+# What a flag puts into its option.
+_STORES = {"store_true": True, "store_false": False}
+
+
 class Option(NamedTuple):
     """One option: the call that declares it, its default, and all that it can be where that is limited.
 
@@ -100,6 +104,13 @@ class Option(NamedTuple):
     default: ir.Value | None
     choices: tuple[ir.Constant, ...]
     changed: bool
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the command line can't make it anything but its default: a `store_true` whose default is True."""
+        action = self.call.keyword("action")
+        stores = _STORES.get(action.value) if isinstance(action, ir.Constant) else None
+        return stores is not None and isinstance(self.default, ir.Constant) and self.default.value is stores
 
     def values(self) -> Iterator[ir.Value]:
         """The values that the file itself names."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.model.calls.call_sites import passed
 from amplint.model.inference.values import Doubt, Leaf, asked, parameter_read, values_of
+from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
@@ -41,6 +43,12 @@ def region_devices(module: Module, region: Region) -> list[Device]:
     if region.device_type is None:
         return []
     return devices(module, region.device_type)
+
+
+def device_of(module: Module, region: Region) -> str | None:
+    """The one device type that a region is for; None where there are several, or where it is unknown."""
+    found = {each.type for each in region_devices(module, region)}
+    return found.pop() if len(found) == 1 else None
 
 
 def devices(module: Module, value: ir.Value) -> list[Device]:
@@ -102,10 +110,50 @@ def _made(module: Module, call: ir.Call, leaf: Leaf) -> Iterator[Device]:
 
 
 def _is_said_to_be_one(module: Module, value: ir.Value) -> bool:
-    """Whether a parameter is annotated as a torch.device."""
+    """Whether a parameter is annotated as a torch.device, and nothing in sight takes it for a text."""
     read = parameter_read(module, value)
     annotation = read[1].annotation if read is not None else None
-    return annotation is not None and module.names.of(annotation) == {"torch.device"}
+    said = annotation is not None and module.names.of(annotation) == {"torch.device"}
+    return said and not is_used_as_text(module, value) and not _is_given_text(module, value)
+
+
+def _is_given_text(module: Module, value: ir.Value, depth: int = 4) -> bool:
+    """Whether one of the file's calls gives a device's name for a parameter: `config.device.type`, `"cuda"`."""
+    read = parameter_read(module, value)
+    given = passed(module, read[0], read[1].name) if read is not None and depth else []
+    return any(
+        each is not None
+        and (
+            (isinstance(each, ir.Attribute) and each.attr == "type")
+            or any(one.kind == "str" for one in devices(module, each))
+            or is_used_as_text(module, each)
+            or _is_given_text(module, each, depth - 1)
+        )
+        for each in given
+    )
+
+
+def is_used_as_text(module: Module, value: ir.Value) -> bool:
+    """Whether code compares a variable or attribute with texts, which a torch.device never equals: `device != "cpu"`.
+
+    Calls of texts' own methods count, too.
+    """
+    if not isinstance(value, (ir.Name, ir.Attribute)):
+        return False
+    known = objects(module)
+    key = known.own_key(value)
+    same = (each for each in module.whole.near(ir.last_name(value)).values if type(each) is type(value))
+    return key is not None and any(known.own_key(each) == key and _is_text_at(each) for each in same)
+
+
+def _is_text_at(value: ir.Value) -> bool:
+    up = value.parent
+    if isinstance(up, ir.Compare):
+        others = [each for each in up.children() if each is not value]
+        named = [item for each in others for item in (each.items if isinstance(each, ir.Sequence) else (each,))]
+        return any(isinstance(each, ir.Constant) and isinstance(each.value, str) for each in named)
+    method = up.attr if isinstance(up, ir.Attribute) and up.base is value else ""
+    return method in ("startswith", "split", "lower", "strip", "partition")
 
 
 def _first_of_text(value: ir.Value) -> ir.Value | None:

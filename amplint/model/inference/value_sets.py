@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import CallSites, callers, passed
+from amplint.model.inference.declared_settings import option_named
 from amplint.model.inference.devices import devices, region_devices
 from amplint.model.inference.dtypes import BY_QUALIFIED, Dtype, dtypes, region_dtypes
 from amplint.model.inference.formulas import (
@@ -142,7 +143,8 @@ class Decided:
     def _is_followed(self, value: ir.Value) -> bool:
         """Whether what a value is decides, and not what it is by default."""
         if isinstance(value, ir.Attribute):
-            return owner_class(value) is not None
+            option = option_named(self._module, value.attr) if owner_class(value) is None else None
+            return owner_class(value) is not None or (option is not None and option.is_fixed)
         return isinstance(value, (ir.Conditional, ir.Walrus, ir.Subscript, ir.Call, ir.Name))
 
     def given(self, binding: Binding, name: str) -> list[ir.Value]:
@@ -183,7 +185,28 @@ class Decided:
         only = only_reaching(self._module.names, value)
         given = self.given(only, value.name) if isinstance(only, Other) and value.id not in self._active else []
         inner = only.value if isinstance(only, Assigned) else next(iter(given), None)
+        if isinstance(only, Assigned) and (original := self._copied(only)) is not None:
+            inner = original
         return self._deeper(value, inner, depth) or self._objects.raw_variable(value.scope, value.name)
+
+    def _copied(self, made: Assigned) -> ir.Value | None:
+        """The dict that a variable is a copy of, whose items are the same wherever both are read."""
+        call = made.value
+        original = ir.called_on(call, "copy")
+        if isinstance(call, ir.Call) and self._module.names.of(call.func) == {"builtins.dict"}:
+            original = call.args[0].value if len(call.args) == 1 and call.args[0].star == "" else None
+        if original is None or not isinstance(call, ir.Call) or call.keywords:
+            return None
+        changed, read = set[object](), set[object]()
+        for each in self._module.whole.within(ir.function_of(call)).values:
+            changing = ir.called_on(each, "update", "setdefault", "pop")
+            if changing is not None and ir.last_name(changing) == made.target.name:
+                return None
+            if isinstance(each, ir.Subscript) and isinstance(each.base, ir.Name):
+                key = each.index.value if isinstance(each.index, ir.Constant) else None
+                is_set = isinstance(each.parent, ir.Assign) and each in each.parent.targets
+                (changed if is_set and each.base.name == made.target.name else read).add(key)
+        return original if None not in changed and not changed & read else None
 
     def _path_of_attribute(self, value: ir.Attribute, depth: int) -> str | None:
         """The path of what is stored in an attribute of `self`, else its own."""

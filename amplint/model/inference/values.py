@@ -637,7 +637,7 @@ class Follower:
         found = option_named(self._module, value.attr)
         if found is None:
             return None
-        return Step(tuple(_of_option(found, value, is_it=is_it)), whole=False)
+        return Step(tuple(_of_option(found, value, is_it=is_it)), whole=found.is_fixed and not found.changed)
 
 
 def _is_set(module: Module, attr: str) -> bool:
@@ -651,7 +651,7 @@ def _of_option(found: Option, value: ir.Attribute, *, is_it: bool) -> Iterator[L
     doubt = Doubt.REPLACED if found.changed else Doubt.DEFAULT if is_it else Doubt.GUESSED
     for each in found.values():
         yield Leaf(each, doubt=doubt)
-    if not found.choices or found.changed:
+    if found.changed or not (found.choices or found.is_fixed):
         yield Leaf(value, is_open=True)
 
 

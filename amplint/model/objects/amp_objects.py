@@ -412,7 +412,7 @@ def _is_called_optimizer(name: str) -> bool:
 
 
 def _is_optimizers_class(name: str) -> bool:
-    return name.startswith("torch.optim.") and ".lr_scheduler" not in name
+    return name.startswith("torch.optim.") and not any(each in name for each in (".lr_scheduler", ".swa_utils"))
 
 
 def _is_class(name: str) -> bool:

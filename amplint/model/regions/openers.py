@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.call_graph import CallGraph, Given
 from amplint.model.calls.call_sites import passed
 from amplint.model.inference.formulas import FALSE, TRUE, Formula, both, contradict, either, negated, replaced
 from amplint.model.inference.value_sets import decided
@@ -225,11 +225,29 @@ class Openers:
 
     def _for_call(self, found: Opens, call: ir.Call, callee: Callee) -> Opens:
         """What a function gives to one call: its parameters are what that one gives for them."""
-        given = self._calls.arguments(call, callee)
+        given = self._calls.given(call, callee)
         if given is None:
             return Opens(tuple(each._replace(when=None) for each in found.regions), found.unseen)
-        filled = (self._filled(each, callee.function, given) for each in found.regions)
+        handed_on = (self._handed_on(each, callee.function, given) for each in found.regions)
+        filled = (self._filled(each, callee.function, given.named) for each in handed_on)
         return Opens(tuple(each for each in filled if each.when != FALSE), found.unseen)
+
+    def _handed_on(self, opening: Opening, function: ir.Function, given: Given) -> Opening:
+        """A region that takes over what a call puts into the `*args` and `**kwargs` of the function that makes it."""
+        made, args = opening.region.call, list[ir.Arg]()
+        for arg in made.args:
+            name = self._parameter(arg.value, function) if arg.star else None
+            param = function.param(name) if name is not None else None
+            if param is None or param.kind != arg.star:
+                args.append(arg)
+            elif param.kind == "*":
+                args += [ir.Arg(value, None, "", value.node) for value in given.positional]
+            else:
+                args += [ir.Arg(value, name, "", value.node) for name, value in given.keywords.items()]
+        if tuple(args) == made.args:
+            return opening
+        region = region_of(self._module, ir.Call(made.id, made.node, made.parent, made.func, tuple(args)))
+        return opening._replace(region=region._replace(call=made)) if region is not None else opening
 
     def _filled(self, opening: Opening, function: ir.Function, given: dict[str, ir.Value | None]) -> Opening:
         told = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_sites import callers
@@ -30,12 +30,12 @@ def regions_at(module: Module, node: ir.Node) -> list[Open]:
     return module.once(_Reader).at(node, _DEEPEST)
 
 
-def trained_regions_round(module: Module, function: ir.Function, sites: Collection[ir.Call]) -> list[Open]:
+def trained_regions_round(module: Module, function: ir.Function, sites: Mapping[int, list[ir.Call]]) -> list[Open]:
     """The regions in which the file calls a function for a result that has gradients; its own regions don't count.
 
-    `sites`: the calls that matter; none: all of the file's.
+    `sites`: the calls that matter of functions, by their ids; of a function that isn't among them all of the file's.
     """
-    return module.once(_TrainingReader).round_calls(function, _DEEPEST, sites)
+    return _TrainingReader(module, sites).round(function, _DEEPEST)
 
 
 def enabled_at(module: Module, node: ir.Node) -> list[Open]:
@@ -76,26 +76,25 @@ class _Reader:
         """The regions in which the file calls a function: one way to each."""
         if (function.id, depth) not in self._known:
             self._known[function.id, depth] = []  # what calls itself comes from nowhere else
-            self._known[function.id, depth] = self.round_calls(function, depth)
+            self._known[function.id, depth] = self._round_calls(function, depth)
         return self._known[function.id, depth]
 
-    def round_calls(self, function: ir.Function, depth: int, sites: Collection[ir.Call] = ()) -> list[Open]:
-        """The same, for some of the calls; for all of them if there are none."""
+    def _round_calls(self, function: ir.Function, depth: int) -> list[Open]:
         # A generator runs when it isn't called; what another decorator does can't be seen.
         if function.is_generator or function.is_async or not self._is_plain(function):
             return []
         found: dict[tuple[int, int], Open] = {}
-        for call in sites or callers(self._module, function):
+        for call in self._sites(function):
             own = ir.function_of(call) is function
-            for each in () if own or self._is_skipped(call) else self.at(call, depth - 1):
+            for each in () if own else self.at(call, depth - 1):
                 when = both(each.when, self._decided.inside(call)) if each.when is not None else None
                 if when != FALSE and len(found) < _WAYS:
                     found.setdefault((each.region.call.id, each.entered.id), each._replace(when=when, site=call))
         return list(found.values())
 
-    def _is_skipped(self, call: ir.Call) -> bool:
-        """Whether what runs in a call doesn't matter."""
-        return False
+    def _sites(self, function: ir.Function) -> list[ir.Call]:
+        """The calls of a function that matter."""
+        return callers(self._module, function)
 
     def _is_plain(self, function: ir.Function) -> bool:
         regions = {each.context.id for each in self._openers.decorating(function)}
@@ -109,7 +108,12 @@ class _Reader:
 
 
 class _TrainingReader(_Reader):
-    """The same, for what has gradients."""
+    """The same, for what has gradients; through some of the calls of some functions, by their ids."""
 
-    def _is_skipped(self, call: ir.Call) -> bool:
-        return never_has_gradients(self._module, call)
+    def __init__(self, module: Module, sites: Mapping[int, list[ir.Call]]) -> None:
+        super().__init__(module)
+        self._through = sites
+
+    def _sites(self, function: ir.Function) -> list[ir.Call]:
+        calls = self._through.get(function.id) or super()._sites(function)
+        return [each for each in calls if not never_has_gradients(self._module, each)]

@@ -95,6 +95,8 @@ class _Slice:
         if isinstance(value, ir.Name):
             self._variable(value, depth, loss)
             return
+        if loss and (forward := _left_by(value)) is not None:
+            self._enter(forward)
         self.multiplied = self.multiplied or (loss and _is_product(value))
         if isinstance(value, ir.Call):
             if never_has_gradients(self._module, value):
@@ -120,7 +122,7 @@ class _Slice:
     def enter_callers(self) -> None:
         """Take in the regions in which the functions are called that open none themselves; after all is followed."""
         for function in self._open.values():
-            found = trained_regions_round(self._module, function, self._sites.get(function.id, ()))
+            found = trained_regions_round(self._module, function, self._sites)
             self.entered += [each for each in found if each.when is not None]
             self.unseen = self.unseen or any(each.when is None for each in found)
 
@@ -182,6 +184,20 @@ class _Slice:
                 found.add(key)
             value = None if isinstance(value, ir.Name) else value.func if isinstance(value, ir.Call) else value.base
         return found
+
+
+def _left_by(value: ir.Value) -> ir.Call | None:
+    """The call right before a loss is read that a model has left in an attribute: `logits = model(x)`, `model.loss`."""
+    root = value
+    while isinstance(root, ir.Attribute):
+        root = root.base
+    if not isinstance(value, ir.Attribute) or "loss" not in value.attr.lower() or not isinstance(root, ir.Name):
+        return None
+    statement = ir.statement_of(value)
+    before = statement.block.statements[: statement.block.statements.index(statement)]
+    last = before[-1] if before else None
+    made = last.value if isinstance(last, (ir.Assign, ir.Expr)) else None
+    return made if isinstance(made, ir.Call) and made.args else None
 
 
 def _starts_from(call: ir.Call) -> bool:

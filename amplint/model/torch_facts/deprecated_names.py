@@ -140,6 +140,11 @@ def autocast_for(target: Target, device: str = '"cuda"', *, off: bool = False, t
     return f"{torch}.cuda.amp.autocast({enabled})" if device == '"cuda"' else None
 
 
-def scaler_for(target: Target) -> str:
-    """How a GradScaler for cuda is made in every release that a project admits."""
-    return 'torch.amp.GradScaler("cuda")' if target.guarantees(_SCALER) else "torch.cuda.amp.GradScaler()"
+def scaler_for(target: Target, device: str = '"cuda"') -> str | None:
+    """How a GradScaler for a device, which is source text, is made in every release that a project admits.
+
+    None: it isn't, which is so for devices other than cuda before torch 2.3.
+    """
+    if target.guarantees(_SCALER):
+        return f"torch.amp.GradScaler({device})"
+    return "torch.cuda.amp.GradScaler()" if device == '"cuda"' else None

@@ -54,9 +54,10 @@ from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.device_choice import Choice, choose
 from amplint.fixes.edits import add_first_argument, insert
 from amplint.model.inference.dtypes import is_old_first
+from amplint.model.names.version_guards import conditions_of
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Imported
+from amplint.model.syntax.ir import Assigned, Imported
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
 from amplint.model.torch_facts.signatures import OLD_ORDER, SIGNATURES
 from amplint.registry.rule import Rule
@@ -120,7 +121,8 @@ def _of_fallbacks(module: Module) -> Iterator[Finding]:
 
 
 def _is_new_first(module: Module, func: ir.Value) -> bool:
-    """Whether a name is imported as the new class in a `try`, and as the old one in a handler of that."""
+    """Whether a name is imported as the new class in a `try`, as the old one in a handler of that, and called where the
+    import of the new one may have worked."""
     bindings = module.names.bindings(func) if isinstance(func, ir.Name) else ()
     imports = [each for each in bindings if isinstance(each, Imported)]
     if len(imports) != 2 or len(bindings) != 2 or {each.name for each in imports} - {AUTOCAST, *OLD_AUTOCAST}:
@@ -129,7 +131,25 @@ def _is_new_first(module: Module, func: ir.Value) -> bool:
     tried = new.statement.block.owner
     if new.name != AUTOCAST or old.name not in OLD_AUTOCAST or not isinstance(tried, ir.Try):
         return False
-    return new.statement.block is tried.body and any(old.statement.block is each.body for each in tried.handlers)
+    if new.statement.block is not tried.body or all(old.statement.block is not each.body for each in tried.handlers):
+        return False
+    return not any(_fails_with_new(module, test, tried, holds) for test, holds in conditions_of(func))
+
+
+def _fails_with_new(module: Module, test: ir.Value, tried: ir.Try, holds: bool) -> bool:
+    """Whether a test comes out otherwise than `holds` where no handler of a `try` has run, by a flag that one sets."""
+    if isinstance(test, ir.Unary) and test.op == "Not":
+        return _fails_with_new(module, test.operand, tried, not holds)
+    if isinstance(test, ir.Bool) and (test.op == "and") is holds:
+        return any(_fails_with_new(module, each, tried, holds) for each in test.children())
+    bindings = module.names.bindings(test) if isinstance(test, ir.Name) else ()
+    if not bindings or not all(isinstance(each, Assigned) and isinstance(each.value, ir.Constant) for each in bindings):
+        return False
+    handled = {id(each.body) for each in tried.handlers}
+    flags = [each for each in bindings if isinstance(each, Assigned)]
+    new = [each for each in flags if id(ir.statement_of(each.target).block) not in handled]
+    values = [each.value.value for each in new if isinstance(each.value, ir.Constant)]
+    return 0 < len(new) < len(flags) and all(bool(each) is not holds for each in values)
 
 
 def _finding(module: Module, value: ir.Value, what: str, edits: _Edits) -> Finding:

@@ -20,6 +20,9 @@ amplint reports nothing:
   for the CPU;
 - about disabled regions, and about a region for the CPU whose tensors are created on the CPU.
 
+The finding is an error if the scaler is for cuda and the regions can run in float16 on another device, where
+small gradients underflow. Otherwise it is a warning.
+
 ## Why is this bad?
 autocast for one device does nothing to tensors on another, without a warning: the code runs in float32. Without CUDA, a
 region for cuda warns and is disabled. A scaler for cuda without CUDA warns and disables itself: gradients of a float16
@@ -64,7 +67,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.device_choice import choose
 from amplint.model.calls.call_sites import callers
-from amplint.model.inference.devices import devices, region_devices
+from amplint.model.inference.devices import device_of, devices, region_devices
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.version_guards import conditions_of, tests_of
@@ -130,7 +133,7 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
 
 def _of_one_device(module: Module, every: list[Region]) -> list[tuple[Region, str]]:
     """The regions that are for the CPU alone or for one accelerator, each with that."""
-    found = [(each, _device(module, each)) for each in every if not each.opaque]
+    found = [(each, device_of(module, each)) for each in every if not each.opaque]
     return [(region, device) for region, device in found if device is not None and device in {"cpu", *ACCELERATORS}]
 
 
@@ -146,7 +149,7 @@ def _on_cpu(module: Module, found: list[Region]) -> Iterator[Finding]:
             made, named = trains_on_cpu(module), named_cpu(module)
             assert made is not None
             assert named is not None
-            device = _device(module, region)
+            device = device_of(module, region)
             yield rule.finding(
                 module.span(region.call),
                 f"autocast is for {device}, but the model on {module.line(made)} stays on the CPU: the region does "
@@ -182,12 +185,6 @@ def _leads_to(module: Module, place: ir.Value, region: ir.Call) -> bool:
         outer = each.outer if each is not None else None
         around += [one for one in dict.fromkeys([*calling, outer]) if one not in around]
     return False
-
-
-def _device(module: Module, region: Region) -> str | None:
-    """The one device that a region is for."""
-    found = {each.type for each in region_devices(module, region)}
-    return found.pop() if len(found) == 1 else None
 
 
 def _may_be_on_cpu(module: Module, shown: Evidence) -> bool:

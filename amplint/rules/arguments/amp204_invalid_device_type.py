@@ -9,13 +9,16 @@ Finds a `device_type` of `torch.autocast` (and of `custom_fwd`, `custom_bwd`) th
 - a name that torch does not know ("gpu", "CUDA").
 
 amplint follows variables and attributes as far as the file shows them. `x.device` is only `likely` a `torch.device`;
-amplint reports it if `x` is used as a tensor in the same function, or is an input of a model's `forward`.
+amplint reports it if `x` is used as a tensor in the same function, or is an input of a model's `forward`. A parameter
+that is only annotated as a `torch.device` is `likely` one, too, unless the code compares it with a string, or a call in
+sight passes a string.
 
 ## Why is this bad?
 `device_type` has to be a string such as "cuda". A `torch.device` raises ValueError, "gpu" raises RuntimeError. "cuda:0"
 raises up to torch 2.3, which is an error if the project allows torch 2.3. Later releases accept "cuda:0", don't check
 that CUDA is available, and disable a float32 region with a warning at each entry: the finding is a warning then. If
-the project requires torch 2.4 and the dtype is float16 or bfloat16, the index has no effect: that is a suspicion.
+the project requires torch 2.4 and the dtype is float16 or bfloat16, the index has no effect: the finding is a note, and
+a suspicion.
 
 ## Example
 ```python
@@ -33,9 +36,9 @@ with torch.autocast(device_type=device.type):
 
 ## Fix safety
 Safe: the fix writes `.type` of a device, or the name without its index. For a variable that is only read for
-`device_type`, the fix changes the assignment, once for all regions. Unsafe if the value is only likely a device, and if
-the region's dtype is not float16 or bfloat16, or may be another: such a region disables itself with an index, and stays
-enabled without the index.
+`device_type`, the fix changes the assignment, once for all regions. Unsafe if the value is only likely a device, or
+only annotated as one; and if the region's dtype is not float16 or bfloat16, or may be another: such a region disables
+itself with an index, and stays enabled without the index.
 
 ## Proof
 Before the fix the test programs raise or, with an index, run in a region without the check. After the fix they run,
@@ -53,7 +56,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.config.defaults import DEVICES
 from amplint.fixes.inherited_arguments import module_name
-from amplint.model.inference.devices import Device, devices
+from amplint.model.inference.devices import Device, devices, is_used_as_text
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
@@ -108,7 +111,7 @@ def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
     found = devices(module, value)
     shown = [each for each in found if not each.leaf.is_open] or found
     if all(each.kind == "object" for each in shown):
-        return _object(module, value, surely=all(each.kind == "object" for each in found))
+        return _object(module, value, found) if not is_used_as_text(module, value) else None
     if isinstance(value, ir.Constant) and not isinstance(value.value, (str, bool)):
         message = f'`device_type={module.text(value)}` raises ValueError; pass a string such as "cuda"'
         return rule.finding(module.span(value), message)
@@ -121,12 +124,7 @@ def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
         what = f"`{module.text(value)}` has the index of the tensor's device"
         return _with_index(module, (call, value), what, f"{module.text(value.positional[0])}.type")
     if all(_is_likely_object(module, each.value) for each in found):
-        return _object(module, value, surely=False)._replace(
-            message=f"`{module.text(value)}` is a tensor's `torch.device`: autocast raises ValueError; pass "
-            "its `.type`",
-            severity=Severity.WARNING,
-            confidence=Confidence.LIKELY,
-        )
+        return _appending(module, value, f"`{module.text(value)}` is a tensor's `torch.device`", surely=False)
     return None
 
 
@@ -159,12 +157,30 @@ def _is_input(module: Module, name: ir.Name) -> bool:
     )
 
 
-def _object(module: Module, value: ir.Value, *, surely: bool) -> Finding:
+def _object(module: Module, value: ir.Value, found: list[Device]) -> Finding:
+    """The finding of a torch.device, by all that it can be."""
+    text = module.text(value)
+    if all(each.leaf.is_open for each in found):
+        return _appending(module, value, f"`{text}` is annotated as a `torch.device`", surely=False)
+    if all(each.kind == "object" for each in found):
+        return _appending(module, value, f"`{text}` is a `torch.device`", surely=True)
+    message = f"`{text}` is a `torch.device` by default"
+    return _appending(module, value, message, surely=False)._replace(
+        severity=Severity.ERROR, confidence=Confidence.CERTAIN
+    )
+
+
+def _appending(module: Module, value: ir.Value, what: str, *, surely: bool) -> Finding:
+    """The finding whose fix appends `.type`; only likely where the value isn't `surely` a torch.device."""
     applicability = Applicability.SAFE if surely else Applicability.UNSAFE
     fix = Fix(applicability, "Append `.type`", (_edit(module, value, f"{_operand(module, value)}.type"),))
-    what = f"`{module.text(value)}` is a `torch.device`{'' if surely else ' by default'}"
-    message = f"{what}: autocast raises ValueError; pass its `.type`"
-    return rule.finding(module.span(value), message, fix=fix)
+    return rule.finding(
+        module.span(value),
+        f"{what}: autocast raises ValueError; pass its `.type`",
+        fix=fix,
+        severity=None if surely else Severity.WARNING,
+        confidence=None if surely else Confidence.LIKELY,
+    )
 
 
 def _of_name(module: Module, call: ir.Call, value: ir.Value, device: Device) -> Finding | None:
@@ -233,7 +249,7 @@ def _effect(module: Module, full: bool) -> tuple[str, Severity, Confidence]:
     if not module.target.guarantees("2.4"):
         return "torch before 2.4 raises RuntimeError", Severity.ERROR, Confidence.CERTAIN
     if full:
-        effect = "with a dtype such as float32 autocast warns at each entry and is disabled"
+        effect = "in float32, autocast warns and is disabled"
         return effect, Severity.WARNING, Confidence.CERTAIN
     if not module.target.is_declared:
         effect = "torch before 2.4 raises RuntimeError, and later releases don't look at the index"

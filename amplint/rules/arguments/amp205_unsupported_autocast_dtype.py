@@ -18,6 +18,9 @@ The finding is a suspicion in these cases, where the region is disabled as inten
 - float32 is chosen only for devices other than cuda, or as a fallback when half precision failed;
 - a call, or a default, gives float32 to a function whose region also runs on cuda.
 
+The finding is a warning if float32 is what the code asks for on that device, as it gets float32, with a warning. It is
+a note, and a suspicion, if the code chooses the dtype for that device on purpose.
+
 ## Why is this bad?
 A string raises TypeError when the region is entered. With another dtype the region warns and disables itself: code
 meant for float64 runs in float32, and inside another region it runs in the dtypes of its inputs. If float32 is
@@ -52,7 +55,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
-from amplint.model.inference.devices import region_devices
+from amplint.model.inference.devices import device_of, region_devices
 from amplint.model.inference.dtypes import HALF, Dtype
 from amplint.model.inference.formulas import TRUE, both, contradict, likely, negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
@@ -207,8 +210,10 @@ def _when(module: Module, region: Region, given: ir.Value, full: Dtype, *, every
     # A flag that asks what the dtype hangs on knows all that this can be: `enabled=precision is not None`.
     asked = region.enabled is not None and bool(known.of(region.enabled).subjects() & runs.subjects())
     world = (likely if asked else possible)(runs, made)
-    under = said(module, world, runs, turning(world, runs) or None) if world is not None else None
-    return f"{under}, " if under else under
+    if world is None:
+        return None
+    under = said(module, world, runs, turning(world, runs) or None, device_of(module, region))
+    return f"{under}, " if under else ""
 
 
 def _is_for_others(module: Module, given: ir.Value) -> bool:

@@ -70,6 +70,7 @@ from amplint.model.inference.formulas import (
     possible,
 )
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.inference.values import values_of
 from amplint.model.objects import terms
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
@@ -258,15 +259,20 @@ def _named(term: Term) -> Term | None:
 
 def _finding(module: Module, call: ir.Call, text: str | None, what: str) -> Finding:
     """The finding; `text` is what `enabled` should be, None where no variable tells the dtype there."""
-    edit = set_enabled(module, call, text) if text is not None else None
+    follows = _following(module, call)
+    edit = set_enabled(module, call, text) if text is not None and follows is None else None
     withheld = (
         "amplint can't add `enabled` to these arguments"
         if text is not None
         else "no variable holds the dtype at this line; pass `enabled` by hand"
     )
+    advice = "disable the scaler"
+    if follows is not None:
+        withheld = f"the region on {module.line(follows.call)} would be off, too, where the scaler is"
+        advice = f"give the region on {module.line(follows.call)} an `enabled` of its own, and disable the scaler"
     return rule.finding(
         module.span(call),
-        f"{what}: bfloat16 needs no scaler, which costs time and can skip steps; disable the scaler",
+        f"{what}: bfloat16 needs no scaler, which costs time and can skip steps; {advice}",
         fix=Fix(
             Applicability.UNSAFE, f"Pass `enabled={text}` (steps with inf in the gradients are then taken)", (edit,)
         )
@@ -274,6 +280,17 @@ def _finding(module: Module, call: ir.Call, text: str | None, what: str) -> Find
         else None,
         withheld=None if edit is not None else withheld,
     )
+
+
+def _following(module: Module, call: ir.Call) -> Region | None:
+    """A region that is on only where a scaler is: `enabled=scaler.is_enabled()`, there or in a variable."""
+    for region in regions(module):
+        found = [region.enabled] if region.enabled is not None else []
+        found += [leaf.value for leaf in values_of(module, region.enabled).leaves] if region.enabled is not None else []
+        asked = [base for each in found for part in ir.walk_values(each) if (base := ir.called_on(part, "is_enabled"))]
+        if any(made is call for base in asked for made in constructions(module, base)):
+            return region
+    return None
 
 
 def _condition(module: Module, call: ir.Call, region: Region) -> str:

@@ -5,8 +5,9 @@ Finds a plain `loss.backward()` followed by a plain step, if the loss comes from
 dtype, or by the default dtype of cuda, xpu and mps. A plain step is `optimizer.step()`, another method of the optimizer
 that steps, or `first_step` and `second_step` of sharpness-aware optimizers. amplint has to see the whole step, and no
 scaler in the function with the backward, in its callers, and in the functions that it calls. A scaler that is only
-created, saved and loaded scales nothing, and doesn't count. The finding is a warning
-if nothing is really trained, as in a benchmark: all data is random and nothing is saved.
+created, saved and loaded scales nothing, and doesn't count. The finding is a warning if nothing is really trained, as
+in a benchmark: all data is random and nothing is saved. It is a suspicion if the function only measures how much memory
+a step takes, with a model of its own.
 
 amplint reports nothing:
 
@@ -59,11 +60,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
+from amplint.fixes.device_choice import as_device_type
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
+from amplint.model.inference.devices import device_of
 from amplint.model.inference.formulas import TRUE, World, both, possible
 from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.terms import Term
 from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import Trained, runs_in, trained
@@ -74,7 +78,7 @@ from amplint.model.torch_facts.deprecated_names import scaler_for
 from amplint.model.torch_facts.names import SCALERS
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import can_be_float16, plain_steps, said, turning
-from amplint.rules.shared.rehearsal import is_rehearsal
+from amplint.rules.shared.rehearsal import is_probe, is_rehearsal
 from amplint.rules.shared.scaler_usage import every_scaler_usage
 
 if TYPE_CHECKING:
@@ -185,15 +189,30 @@ def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
     world = possible(runs)
     if not steps or world is None:
         return None
-    under = said(module, world, runs, _deciding(module, world, entered))
+    under = said(module, world, runs, _deciding(module, world, entered), device_of(module, entered.region))
     return rule.finding(
         module.span(backward),
         f"{under}{', ' if under else ''}the loss from the float16 region on {module.line(entered.region.call)} is not "
         "scaled: small gradients become 0, and infinities reach the weights",
-        fix=Fix(Applicability.DISPLAY, f"Scale the loss and step with `{scaler_for(module.target)}`, or use bfloat16"),
+        fix=Fix(Applicability.DISPLAY, _by_hand(module, entered.region)),
         severity=Severity.WARNING if is_rehearsal(module, backward) else None,
-        confidence=Confidence.LIKELY if all(each.how == "unseen" for each in steps) else None,
+        confidence=Confidence.SUSPICION
+        if is_probe(module, backward)
+        else Confidence.LIKELY
+        if all(each.how == "unseen" for each in steps)
+        else None,
     )
+
+
+def _by_hand(module: Module, region: Region) -> str:
+    """What to do, with the scaler for the region's device."""
+    device = device_of(module, region)
+    written = region.device_type and as_device_type(module, region.device_type, region.call)
+    text = f'"{device}"' if device else written or f'"{module.device or "cuda"}"'
+    scaler = scaler_for(module.target, text)
+    if scaler is None:
+        return f"Use bfloat16, or torch 2.3 or later and scale the loss: torch has no GradScaler for {text} before"
+    return f"Scale the loss and step with `{scaler}`, or use bfloat16"
 
 
 def _deciding(module: Module, world: World, entered: Open) -> set[Term]:

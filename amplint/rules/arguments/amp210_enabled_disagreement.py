@@ -6,6 +6,7 @@ missing. amplint follows `enabled` of both, and the conditions under which the s
 that decide, and compares those, whatever their names. So it also finds a scaler that is enabled for the wrong dtype
 (`enabled=dtype == "bfloat16"`), and a branch without the scaler for an optimizer with a stepping method of its own,
 such as `first_step`. The finding is a warning if nothing is really trained: all data is random and nothing is saved.
+It is a note, and a suspicion, if the scaler is a parameter that is None and amplint sees no caller that passes one.
 
 amplint reports nothing about the reverse, an enabled scaler with float32, which is harmless; and nothing if region and
 scaler depend on different flags that may be connected. Two options of one set of options count as independent.
@@ -59,6 +60,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.model.calls.call_sites import passed
 from amplint.model.calls.external_calls import bases_in_sight
+from amplint.model.inference.devices import device_of
 from amplint.model.inference.formulas import FALSE, TRUE, Formula, World, both, likely, negated, possible
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.objects.amp_objects import scaler_arguments
@@ -138,7 +140,8 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
     if world is None:
         return None
     offered, withheld = _fix(module, entered.region, made)
-    what, line = said(module, world, on, settings_of_run(module, on.facts())), module.line(made[0])
+    device = device_of(module, entered.region)
+    what, line = said(module, world, on, settings_of_run(module, on.facts()), device), module.line(made[0])
     off = f"disabled: small gradients become 0; {_BOTH}"
     if likely(region, negated(on), known.present(scaler)) is None:
         off = f"None: {module.line(found.event.call)} raises AttributeError; create the scaler with `enabled=`"
@@ -167,7 +170,7 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
     unseen = bool(given) and not any(_callers_give(module, each) for each in given)
     runs = runs_in(module, entered, "float16")
     about = turning(world, runs, *(known.inside(each.event.call) for each in others))
-    what = said(module, world, arm, settings_of_run(module, about))
+    what = said(module, world, arm, settings_of_run(module, about), device_of(module, entered.region))
     return rule.finding(
         module.span(entered.region.call),
         f"{what}{', ' if what else ''}autocast runs in float16 while the backward pass on "

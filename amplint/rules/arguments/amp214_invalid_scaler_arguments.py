@@ -10,8 +10,8 @@ Finds, if amplint can see the value in the code:
 - a number or a bool in place of `torch.amp.GradScaler`'s device (`GradScaler(1024.0)`);
 - an int for `scaler.update(new_scale)`.
 
-Also finds, as a `likely` warning, an argument that is filled from the setting of another one:
-`growth_interval=args.init_scale`.
+Also finds an argument that is filled from the setting of another one (`growth_interval=args.init_scale`). Such a
+finding is `likely`, and a warning.
 
 amplint reports nothing if the call has `enabled=False`.
 

@@ -28,7 +28,8 @@ with autocast("cuda", enabled=True, dtype=torch.bfloat16):
 ```
 
 ## Fix safety
-Safe: positional arguments become keywords, the device comes first, comments and layout stay.
+Safe: positional arguments become keywords, the device comes first, comments and layout stay. A call that already has a
+`device_type`, which the old class refuses (AMP107), keeps it.
 
 The two classes differ in one thing. Without `dtype`, the old class is always float16 (`torch.cpu.amp`: bfloat16) with
 the weight cache on, while the new class takes dtype and cache from an outer region and from `torch.set_autocast_dtype`.

@@ -31,6 +31,9 @@ Safe if the meaning is clear. The fix then writes the right keyword, the module 
 `device_type="cuda"` if everything in the file is on cuda, or a missing import if the call has the new class's
 arguments. Unsafe if the device is needed and the file shows none. Otherwise there is no fix.
 
+`torch.cuda.amp.autocast(device_type=...)` has the argument of the new class: the fix of AMP101, which writes the new
+class and keeps the argument, corrects it. AMP102 does the same for `torch.cuda.amp.GradScaler(device=...)`.
+
 ## Proof
 The test programs raise before the fix, and run after it.
 
@@ -48,6 +51,7 @@ from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.device_choice import Choice, choose
 from amplint.fixes.edits import add_last_argument, insert, line_end
 from amplint.fixes.inherited_arguments import module_name
+from amplint.fixes.rename import CODES, renames
 from amplint.fixes.rename_use import rewrite_use
 from amplint.model.names.version_guards import guarded, may_be_missing
 from amplint.model.syntax import ir
@@ -215,9 +219,23 @@ def _unknown_arguments(module: Module, call: ir.Call, name: str) -> Iterator[Fin
         fix = None
         if meant in takes and call.keyword(meant) is None and not (meant == takes[0] and call.positional):
             fix = Fix(Applicability.SAFE, f"Rename to `{meant}=`", (Edit(*module.layout.keyword(arg), meant),))
-        advice = f"use `{meant}`" if meant in takes else f"its arguments are {', '.join(takes)}"
+        advice = _taken_by_new(module, call, name, arg.keyword)
+        if meant in takes or advice is None:
+            advice = f"use `{meant}`" if meant in takes else f"its arguments are {', '.join(takes)}"
         message = f"`{short}` has no argument `{arg.keyword}` (TypeError); {advice}"
         yield rule.finding(module.layout.keyword(arg), message, fix=fix)
+
+
+def _taken_by_new(module: Module, call: ir.Call, name: str, keyword: str) -> str | None:
+    """What to do about an argument of the new class that an old one is given; None: it is not one, or there is no new
+    one in all releases that the project admits."""
+    legacy = LEGACY.get(name)
+    new = f"{legacy.module}.{legacy.name}" if legacy is not None else ""
+    if keyword not in SIGNATURES.get(new, ()) or new not in _NEW or not module.target.guarantees(_NEW[new]):
+        return None
+    code = CODES[legacy.kind] if legacy is not None else ""
+    fixed = renames(module).fixes_call(call)
+    return f"use `{new}`{f' (the fix of {code} does)' if fixed else ''}"
 
 
 def _custom_without_device(module: Module) -> Iterator[Finding]:

@@ -13,6 +13,9 @@ amplint reports nothing:
 - if the constant is added to a float32 tensor, or the sum of `scores + mask * -1e9` is float32 since the mask is;
 - if the code checks the dtype.
 
+The finding is an error if the function raises (`masked_fill`, `fill_`, `full_like`, ...). It is a warning if the
+constant becomes an infinity without an error (`where`, `add_`, ...).
+
 ## Why is this bad?
 `scores.masked_fill(mask, -1e9)` raises "value cannot be converted to type c10::Half without overflow". An assignment,
 `torch.where` and a sum in place silently turn the number into -inf: a row in which everything is masked becomes NaN,

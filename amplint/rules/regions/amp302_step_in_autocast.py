@@ -6,7 +6,8 @@ Finds `scaler.step(optimizer)` and `optimizer.step()` that a path reaches while 
 ## Why is this bad?
 An optimizer that multiplies matrices (Adafactor, Shampoo, Muon) does so in half precision inside a region. And the
 region keeps half-precision copies of the weights: a forward after the step, in the same region, still uses the old
-weights. The finding is a suspicion if the file only times its steps, on made-up data.
+weights. The finding is a suspicion if the file only times its steps, on made-up data. amplint reports nothing if the
+optimizer owns only models of the file's own classes that have no op which autocast runs in half precision.
 
 ## Example
 ```python
@@ -49,6 +50,7 @@ from amplint.base.findings import Applicability, Confidence, Finding, Severity
 from amplint.registry.rule import Rule
 from amplint.rules.shared.in_region import STEPS, cause, fix, inside, region_line, stale
 from amplint.rules.shared.rehearsal import is_measured
+from amplint.rules.shared.uncast_models import is_never_cast
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -67,8 +69,10 @@ rule = Rule(
 def check(module: Module) -> Iterator[Finding]:
     """Each step that a path reaches inside a region."""
     for found in inside(module, STEPS):
-        offered, withheld = fix(module, found)
         again = stale(module, found.region)
+        if again is None and is_never_cast(module, found.event.optimizer):
+            continue
+        offered, withheld = fix(module, found)
         effect = "a later forward in the region uses the old weights, which autocast caches"
         if again is not None and again.step is found.event:
             effect = again.said(module)

@@ -8,8 +8,8 @@ entropy with class indices is evidence for it. A product of such an output with 
 half precision, too: with a float32 matrix the product would raise.
 
 Also finds a loss that is written out, as `(first - second).square().mean()`, and what backward is called on is made of
-it, if autocast computes one of its ops in float32. Where the region is in one arm of an `if` about AMP, the other arm
-is for training without it, and doesn't count.
+it, if autocast computes one of its ops in float32. Where the region is in one branch of an `if` about AMP, the other
+branch is for training without it, and doesn't count.
 
 amplint reports nothing:
 
@@ -21,6 +21,9 @@ amplint reports nothing:
 - about losses that a model computes itself;
 - about models that accelerate, Fabric or DeepSpeed wrap (their outputs are float32);
 - under `no_grad`, and in functions that evaluate.
+
+The finding is an error if the loss is float16 and scaled, and so can't hold the initial scale. Otherwise it is a
+warning.
 
 ## Why is this bad?
 Inside a region autocast computes losses in float32. After the region the loss has the dtype of its input: sums over

@@ -12,6 +12,8 @@ amplint reports nothing:
 - if nothing shows that an operand is float32;
 - if no region of this file leads to the Function's `apply`.
 
+The finding is an error if `custom_bwd` raises AttributeError, as the first two do. Otherwise it is a warning.
+
 ## Why is this bad?
 `forward` runs inside the region, where autocast casts the operands of a product. `backward` runs outside of it: the
 half-precision gradient meets the saved float32 weight and raises `RuntimeError: expected m1 and m2 to have the same

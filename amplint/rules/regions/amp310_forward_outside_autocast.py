@@ -5,8 +5,8 @@ Finds an autocast region in which nothing is computed in half precision: it cont
 arithmetic, the backward and the step. The loss is computed from a model of this file that is called right before the
 region and multiplies matrices.
 
-It is likely where the layers of the model, or the criterion, are out of sight, and where the loss multiplies the
-outputs with each other, as a contrastive loss does: that is the smallest part of the work.
+It is likely where the layers of the model, or the criterion, are in code that amplint can't see, and where the
+loss multiplies the outputs with each other, as a contrastive loss does: that is the smallest part of the work.
 
 amplint reports nothing:
 

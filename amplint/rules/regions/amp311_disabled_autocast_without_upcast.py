@@ -8,6 +8,9 @@ for which autocast would cast: a matrix product, a loss, a norm, softmax, ...
 amplint reports nothing if the inputs are cast, if amplint can't see where they come from (except cross entropy of a
 model's whole output), and if the code casts to half precision on purpose.
 
+The finding is an error if a float32 operand meets the half tensor and the function raises. It is a warning if the
+function runs in half precision.
+
 ## Why is this bad?
 `enabled=False` disables the casts; it casts nothing itself. A half-precision tensor stays half precision, and what
 should be computed in float32 overflows or is rounded as in the outer region. If a half-precision tensor meets the

@@ -55,6 +55,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import line_behind, own_statement, removed, says_the_same, why_not_removed
+from amplint.model.calls.external_calls import bases_in_sight, local_class
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradients import GradientKind
@@ -66,6 +67,7 @@ from amplint.model.objects.scaler_holders import holders
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.nesting import conditions, exclusive, independent, skipping, upwards
+from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALER
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import FINITE
@@ -132,7 +134,15 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         if each.here
         else (None, "the loss is scaled in another function; replace the step by hand")
     )
-    name = module.text(_scaler_value(module, flow, scaler))
+    value = _scaler_value(module, flow, scaler)
+    name = module.text(value)
+    if _is_of_another_object(module, value, receiver(reached.event)):
+        return rule.finding(
+            module.span(reached.event.call),
+            f"{when(module, each)}`{optimizer}` {misuse.what}; step with the scaler on {module.line(value)}, "
+            "which is another object's",
+            withheld="the scaler and the optimizer belong to different objects; hand the scaler to this one",
+        )
     only = " only" if misuse.what is _AGAIN else ""
     return rule.finding(
         module.span(reached.event.call),
@@ -140,6 +150,21 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         fix=offered,
         withheld=withheld,
     )
+
+
+def _is_of_another_object(module: Module, scaler: ir.Value, optimizer: ir.Value) -> bool:
+    """Whether a scaler and an optimizer are attributes of the `self` of two classes that don't inherit each other."""
+    classes = [owner_class(each) for each in (scaler, optimizer) if isinstance(each, ir.Attribute)]
+    one, other = classes if len(classes) == 2 else (None, None)
+    if one is None or other is None or one is other:
+        return False
+    alone = bases_in_sight(module, one) and bases_in_sight(module, other)
+    return alone and not _inherits(module, one, other) and not _inherits(module, other, one)
+
+
+def _inherits(module: Module, cls: ir.Class, other: ir.Class, depth: int = 4) -> bool:
+    bases = [local_class(module, each.value) for each in cls.bases] if depth else []
+    return any(each is other or (each is not None and _inherits(module, each, other, depth - 1)) for each in bases)
 
 
 def _scaler_of_its_loss(module: Module, each: Misuse) -> str | None:

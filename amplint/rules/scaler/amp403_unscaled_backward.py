@@ -15,7 +15,9 @@ amplint also reports nothing:
 
 - if another branch of the condition scales (the condition may be AMP's own flag);
 - if a second loss comes from another forward, and may be another model's;
-- if the scaler is disabled.
+- if the scaler is disabled;
+- if a plain `optimizer.step()` uses the gradients before the first scaled loss (a trial of each batch's memory);
+- if the scaler is created after the backward, and scales losses of its own.
 
 ## Why is this bad?
 The scaler divides by a scale that the loss was never multiplied by: the update is 65,536 times too small, and the model
@@ -62,6 +64,7 @@ from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import call_removed, own_statement, says_the_same, why_not_removed
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, dominates
@@ -101,7 +104,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _judge(module: Module, each: Misuse) -> Finding | None:
-    if not _is_unscaled(module, each):
+    if not _is_unscaled(module, each) or _is_a_trial(module, each):
         return None
     flow, backward, use = each.flow, each.reached, each.flow.event_states[each.violation.meets].event
     if use.kind == "update":
@@ -125,6 +128,13 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         fix=offered,
         withheld=withheld,
     )
+
+
+def _is_a_trial(module: Module, each: Misuse) -> bool:
+    """Whether a backward comes before there is a scaler, which only steps what it has scaled: a trial of the model."""
+    backward, use = each.node, each.flow.event_states[each.violation.meets].event
+    mixed = each.violation.gradients is GradientKind.MIXED
+    return mixed and each.here and not says_the_same(module, receiver(use), backward, use.call)
 
 
 def _freed_before(module: Module, flow: Flow, backward: Event) -> Event | None:

@@ -16,6 +16,9 @@ differ from its default, or if two conditions have to hold together. The message
 amplint reports nothing if another function of the file calls `update()`, if the scaler is passed to code that amplint
 can't see, and if only a flag that no iteration changes decides.
 
+The finding is a warning if the update is skipped only under a setting that is not the default, as an accumulation over
+several iterations.
+
 ## Why is this bad?
 The second iteration raises "step() has already been called since the last update()." or "unscale_() has already been
 called on this optimizer since the last update()." A disabled scaler doesn't raise, so the error waits for the first run
@@ -62,6 +65,7 @@ from amplint.model.calls.predicates import Predicates
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.violations import Violation, ViolationKind
+from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.objects.key_parts import is_attribute, own_self
@@ -158,12 +162,15 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         kind = Applicability.SAFE if sure else Applicability.UNSAFE
         return _never_updated(module, each, kind, confidence_of(module, each))
     if outside:
+        once = _once_by_default(module, loop)
+        begins = f"if `{module.on_one_line(once)}` is more than 1 (by default it is 1), " if once is not None else ""
+        confidence = confidence_of(module, each)
         return rule.finding(
             module.span(each.node),
-            "this call raises in the next iteration: `update()` is outside the loop; call `update()` in the loop, "
-            "after the last step",
+            f"{begins}this call raises in the next iteration: `update()` is outside the loop; call `update()` in the "
+            "loop, after the last step",
             withheld="`update()` has to move into the loop; move the call by hand",
-            confidence=confidence_of(module, each),
+            confidence=max(confidence, Confidence.LIKELY, key=list(Confidence).index) if begins else confidence,
         )
     tests = [test for place in here for test in skipping(each.node, place, "continue")]
     if not tests and violation.kind is ViolationKind.STEP_WITHOUT_UPDATE:
@@ -190,6 +197,16 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         withheld="amplint can't tell whether that path should also clear the gradients",
         confidence=_how_sure(module, each, here),
     )
+
+
+def _once_by_default(module: Module, loop: ir.Statement | None) -> ir.Value | None:
+    """How often a loop runs, where that is a setting whose default is 1: `range(args.n_critic)`."""
+    call = loop.iter if isinstance(loop, ir.For) else None
+    if not isinstance(call, ir.Call) or module.names.of(call.func) != {"builtins.range"} or len(call.positional) != 1:
+        return None
+    leaves = values_of(module, call.positional[0]).leaves
+    known = [each.value.value for each in leaves if isinstance(each.value, ir.Constant)]
+    return call.positional[0] if known and all(each == 1 for each in known) else None
 
 
 def _how_sure(module: Module, each: Misuse, updates: list[ir.Node]) -> Confidence:

@@ -18,6 +18,7 @@ differ from its default, or if two conditions have to hold together. The message
 amplint reports nothing:
 
 - if another backward may come between `zero_grad()` and the step;
+- if `zero_grad()` comes after `unscale_()` under a condition of its own: that skips the update on purpose;
 - if `zero_grad()` is for another optimizer's or model's gradients;
 - if the two calls have conditions of their own.
 
@@ -26,8 +27,9 @@ holds exactly when nothing is left. A condition that amplint can't follow is ass
 
 ## Why is this bad?
 `zero_grad()` sets gradients to None, so the scaler finds nothing to check, and raises "No inf checks were recorded for
-this optimizer." With `set_to_none=False` nothing raises: the step uses zeros, the model does not learn (with momentum
-or Adam it drifts), and the scaler sees no overflow either.
+this optimizer." After `unscale_()`, which has checked, nothing raises, and the step changes nothing. With
+`set_to_none=False` nothing raises either: the step uses zeros, the model does not learn (with momentum or Adam it
+drifts), and the scaler sees no overflow.
 
 ## Example
 ```python
@@ -71,6 +73,7 @@ from amplint.model.calls.events import is_grad
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradients import GradientKind
+from amplint.model.flow.violations import ViolationKind
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
@@ -206,11 +209,12 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     span = module.span(each.reached.event.call)
     if clear is not None and any(state.gradients_of(optimizer).origin for state in each.states):
+        if _is_skip(each, clear):
+            return None
         offered, withheld = fix_at_home(
             module, each, _fix, "the clear and the step are in different functions; move `zero_grad()` by hand"
         )
-        zeros = each.violation.gradients is GradientKind.ZEROS
-        left = "the step uses zeros" if zeros else "the step finds no gradients and raises"
+        left = _left(each)
         return rule.finding(
             span,
             f"{when(module, each)}gradients are cleared on {module.line(clear.call)}, after their backward pass, so "
@@ -229,6 +233,24 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             confidence=confidence_of(module, each),
         )
     return None
+
+
+def _left(each: Misuse) -> str:
+    """What a clear leaves for the step, as a clause: after `unscale_`, which has looked for inf, nothing raises."""
+    held = [state.gradients_of(each.violation.optimizer) for state in each.states]
+    if all(of.kind is GradientKind.ZEROS for of in held):
+        return "the step uses zeros"
+    if each.violation.kind is ViolationKind.STEP_OF_LOST_GRADIENTS:
+        return "the step changes nothing"
+    return "the step finds no gradients and raises"
+
+
+def _is_skip(each: Misuse, clear: Event) -> bool:
+    """Whether a clear skips the update on purpose: after `unscale_`, under a condition of its own."""
+    if each.violation.kind is not ViolationKind.STEP_OF_LOST_GRADIENTS:
+        return False
+    unscaled = {state.gradients_of(each.violation.optimizer).by for state in each.states}
+    return all(number and asked(each.flow, clear.call, each.flow.node(number)) for number in unscaled)
 
 
 def _may_be_fused(module: Module, optimizer: str) -> bool:

@@ -52,14 +52,14 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import indentation, insert, line_start
 from amplint.fixes.statements import removed, stands_alone, text_with_comment, why_not_removed
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events
-from amplint.model.calls.external_calls import function_named, local_function
+from amplint.model.calls.external_calls import local_function
 from amplint.model.flow.analysis import flows
 from amplint.model.objects.amp_objects import Made, objects, scaler_arguments
 from amplint.model.objects.event import Event
 from amplint.model.objects.key_parts import is_attribute, is_part, own_self
 from amplint.model.syntax import ir
-from amplint.model.syntax.arguments import given_to
 from amplint.model.syntax.nesting import conditions, loop_of, loops_round, upwards
 from amplint.model.syntax.queries import is_false
 from amplint.model.usage.mentions_of import near_definition, near_kept
@@ -142,13 +142,17 @@ def _in_loop(module: Module, loop: ir.For | ir.While, steps: list[Event], scaler
     statement = ir.statement_of(made.call)
     assert isinstance(statement, ir.Assign)
     same = all(loop_of(step.call) is loop for step in steps)
-    if same and (steps or _stepped_by_a_function(module, loop, scaler)):
+    called = list(_steps_of_functions(module, loop, scaler))
+    if same and (steps or any(loop_of(step.call) is None for _, step in called)):
         offered, withheld = _fix(module, statement, loop)
         yield _finding(module, made, "in each iteration", offered, withheld)
     elif steps and all(_is_further_in(step.call, loop) for step in steps):
         if not _is_set_back(module, loop) and not _is_bound_in(module, loop, steps):
             offered, withheld = _fix(module, statement, loop)
             yield _epochs(module, made, "in each iteration of the outer loop", offered, withheld)
+    elif called and all(_is_of_an_epoch(module, loop, *each) for each in called) and not _is_set_back(module, loop):
+        offered, withheld = _fix(module, statement, loop)
+        yield _epochs(module, made, "in each iteration of the outer loop", offered, withheld)
 
 
 def _is_made_anew(module: Module, loop: ir.For | ir.While, made: Made) -> bool:
@@ -204,19 +208,26 @@ def _is_of_self(value: ir.Value) -> bool:
     return isinstance(value, ir.Attribute) and isinstance(value.base, ir.Name) and value.base.name in ("self", "cls")
 
 
-def _stepped_by_a_function(module: Module, loop: ir.For | ir.While, scaler: str) -> bool:
-    """Whether the loop gives the scaler to a function of this file that steps with it."""
-    known = objects(module)
+def _steps_of_functions(module: Module, loop: ir.For | ir.While, scaler: str) -> Iterator[tuple[ir.Call, Event]]:
+    """The steps of functions that the loop gives the scaler to, each with the call that gives it."""
+    known, calls = objects(module), module.once(CallGraph)
     for call in near_kept(module, {scaler}).calls:
-        function = function_named(module, call.func.name) if isinstance(call.func, ir.Name) else None
-        if function is None or loop_of(call) is not loop:
-            continue
-        for name, value in given_to(function.params, call.positional, call.keywords).items():
-            if known.is_scaler(value) == scaler:
-                own = known.variable(function.scope, name)
-                steps = [each for each in events(module).below(function.body) if each.kind == "step"]
-                return any(each.scaler == own and loop_of(each.call) is None for each in steps)
-    return False
+        callee = calls.callee(call) if loop_of(call) is loop else None
+        given = calls.arguments(call, callee) if callee is not None else None
+        for name, value in given.items() if callee is not None and given is not None else ():
+            if value is not None and known.is_scaler(value) == scaler:
+                own = known.variable(callee.function.scope, name)
+                below = events(module).below(callee.function.body)
+                yield from ((call, each) for each in below if each.kind == "step" and each.scaler == own)
+
+
+def _is_of_an_epoch(module: Module, loop: ir.For | ir.While, call: ir.Call, step: Event) -> bool:
+    """Whether a call trains on with what the loop has from before: its function steps in a loop of its own."""
+    function = ir.function_of(step.call)
+    bound = set(objects(module).assigned_in(loop))
+    given = {key for arg in call.args if (key := objects(module).is_optimizer(arg.value)) is not None}
+    is_given = not any(_is_of(key, bound) for key in given)
+    return len(loops_round(step.call)) == 1 and is_given and function is not None and not _starts_anew(module, function)
 
 
 def _is_tried_out(module: Module, made: Made, loop: ir.For | ir.While) -> bool:

@@ -18,6 +18,9 @@ amplint reports nothing:
 Code that only logs or compares the scale still reads gradients that nothing has divided. But whoever reads such a log
 may divide, so a size that is logged next to the scale is only likely wrong.
 
+The finding is an error if the gradients are changed (`grad.add_(...)`, `grad.clamp_(...)`). It is a warning if they are
+only read, as for a norm that is logged.
+
 ## Why is this bad?
 The gradients are 65,536 times too large (at the initial scale), and the scale changes during training. Logs and
 thresholds mean nothing. A value that is added to the gradients is later divided by the scale with them, and so almost

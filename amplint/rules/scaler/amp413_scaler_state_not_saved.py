@@ -34,6 +34,8 @@ amplint also reports nothing:
 - if the scale is saved by hand;
 - about states that stay in memory.
 
+The finding is a note, and a suspicion, if amplint sees no code that resumes from the checkpoint.
+
 ## Why is this bad?
 A resumed run starts at a scale of 65,536 again, whatever the scale had become. The first steps overflow and are skipped
 until the scale has come down (8 of 20 in a measured case), and the optimizer's momentum meets a new jump.
@@ -84,10 +86,12 @@ from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.objects.event import OF_SCALER
+from amplint.model.objects.key_parts import last_name
 from amplint.model.project.importers import has_words, is_imported, surely_lack
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loop_of
 from amplint.model.syntax.queries import is_false
+from amplint.model.syntax.scopes import owner_class
 from amplint.model.usage.accelerators import Accelerators, accelerators
 from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
@@ -406,12 +410,19 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     there = "" if shown is not usage.made.call else f" saved on {module.line(last.call)}"
     yield rule.finding(
         module.span(shown),
-        f"the checkpoint{there} has the optimizer's state but not the scaler's{without}: {said}; {to_do}",
+        f"the checkpoint{there} has the optimizer's state but not {_whose(module, usage)}{without}: {said}; {to_do}",
         fix=offered,
         withheld=withheld,
         severity=None if resumed else Severity.NOTE,
         confidence=_confidence(resumed=resumed, doubtful=bool(loaded or (resumed and under))),
     )
+
+
+def _whose(module: Module, usage: ScalerUsage) -> str:
+    """Of which scaler a state is, in words: its name, where the file has several."""
+    name = last_name(usage.scaler)
+    several = len({last_name(each.scaler) for each in scaler_usages(module)}) > 1
+    return f"that of `{name}`" if several and name.isidentifier() else "the scaler's"
 
 
 def _confidence(*, resumed: bool, doubtful: bool) -> Confidence:
@@ -609,7 +620,10 @@ def _fix(
         slot = slot_of(module, state.call)
         if place is not state.call:
             there = f"the function that saves on {module.line(state.call)}"
-            if isinstance(state.call.func, ir.Attribute) and isinstance(state.call.func.base, ir.Attribute):
+            optimizer = state.call.func.base if isinstance(state.call.func, ir.Attribute) else None
+            if isinstance(optimizer, ir.Attribute) and owner_class(optimizer) is not None:
+                return None, f"{there} can't reach the scaler; keep it in an attribute, and save and load its state"
+            if isinstance(optimizer, ir.Attribute):
                 return (
                     None,
                     f"{there} gets the object that holds the scaler; save and load the scaler's `state_dict()` by hand",

@@ -56,8 +56,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.fixes.conditions import guarded
+from amplint.fixes.edits import indentation
 from amplint.fixes.statements import own_statement
 from amplint.model.calls.external_calls import local_class, local_function, method
 from amplint.model.inference.formulas import contradict, negated
@@ -97,6 +98,9 @@ rule = Rule(
     not_shown="verify doesn't save or load checkpoints",
 )
 
+# Names for a state that a fix keeps in a variable: the first that the file doesn't have.
+_NAMES = ("scaler_state", "saved_scaler_state", *(f"scaler_state_{number}" for number in range(2, 100)))
+
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
@@ -131,17 +135,38 @@ def _finding(
     severity: Severity | None = None,
     confidence: Confidence | None = None,
 ) -> Finding:
-    statement, given = own_statement(load), module.text(load.args[0].value)
-    edit = guarded(module, statement, given) if statement is not None else None
+    edits = _guarding(module, load)
     several = "\n" in module.text(load)
     return rule.finding(
         module.span(load),
         f"{why}; load the state only if it is not {what}",
-        fix=Fix(Applicability.UNSAFE, f"Load the state only if it is not {what}", (edit,)) if edit else None,
-        withheld=None if edit else f"the call {'spans several lines' if several else 'is on one line with other code'}",
+        fix=Fix(Applicability.UNSAFE, f"Load the state only if it is not {what}", edits) if edits else None,
+        withheld=None
+        if edits
+        else f"the call {'spans several lines' if several else 'is on one line with other code'}",
         severity=severity,
         confidence=confidence,
     )
+
+
+def _guarding(module: Module, load: ir.Call) -> tuple[Edit, ...]:
+    """The edits that load a state only if there is something in it; none where the call's line can't take them.
+
+    A call that gives the state runs once, as before: `states.pop("scaler")` gives it only the first time.
+    """
+    statement, given = own_statement(load), load.args[0].value
+    if statement is None:
+        return ()
+    calls = [each for each in ir.walk_values(given) if isinstance(each, ir.Call)]
+    if all(ir.called_on(each, "get", "state_dict") is not None for each in calls):
+        edit = guarded(module, statement, module.text(given))
+        return (edit,) if edit is not None else ()
+    name = next(each for each in _NAMES if each not in module.source.text)
+    edit = guarded(module, statement, name)
+    if edit is None:
+        return ()
+    first = f"{name} = {module.text(given)}{module.source.newline}{indentation(module, statement)}"
+    return edit._replace(content=first + edit.content), Edit(*module.span(given), name)
 
 
 def _of_another_run(module: Module, usage: ScalerUsage, load: State) -> Finding | None:

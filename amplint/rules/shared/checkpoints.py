@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_sites import called_back, passed, passed_by
+from amplint.model.calls.call_sites import called_back, callers, passed, passed_by
 from amplint.model.calls.external_calls import function_named, local_function
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
-from amplint.model.objects.key_parts import attribute_of_self, made_key, root_of, variable_parts
+from amplint.model.objects.key_parts import attribute_of_self, is_attribute, made_key, own_self, root_of, variable_parts
 from amplint.model.objects.loop_sources import container_of, loop_source
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to
@@ -317,7 +317,24 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
             with known.within(CallContext({own: given} if given is not None else {})):
                 keys = _optimizers_of(module, base)
             found += [(key, call) for key in keys if given is not None]
-    return [*found, *_known_where_called_back(module, state, found)]
+    return [*found, *_known_where_called_back(module, state, found), *_known_where_called(module, state, found)]
+
+
+def _known_where_called(
+    module: Module, state: State, found: list[tuple[str, ir.Node]]
+) -> Iterator[tuple[str, ir.Node]]:
+    """The optimizers of an object, in the methods that call the one that takes their state, directly or not."""
+    function = ir.function_of(state.call)
+    if function is None or function.cls is None:
+        return
+    own, functions = own_self(function.cls), [function]
+    kept = [key for key, place in found if place is state.call and is_attribute(key, own)]
+    for each in functions if kept else ():  # grows
+        for call in callers(module, each):
+            caller = ir.function_of(call)
+            if caller is not None and caller.cls is function.cls and caller not in functions:
+                functions.append(caller)
+                yield from ((key, call) for key in kept)
 
 
 def _passed_back(module: Module, function: ir.Function, name: str) -> Iterator[tuple[ir.Call, ir.Value | None]]:

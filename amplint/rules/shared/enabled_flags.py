@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Edit
+from amplint.config.defaults import DEVICES
 from amplint.fixes.device_choice import readable_at
 from amplint.fixes.edits import add_last_argument
 from amplint.model.calls.call_graph import CallGraph
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _SAID = 2
+_NOT_ON_CUDA = "on devices other than cuda"
 # Sharpness-aware optimizers step in two halves, with a backward before each.
 _OWN_STEPS = ("first_step", "second_step")
 _MANY = 16
@@ -119,14 +121,29 @@ def turning(world: World, *formulas: Formula) -> set[Term]:
     }
 
 
-def said(module: Module, world: World, formula: Formula, about: set[Term] | None = None) -> str:
-    """How a world's facts that a formula hangs on come out, in words; at most two, of those that it is `about`."""
+def said(
+    module: Module, world: World, formula: Formula, about: set[Term] | None = None, device: str | None = None
+) -> str:
+    """How a world's facts that a formula hangs on come out, in words; at most two, of those that it is `about`.
+
+    `device`: the one device type that the code is for, where that is known.
+    """
     facts = formula.facts() if about is None else formula.facts() & about
+    if any(world[term] and _names_device(term) for term in facts):
+        facts -= ON_CUDA.facts()  # the device's name says it
     equal = {term.compared for term in facts if world[term]}
     # What equals one literal equals no other.
     telling = [term for term in in_order(facts) if world[term] or term.compared is None or term.compared not in equal]
-    found = list(filter(None, _in_words(module, world, telling)))[:_SAID]
+    found = [
+        f"on {device}" if device not in (None, "cuda") and each == _NOT_ON_CUDA else each
+        for each in filter(None, _in_words(module, world, telling))
+    ][:_SAID]
     return " and ".join(found).replace(" and if ", " and ")
+
+
+def _names_device(term: Term) -> bool:
+    """Whether a fact says that a value equals the name of a device type."""
+    return term.compared is not None and term.parts[1].name.strip("\"'") in DEVICES
 
 
 def _in_words(module: Module, world: World, telling: list[Term]) -> Iterator[str]:
@@ -161,7 +178,7 @@ def _said(module: Module, term: Term, holds: bool) -> str:
     """How a fact comes out, in words; "" where nothing in the file asks for it."""
     known = decided(module)
     if term in ON_CUDA.facts():
-        return "on cuda" if holds else "on devices other than cuda"
+        return "on cuda" if holds else _NOT_ON_CUDA
     if term not in known.tests:
         return ""
     text = module.on_one_line(known.tests[term])

@@ -36,7 +36,7 @@ HALF = ("float16", "bfloat16")
 BACKWARD = ("backward",)
 STEPS = ("step", "optimizer_step")
 # torch.optim's optimizers whose step is elementwise: autocast changes nothing in it (measured; Adafactor uses matmul).
-_ELEMENTWISE = {
+ELEMENTWISE = {
     f"torch.optim.{name}"
     for name in ("SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "Adagrad", "Adadelta", "ASGD")
 }
@@ -243,7 +243,7 @@ def _is_safe_step(module: Module, event: Event) -> bool:
     if len(event.call.args) > (1 if event.kind == "step" else 0) or event.optimizer is None:
         return False
     made = objects(module).classes(event.optimizer)
-    return bool(made) and made <= _ELEMENTWISE
+    return bool(made) and made <= ELEMENTWISE
 
 
 def _multiplying(module: Module) -> ir.Value | None:

@@ -1,6 +1,6 @@
 """Steps that train nothing: on random data alone, in a file that saves nothing, as benchmarks and tests take them.
 
-And backwards that are only timed.
+And backwards that are only timed, or whose memory is measured.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _CLOCKS = {
     "time.time", "time.perf_counter", "time.perf_counter_ns", "time.monotonic", "time.process_time", "time.time_ns",
     "timeit.default_timer", "torch.cuda.Event",
 }  # fmt: skip
+_RESETS_PEAK = {"torch.cuda.reset_peak_memory_stats", "torch.cuda.reset_max_memory_allocated"}
+_READS_PEAK = {"torch.cuda.max_memory_allocated", "torch.cuda.max_memory_reserved", "torch.cuda.memory_stats"}
 _STEPS = ("step", "optimizer_step")
 _MOVES = ("to", "cuda", "xpu", "npu", "type", "view", "reshape", "expand")
 
@@ -80,6 +82,36 @@ def is_measured(module: Module, backward: ir.Node) -> bool:
         or any(isinstance(each, ir.Attribute) and each.attr == "grad" for each in ir.values_below(function.body))
         or any(ir.last_name(each.func) == "zero_grad" for each in module.whole.near("zero_grad").calls)
     )
+
+
+def is_probe(module: Module, backward: ir.Node) -> bool:
+    """Whether a step is there to see how much memory it takes: its function resets and reads the peak, and trains a
+    model of its own that it neither saves, nor returns, nor stores.
+    """
+    function = ir.function_of(backward)
+    if function is None:
+        return False
+    calls = list(ir.calls_below(function.body))
+    names = {name for each in calls for name in module.names.of(each.func)}
+    if (
+        not names & _RESETS_PEAK
+        or not names & _READS_PEAK
+        or any(_KEEPS.search(ir.last_name(each.func)) for each in calls)
+    ):
+        return False
+    bases = [ir.called_on(each, "parameters") for each in calls]
+    trained_here = {each.name for each in bases if isinstance(each, ir.Name)}
+    own = {name for name in trained_here if name in function.scope.bindings and function.param(name) is None}
+    kept = {part.name for each in _kept_values(function) for part in _parts(each) if isinstance(part, ir.Name)}
+    return bool(own) and own == trained_here and not own & kept
+
+
+def _kept_values(function: ir.Function) -> Iterator[ir.Value | None]:
+    """What a function returns, and what it stores in attributes and items."""
+    yield from (each.value for each in returned(function))
+    for statement in ir.walk_statements(function.body):
+        if isinstance(statement, ir.Assign) and not all(isinstance(each, ir.Name) for each in statement.targets):
+            yield statement.value
 
 
 def _reads_clock(module: Module, call: ir.Call) -> bool:

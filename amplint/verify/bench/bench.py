@@ -85,6 +85,14 @@ def switched_off() -> Iterator[list[Any]]:
 
 
 @contextmanager
+def regions_with(**changed: Any) -> Iterator[None]:
+    """In the block regions are made with some arguments changed."""
+    with ExitStack() as undo:
+        _rebind(undo, torch.autocast, lambda given: {**given, **changed})
+        yield
+
+
+@contextmanager
 def on_device(device: str) -> Iterator[None]:
     """Run the block on a device that is there: tensors are made on it, regions and scalers for the CPU are for it."""
 

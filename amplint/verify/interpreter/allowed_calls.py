@@ -114,6 +114,9 @@ OPS = {"abs", "clamp", "exp", "max", "mean", "min", "mul", "neg", "norm", "pow",
 # Methods of an unseen object that say which parameters it has.
 OF_PARAMETERS = {"parameters", "named_parameters", "trainable_parameters", "get_parameters", "params"}
 
+# Methods of a model that go through it and its modules.
+MODULES = {"modules", "named_modules"}
+
 
 def constant(name: str) -> Any:
     """The value of a qualified name that is one: a dtype, a number; None: it is none."""

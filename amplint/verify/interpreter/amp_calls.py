@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
+from amplint.model.calls.events import CLIP_NAME
 from amplint.model.flow.value_uses import mentions_gradients
 from amplint.model.objects.key_parts import is_part
 from amplint.model.syntax import ir
@@ -25,6 +26,7 @@ from amplint.verify.interpreter.half_losses import USUAL_START, HalfLosses
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunRecord
 from amplint.verify.interpreter.standins import (
+    MISSING,
     CannotFollow,
     Closure,
     Instance,
@@ -34,8 +36,10 @@ from amplint.verify.interpreter.standins import (
     is_simple,
     value_of,
 )
-from amplint.verify.interpreter.unseen_calls import UnseenCalls, UnseenTraining
+from amplint.verify.interpreter.unseen_calls import UnseenCalls, UnseenTraining, is_given_tools
 from amplint.verify.interpreter.world import LEARNING_RATE, LOWEST_RATE, Stage
+
+_HALF = "unscale FP16 gradients"
 
 
 @dataclass(eq=False)
@@ -43,6 +47,7 @@ class AmpEvents:
     """Runs AMP events: an exception of torch's is the program's, and a warning has the line of its event."""
 
     _record: RunRecord
+    _stage: Stage
     _training: UnseenTraining
     _placed: int = 0  # so many warnings have a line
 
@@ -60,6 +65,11 @@ class AmpEvents:
         except (Raised, CannotFollow):
             raise
         except Exception as error:
+            if _HALF in str(error) and self._stage.unsure_dtypes:
+                of = min(self._stage.unsure_dtypes)
+                raise CannotFollow(
+                    f"{site.where}: amplint can't see which dtype the trained parameters of {of} have"
+                ) from None
             raise Raised(str(error), site.where, error, of_amp=of_amp) from None
 
     def _listening(self, site: Site, do: Callable[[], Any]) -> Any:
@@ -237,6 +247,8 @@ class ScalerCalls:
         if name == "update":
             given = [each for each in args if isinstance(each, (int, float, torch.Tensor))]
             return self._events.run(site, lambda: scaler.update(*given))
+        if name == "is_enabled" and self._stage.off:  # the reference goes the way of the program
+            return self._stage.enabled.get(id(scaler), True)
         if name in _ASKED:
             return getattr(scaler, name)()
         if name == "_check_inf_per_device" and args:
@@ -298,6 +310,7 @@ class ScalerCalls:
             "torch.cpu.amp.GradScaler": torch.cpu.amp.grad_scaler.GradScaler,
         }.get(name, torch.amp.GradScaler)
         scaler = self._events.run(site, lambda: made(**found), of_amp=True)
+        self._stage.enabled[id(scaler)] = found["enabled"]
         start = given.get("init_scale", USUAL_START)
         self._starts[id(scaler)] = start if isinstance(start, (int, float)) else None
         self._record.scalers.made(scaler, (site.call, _owner(site)))
@@ -341,6 +354,23 @@ class GradientCalls:
             total = next((each for each in args[2:] if isinstance(each, torch.Tensor)), torch.tensor(1.0))
             return self._events.run(site, lambda: torch.nn.utils.clip_grads_with_norm_(parameters, bound, total))
         return self._events.run(site, lambda: torch.nn.utils.clip_grad_norm_(parameters, bound, order))
+
+    def named_clip(self, owner: Any, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """What a call out of sight does that goes by the name of a clip: it is taken for one; else `MISSING`.
+
+        It clips the parameters that it is given, else those of its `owner`; what is given a scaler or an optimizer may
+        unscale by itself.
+        """
+        named = [kwargs[key] for key in ("parameters", "params", "model") if key in kwargs]
+        first = [each for each in [*named, *args[:1], owner] if self._stage.is_weights(each)][:1]
+        if not (first and CLIP_NAME.fullmatch(ir.last_name(site.call.func))):
+            return MISSING
+        if is_given_tools(site, [*args, *kwargs.values()]):
+            return MISSING
+        self._record.note(site.code, site.call, "taken for a clip, by its name")
+        rest = [each for each in args if each is not first[0]]
+        name = "clip_grad_value_" if "value" in ir.last_name(site.call.func) else "clip_grad_norm_"
+        return self.clip(name, [first[0], *rest], {key: each for key, each in kwargs.items() if key in _BOUNDS}, site)
 
     def _bound(self, given: list[Any], site: Site) -> float:
         """The first bound that a clip is given; one of the bench's where that is out of sight."""

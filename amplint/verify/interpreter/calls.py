@@ -19,6 +19,7 @@ from amplint.verify.interpreter.allowed_calls import (
     CONTEXTS,
     FUNCTIONS,
     METHODS,
+    MODULES,
     OF_PARAMETERS,
     OPS,
     REGIONS,
@@ -78,7 +79,7 @@ class ProgramCalls:
         names = {name for each in function.decorators for name in code.module.names.of(each)}
         if "contextlib.contextmanager" in names:
             return Manager(called, args, kwargs)
-        matters = code.function_matters(function)
+        matters = code.function_matters(function) or code.returns_events(function)
         if function.is_generator and short and not matters:
             return self._generators.collect(called, args, kwargs)
         if matters and not function.is_generator:
@@ -157,6 +158,8 @@ class LibraryCalls:
             return self._tensors.random(name.removeprefix("torch."), args, kwargs, site)
         if name in FUNCTIONS:
             return self._tensors.function(FUNCTIONS[name], args, kwargs, site)
+        if (clipped := self._gradients.named_clip(None, args, kwargs, site)) is not MISSING:
+            return clipped
         return self._unseen.value(site, [*args, *kwargs.values()], None)
 
     def _made(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
@@ -212,6 +215,7 @@ class LibraryCalls:
 
 
 _VIEWS = ("items", "keys", "values")
+_OF_NETS = {*OF_PARAMETERS, *SAME_METHODS, *MODULES, "zero_grad"}
 _OF_SCALER = ("get_scale", "is_enabled", "_check_inf_per_device")
 
 
@@ -286,15 +290,15 @@ class MethodCalls:
 
     def _of_instance(self, base: Instance, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """A method of an instance of the program's; of a model, one that it has from torch."""
-        if self._instances.is_module(base) and (name in OF_PARAMETERS or name in ("zero_grad", *SAME_METHODS)):
+        if self._instances.is_module(base) and name in _OF_NETS:
             if not isinstance(self._instances.of_class(base.cls, name, base), Closure):
-                return self._nets.method(base, name)
+                return self._nets.method(base, name, [*args, *kwargs.values()], site.call)
         runs = name == "forward" and self._instances.is_module(base)
         called = base if runs else self._instances.attribute(base, name)
         return self._evaluator.call_value(called, args, kwargs, site)
 
     def _of_unknown(self, base: Unknown, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
-        if name in OF_PARAMETERS or name == "zero_grad":
+        if name in OF_PARAMETERS or name == "zero_grad" or (name in MODULES and not args):
             return self._nets.method(base, name)
         if name == "replay" and site.code.module.once(Graphs).is_replay(site.call):
             raise CannotFollow(f"{site.where}: {REPLAYED}")
@@ -305,7 +309,9 @@ class MethodCalls:
         if base.tensor is not None and name in SHAPES:
             return Unknown(site.text, inputs=(base,), tensor=base.tensor)
         if name in SAME_METHODS:
-            return self._nets.method(base, name)
+            return self._nets.method(base, name, [*args, *kwargs.values()], site.call)
+        if (clipped := self._gradients.named_clip(base, args, kwargs, site)) is not MISSING:
+            return clipped
         return self._of_unseen(base, name, [*args, *kwargs.values()], site)
 
     def _of_unseen(self, base: Unknown, name: str, given: list[Any], site: Site) -> Unknown:
@@ -332,6 +338,7 @@ class Calls:
     _programs: ProgramCalls
     _methods: MethodCalls
     _libraries: LibraryCalls
+    _gradients: GradientCalls
     _unseen: UnseenCalls
 
     def call(self, call: ir.Call, frame: Frame) -> Any:
@@ -340,7 +347,7 @@ class Calls:
         func = call.func
         known = library(site.code, func)
         if known is not None:
-            args, kwargs = self._evaluator.arguments(site)
+            args, kwargs = self._arguments_of(known, site)
             return (
                 self._libraries.value(known.name, args, kwargs, site)
                 if isinstance(known, Dotted)
@@ -353,6 +360,14 @@ class Calls:
             raise _none_used(site, "is not callable")
         args, kwargs = self._evaluator.arguments(site)
         return self.call_value(called, args, kwargs, site)
+
+    def _arguments_of(self, known: Any, site: Site) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of a call of a library; an exception in those of a region or a scaler is of AMP."""
+        try:
+            return self._evaluator.arguments(site)
+        except Raised as raised:
+            raised.of_amp = raised.of_amp or (isinstance(known, Dotted) and known.name in {*REGIONS, *SCALERS})
+            raise
 
     def _of_attribute(self, func: ir.Attribute, site: Site) -> Any:
         """The value of `base.name(...)`."""
@@ -388,6 +403,8 @@ class Calls:
             return args[0]
         forward = isinstance(called, Unknown)
         if isinstance(called, Unknown):
+            if (clipped := self._gradients.named_clip(None, args, kwargs, site)) is not MISSING:
+                return clipped
             called.called = True
         return self._unseen.value(site, [*args, *kwargs.values()], text_of(called), forward=forward)
 

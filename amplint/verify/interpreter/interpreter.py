@@ -14,7 +14,7 @@ from amplint.verify.interpreter.expressions import Expressions
 from amplint.verify.interpreter.functions import Functions, Generators
 from amplint.verify.interpreter.lazy_frames import LazyFrames
 from amplint.verify.interpreter.run_state import RunRecord, RunState
-from amplint.verify.interpreter.standins import Closure, Frame, Raised, Unknown
+from amplint.verify.interpreter.standins import Closure, DeviceName, Frame, Raised, Unknown
 from amplint.verify.interpreter.statements import Statements
 from amplint.verify.interpreter.world import Stage
 from amplint.verify.program.program import Code, Step
@@ -99,8 +99,12 @@ class Interpreter:
 
     def _unknown_arguments(self, function: ir.Function, *, bound: bool) -> dict[str, Any]:
         """Values for a function's parameters, but for those whose default is a scaler or a region."""
-        return {
+        found = {
             each.name: Unknown(each.name)
             for each in function.params[bound:]
             if each.kind != "*" and not (each.default is not None and self._code.naming(each.default))
         }
+        for name, value in found.items():
+            if self._code.callers.is_device_name(function, name):
+                value.role = DeviceName(self.stage.device)
+        return found

@@ -25,16 +25,19 @@ from amplint.verify.interpreter.standins import (
     MISSING,
     ClassValue,
     Closure,
+    DeviceName,
     Dotted,
     Frame,
     Instance,
     Method,
     ModuleValue,
+    Raised,
     Site,
     Unknown,
     defined,
     is_output,
 )
+from amplint.verify.interpreter.world import Stage
 from amplint.verify.program.files import Place
 from amplint.verify.program.function_tables import Entry
 from amplint.verify.program.program import Code
@@ -66,6 +69,11 @@ class UnrunAssignments:
                 return MISSING
             self._record.read(frame.code, value)
             return self._evaluator.evaluate(value, frame)
+        except Raised as raised:
+            if raised.error is not None:
+                raise
+            # What isn't run doesn't end the step: the program goes another way there.
+            return Unknown(frame.code.text(value), origin=value if isinstance(value, ir.Call) else None)
         finally:
             self._evaluating.discard(active)
 
@@ -231,6 +239,7 @@ _OF_SCALER = ("_per_optimizer_states", "_scale")
 class Lookup:
     """Finds what a name or an attribute stands for."""
 
+    _stage: Stage
     _evaluator: Evaluator
     _roles: Roles
     _frames: LazyFrames
@@ -323,6 +332,9 @@ class Lookup:
         if isinstance(base, Unknown) and name in _OF_SCALER and isinstance(value, ir.Attribute):
             base = self._roles.tool(value.base, base, frame)
         if isinstance(base, Unknown):
+            if isinstance(base.role, DeviceName) and name in ("type", "index"):
+                error = AttributeError(f"'str' object has no attribute '{name}'")
+                raise Raised(str(error), frame.code.where(value), error)
             return base.child(f".{name}")
         if isinstance(base, Instance):
             return self._instances.attribute(base, name)
@@ -334,6 +346,8 @@ class Lookup:
             return self._instances.of_class(base, name, None) or Unknown(f"{base.cls.name}.{name}")
         if isinstance(base, Dotted):
             return Dotted(f"{base.name}.{name}")
+        if isinstance(base, torch.amp.GradScaler) and name == "_scale":
+            return self._stage.scale_of(base)
         return _of_object(base, name, value, frame.code)
 
     def _of_module(self, base: ModuleValue, name: str, value: ir.Value, code: Code) -> Any:

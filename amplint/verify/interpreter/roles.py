@@ -12,7 +12,17 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 from amplint.verify.interpreter.run_state import RunRecord
-from amplint.verify.interpreter.standins import CannotFollow, Frame, Instance, Site, Unknown, lasting, parameters_in
+from amplint.verify.interpreter.standins import (
+    CannotFollow,
+    Frame,
+    Instance,
+    NoneUsedError,
+    Raised,
+    Site,
+    Unknown,
+    lasting,
+    parameters_in,
+)
 from amplint.verify.interpreter.world import Birth, Stage
 from amplint.verify.program.unfollowed import makes
 
@@ -48,7 +58,7 @@ class Roles:
         if isinstance(value, torch.optim.Optimizer):
             return value
         if not isinstance(value, Unknown):
-            raise CannotFollow(f"{site.where}: the optimizer is not an object of torch")
+            raise CannotFollow(f"{site.where}: {_not_followed(value, 'optimizer')}")
         if value.role is None:
             value.role = self._optimizer(value)
             self._record.note(site.code, site.call, f"{value.text} is a stand-in SGD")
@@ -89,8 +99,11 @@ class Roles:
             return value if value.numel() == 1 else self._stage.loss(None, [value])
         if isinstance(value, Unknown) and value.tensor is not None:
             return value.tensor if value.tensor.numel() == 1 else self._stage.loss(None, [value.tensor])
+        if value is None:
+            error = NoneUsedError("'NoneType' object is not a tensor")
+            raise Raised(str(error), site.where, error)
         if not isinstance(value, Unknown):
-            raise CannotFollow(f"{site.where}: the loss is not a tensor")
+            raise CannotFollow(f"{site.where}: {_not_followed(value, 'loss')}")
         if not self._demand(value, Birth.LOSS):
             self._record.note(site.code, site.call, f"{value.text} is a stand-in loss")
         return self._stage.loss(None, ())
@@ -130,3 +143,14 @@ class Roles:
     def _demand_all(self, values: Iterable[Any], what: Birth) -> bool:
         found = [self._demand(each, what) for each in values]
         return any(found)
+
+
+def _not_followed(value: Any, what: str) -> str:
+    """That a value which is used as an optimizer or a loss can't be followed, in words."""
+    if isinstance(value, Instance):
+        return (
+            f"amplint doesn't interpret {value.cls.cls.name} as an {what}"
+            if what == "optimizer"
+            else (f"amplint doesn't interpret {value.cls.cls.name} as a {what}")
+        )
+    return f"amplint can't see what is used as the {what}"

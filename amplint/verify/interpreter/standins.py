@@ -106,6 +106,12 @@ class Unknown:
         return f"Unknown({self.text})"
 
 
+class DeviceName(str):
+    """What a parameter is that all callers in sight give the name of a device: a string, and no `torch.device`."""
+
+    __slots__ = ()
+
+
 class Key(str):
     """A key of a mapping out of sight: what it says is not known."""
 

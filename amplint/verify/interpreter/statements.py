@@ -167,6 +167,8 @@ class Statements(Interpreter[Path]):
             return False  # nothing comes behind it, with AMP or without
         if _returns_instead(statement.then, frame):
             return self._truth.of(value, matters=True)
+        if _both_return(statement):
+            return self._truth.of(value, matters=matters)
         if left is not None and not matters:
             # Between events it matters whether the rest of an iteration is left out; how many there are doesn't.
             again = isinstance(last := statement.then.statements[-1], ir.Jump) and last.kind == "continue"
@@ -358,6 +360,12 @@ def _returns_instead(block: ir.Block, frame: Frame) -> bool:
     function = frame.function
     is_return = isinstance(block.statements[-1], ir.Return)
     return is_return and function is not None and frame.code.known(_returns_tool, function)
+
+
+def _both_return(statement: ir.If) -> bool:
+    """Whether either arm ends with a value of the function: neither of them leaves it earlier than the other."""
+    arms = (statement.then.statements[-1], statement.orelse.statements[-1] if statement.orelse is not None else None)
+    return all(isinstance(each, ir.Return) and each.value is not None for each in arms)
 
 
 def _returns_tool(code: Code, function: ir.Function) -> bool:

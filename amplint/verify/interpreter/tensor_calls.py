@@ -11,7 +11,7 @@ import torch
 
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import ifs_round, loop_of, upwards
-from amplint.verify.interpreter.allowed_calls import SAME_METHODS
+from amplint.verify.interpreter.allowed_calls import MODULES, SAME_METHODS
 from amplint.verify.interpreter.amp_calls import AmpEvents
 from amplint.verify.interpreter.standins import (
     CannotFollow,
@@ -35,6 +35,7 @@ _SIZES = ("nelement", "numel", "size")
 _FILLS = ("normal_", "uniform_")
 _MOST_RANDOM = 1 << 14  # numbers
 _LARGEST = 10_000  # items of a container
+_CASTS = {torch.float16: "half", torch.float32: "float", torch.float64: "double"}  # what `to` does with a dtype
 
 
 @dataclass(eq=False)
@@ -198,12 +199,16 @@ class NetCalls:
 
     _stage: Stage
 
-    def method(self, base: Unknown | Instance, name: str) -> Any:
-        """A method of a model."""
+    def method(
+        self, base: Unknown | Instance, name: str, given: Sequence[Any] = (), call: ir.Call | None = None
+    ) -> Any:
+        """A method of a model, which is `given` something in a call."""
         net = text_of(base) or ""
         if name in SAME_METHODS:
-            self._stage.convert(net, name)
+            self._cast(net, name, given, call)
             return base
+        if name in MODULES:  # the first is the model itself
+            return [("", base)] if name == "named_modules" else [base]
         parameters = self._stage.parameters(net, lasting(base))
         if name == "zero_grad":
             for each in parameters:
@@ -212,6 +217,14 @@ class NetCalls:
         if name == "named_parameters":
             return [(f"weight{at}", each) for at, each in enumerate(parameters)]
         return parameters
+
+    def _cast(self, net: str, name: str, given: Sequence[Any], call: ir.Call | None) -> None:
+        """Cast a model as a method does, or freeze it; a cast that is for some of its modules changes no other."""
+        if name == "requires_grad_":
+            self._stage.freeze(net, frozen=False in given)
+        elif call is None or not _is_chosen(call):
+            named = next((_CASTS[each] for each in given if isinstance(each, torch.dtype) and each in _CASTS), name)
+            self._stage.convert(net, named if name == "to" else name)
 
     def of_container(self, base: dict[Any, Any] | list[Any], name: str) -> Any:
         """A method of a ModuleDict or ModuleList."""

@@ -22,6 +22,11 @@ from amplint.verify.program.unfollowed import HARMLESS, called, makes
 
 _TRAINS = re.compile(r"^(manual_)?backward|_backward$|unscale")
 _HOOK = re.compile(r"(on|before|after|pre|post)_")
+# What a function is called that changes the gradients of what it is given by more than a constant factor.
+_CHANGES = re.compile(
+    r"(?i)clip(?!.*(weight|param))|(normali[sz]e|project|mask|centrali[sz]e|perturb|rescale|scale)_?grad"
+    r"|grad(ient)?s?_?(normali[sz]|projec|mask|centrali[sz]|perturb|rescal)"
+)
 
 
 @dataclass(eq=False)
@@ -32,6 +37,7 @@ class UnseenTraining:
     """
 
     _record: RunRecord
+    _stage: Stage
     _hooks: dict[ir.Call, tuple[str, str]] = field(default_factory=dict)  # with line and text
     _has_gradients: bool = False  # a backward in sight has run
 
@@ -70,6 +76,8 @@ class UnseenTraining:
             return False
         if site.code.files.is_plain(site.code, site.call.func):
             return False
+        if self._has_gradients and _CHANGES.search(name) and any(map(self._stage.is_weights, inputs)):
+            return True
         if HARMLESS.search(called(site.code, site.call)):
             return False
         if makes(site.call):  # of an optimizer a scheduler, most often
@@ -120,6 +128,8 @@ class UnseenCalls:
         """
         if trains:
             self._training.unseen(site, inputs)
+        if runs is None:
+            self._stage.changed_by(ir.last_name(site.call.func), inputs)
         for each in inputs:
             if isinstance(each, Unknown) and each.tensor is None and each.identity in self._stage.knowledge.leaves:
                 each.tensor = self._stage.leaf()
@@ -146,7 +156,8 @@ class UnseenCalls:
         else:
             made = self._stage.output(net, tensors)
             self._halves.output(site, runs, made)
-            self._record.note(site.code, site.call, "a stand-in model")
+            is_model = forward and net is not None and self._stage.may_be_net(net)
+            self._record.note(site.code, site.call, "a stand-in model" if is_model else "a stand-in")
         if net not in self._stage.knowledge.nets and not tensors:
             self._stage.computed(site.call, made)
         return made

@@ -14,6 +14,7 @@ from amplint.model.objects.key_parts import is_part
 from amplint.model.syntax import ir
 from amplint.verify.bench.bench import seed
 from amplint.verify.bench.instrument import open_regions
+from amplint.verify.interpreter.standins import Unknown, parameters_in, text_of
 
 WIDTH, HIDDEN, ROWS, BATCHES = 32, 64, 64, 8
 LOSS = 16.0  # the factor of a loss: with it gradients are larger than the bounds that programs clip to
@@ -21,6 +22,10 @@ INIT_SCALE = 64.0  # of a scaler, so that it can grow a few times without an ove
 _LOWER, _LOWEST_SCALE = 16.0, INIT_SCALE / 16**3  # by which factor it comes down between runs, and how far
 LEARNING_RATE, LOWEST_RATE = 0.01, 0.001
 _WORDS = re.compile(r"optimizers?|optim|opt|models?|networks?|net|self|[^a-z0-9]+")
+# What a function is called that leaves the dtypes of a model's parameters as they are.
+_KEEPS_DTYPES = re.compile(
+    r"(?i)optim|sched|ema|load|save|log|print|count|num|info|summary|len|parallel|^ddp|compile|forward|eval|train_|norm|freez|trainable"
+)
 
 
 class Birth(Enum):
@@ -153,7 +158,7 @@ class Stage:
 
     def __init__(self, knowledge: Knowledge, device: str, *, off: bool = False) -> None:
         seed()
-        self._off = off
+        self.off = off  # the reference's
         self.left_out = False  # the reference has left something out
         self.knowledge = knowledge
         self.device = device
@@ -166,6 +171,10 @@ class Stage:
         self.clears_itself = False  # behind a step, as somebody does whom the step's text doesn't show
         # Is told of what is added to tensors in place.
         self.adding: Callable[[torch.Tensor, torch.Tensor], None] = lambda to, what: None
+        self.enabled: dict[int, bool] = {}  # by scalers' ids: whether the program enables them
+        self._frozen: set[str] = set()  # models
+        self._cast: set[str] = set()  # models, to float16
+        self.unsure_dtypes: set[str] = set()  # those of them that code out of sight may have cast, or added to
         self._whole: dict[int, bool] = {}  # by parameters: they were last asked for with all of their part
         self.has_frozen = False  # a parameter was frozen
         self.iteration = 0  # of loops over batches, and calls of the step
@@ -202,7 +211,9 @@ class Stage:
             return [*self._atoms]
         named = [text for text in optimizers if _sounds_like(text, net)]
         if len(named) == 1:
-            return list(optimizers[named[0]] or (_of(named[0]),))
+            owned = list(optimizers[named[0]] or (_of(named[0]),))
+            if all(each in self.parts for each in owned):  # else it is new in this run
+                return owned
         self.guessed.add(net)
         return [*self._atoms]
 
@@ -226,6 +237,12 @@ class Stage:
         nets = self.knowledge.nets
         return not nets or any(_related(each, text) for each in nets)
 
+    def is_weights(self, value: Any) -> bool:
+        """Whether a value is parameters, or something that is asked for them; where nothing is, a model that is run."""
+        if parameters_in([value]) or text_of(value) in self.knowledge.nets:
+            return True
+        return not self.knowledge.nets and isinstance(value, Unknown) and value.called
+
     def has_nets_in(self, text: str) -> bool:
         """Whether items of a container were asked for parameters."""
         return any(each.startswith(f"{text}[") for each in self.knowledge.nets)
@@ -234,11 +251,25 @@ class Stage:
         """`model.half()` and the like; the reference keeps float32."""
         if dtype not in ("half", "bfloat16", "float", "double") or net not in self.knowledge.nets:
             return
-        if self._off:
+        if net in self._frozen or self.has_frozen or not self.knowledge.freezes:
+            return  # what is trained is added to it, in a dtype of its own
+        if dtype == "half":
+            self._cast.add(net)
+        if self.off:
             self.left_out = True
         else:
             for atom in self.parts_of(net):
                 getattr(self.parts[atom], dtype)()
+
+    def freeze(self, net: str, *, frozen: bool) -> None:
+        """`model.requires_grad_(False)`, or True."""
+        (self._frozen.add if frozen else self._frozen.discard)(net)
+
+    def changed_by(self, call: str, inputs: Iterable[Any]) -> None:
+        """A call out of sight is given these: what it trains of a model cast to float16 may have another dtype."""
+        for each in inputs:
+            if (text := text_of(each)) in self._cast and not _KEEPS_DTYPES.search(call):
+                self.unsure_dtypes.add(str(text))
 
     def nets_of(self, parameters: Iterable[Any]) -> tuple[str, ...]:
         """The parts that parameters belong to."""
@@ -278,6 +309,13 @@ class Stage:
     def scaler(self, *, enabled: bool = True) -> torch.amp.GradScaler:
         """The scaler that a value out of sight is."""
         return torch.amp.GradScaler(self.device, enabled=enabled, **self.scaler_arguments)  # type: ignore[arg-type]
+
+    def scale_of(self, scaler: torch.amp.GradScaler) -> Any:
+        """The `_scale` of a scaler, as a program reads it: the reference's, which scales nothing, has its first one."""
+        found = getattr(scaler, "_scale", None)
+        if found is None and self.off and self.enabled.get(id(scaler), True):
+            return torch.tensor(self.knowledge.init_scale)
+        return found
 
     # --- numbers
 
@@ -382,6 +420,8 @@ def _part() -> torch.nn.Sequential:
 
 
 def _shaped(tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.is_floating_point():
+        tensor = tensor.float()
     return tensor if tensor.shape == (ROWS, WIDTH) else tensor.mean().expand(ROWS, WIDTH)
 
 

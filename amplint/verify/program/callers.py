@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Generic
 
@@ -16,6 +17,7 @@ from amplint.verify.program.code_file import AnyFile, CodeFile
 from amplint.verify.program.files import Files, Place
 from amplint.verify.program.function_tables import Entry, Tables
 
+_DEVICE = re.compile(r"(cpu|cuda|xpu|mps|npu|hpu)(:\d+)?$")
 _DEPTH = 6  # of variables, attributes and parameters that one comes from
 _Source = tuple[AnyFile, ir.Value]
 
@@ -284,6 +286,13 @@ class Callers(Generic[AnyFile]):
                 self._calls[function.id] += found
         return self._calls[function.id]
 
+    def is_device_name(self, function: ir.Function, name: str) -> bool:
+        """Whether all calls in sight that give a parameter give it the name of a device: `"cuda"`, `device.type`."""
+        given = [
+            (of, each) for of, call in self.calls(function) if (each := argument(call, function, name)) is not None
+        ]
+        return bool(given) and all(_names_device(of, each, _DEPTH) for of, each in given)
+
     def may_repeat(self, function: ir.Function, depth: int = _DEPTH) -> bool:
         """Whether one run of the program may call a function several times: in a loop, or out of sight.
 
@@ -364,6 +373,22 @@ def _is_made(code: CodeFile, func: ir.Value) -> bool:
     elif isinstance(func, ir.Attribute) and (cls := owner_class(func)) is not None:
         held = [*cls.stored(func.attr)]
     return any(isinstance(each, ir.Call) for each in held)
+
+
+def _names_device(code: CodeFile, value: ir.Value | None, depth: int) -> bool:
+    """Whether a value is a string that names a device."""
+    if isinstance(value, ir.Constant):
+        return isinstance(value.value, str) and bool(_DEVICE.match(value.value))
+    if isinstance(value, ir.Attribute):
+        return value.attr == "type" and "device" in ir.last_name(value.base).lower()
+    if isinstance(value, ir.Conditional):
+        return _names_device(code, value.then, depth) and _names_device(code, value.other, depth)
+    if not isinstance(value, ir.Name) or not depth:
+        return False
+    held = code.module.names.bindings(value)
+    return bool(held) and all(
+        isinstance(each, Assigned) and _names_device(code, each.value, depth - 1) for each in held
+    )
 
 
 def _is_known(names: frozenset[str]) -> bool:

@@ -169,6 +169,14 @@ class Code(Texts):
             for value in ir.walk_values(each.value)
         )
 
+    def returns_events(self, function: ir.Function) -> bool:
+        """Whether a function returns one that it defines, and that does something to scaler, gradients or regions."""
+        if self.owner(function) is not self:
+            return self.owner(function).returns_events(function)
+        names = {each.value.name for each in returned(function) if isinstance(each.value, ir.Name)}
+        own = (each for each in ir.walk_statements(function.body, into=False) if isinstance(each, ir.Function))
+        return any(each.name in names and self.function_matters(each) for each in own)
+
     def only_loops(self, loop: ir.For | ir.While) -> bool:
         """Whether a loop has events only in loops inside it, or in those of functions that it calls: it is over epochs.
 
@@ -377,7 +385,10 @@ class Code(Texts):
     def _events_to_cover(self, step: Step) -> Iterator[Event]:
         for function in step.reach:
             for each in self.owner(function).events.below(self._body(function)):
-                if each.kind in COVERED and not _in_handler(each.call):
+                sets_scale = (
+                    each.kind == "update" and isinstance(each.call, ir.Call) and bool(each.call.args)
+                )  # may be for scales that the bench hasn't
+                if each.kind in COVERED and not (sets_scale or _in_handler(each.call) or _is_dead(each.call)):
                     yield each
 
     def classes(self, step: Step) -> list[ir.Class | None]:
@@ -504,6 +515,17 @@ def _stores_gradient(statement: ir.Statement) -> bool:
     if isinstance(statement, ir.AugAssign):
         targets = (statement.target,)
     return any(isinstance(each, ir.Attribute) and each.attr == "grad" for each in targets)
+
+
+def _is_dead(value: ir.Value) -> bool:
+    """Whether an expression is next to a statement that always leaves its suite, and after it."""
+    for each in upwards(ir.statement_of(value)):
+        for before in each.block.statements:
+            if before is each:
+                break
+            if isinstance(before, (ir.Raise, ir.Return, ir.Jump)):
+                return True
+    return False
 
 
 def _in_handler(value: ir.Value) -> bool:

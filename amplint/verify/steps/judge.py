@@ -46,6 +46,7 @@ class Judged:
     # On each path what was compared ("update: optimizer 2"), how often, and which of these was wrong first; -1: none.
     parts: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict, compare=False)
     unseen: str = field(default="", compare=False)  # what a step that is right may do wrong all the same
+    none_used: str = field(default="", compare=False)  # where conditions make it use None as an object, and which
 
 
 @dataclass
@@ -57,7 +58,7 @@ class Path:
     overflows: list[Observed] = field(default_factory=list)  # in one run the gradients of one optimizer do
     free: Observed | None = None  # beside the reference's losses
     reference_end: str = ""  # how the run without AMP ended, where that was by an exception
-    impossible: bool = False  # it ended where None was used as an object: no program is run with such conditions
+    none_used: str = ""  # the line on which it used None as an object: no program is run with such conditions
     reference_backwards: int = 0
     reference_steps: int = 0  # that it asked for
     caught: list[str] = field(default_factory=list)  # exceptions that AMP brings and the program catches
@@ -93,7 +94,18 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
     """
     if failed and not paths:
         return Judged(UNKNOWN, reason=failed)
-    paths = [each for each in paths if not each.impossible] or paths
+    found = _judge(paths, failed=failed, guessed=guessed, missing=missing)
+    used = next((each for each in paths if each.none_used), None)
+    if used is not None:
+        found.none_used = f"{used.none_used}{f' where {used.label}' if used.label else ''}"
+    return found
+
+
+def _judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[str]) -> Judged:
+    used = [each.none_used for each in paths if each.none_used]
+    paths = [each for each in paths if not each.none_used]
+    if used and not paths:
+        return Judged(UNKNOWN, reason=f"{used[0]} in each of verify's runs: what the program has there is out of sight")
     seen = [each for each in paths if not each.effects]
     effects = _unseen_effects(paths)
     if paths and not seen:
@@ -175,7 +187,7 @@ def _why_nothing_is_compared(paths: list[Path]) -> str:
         ("no gradient reaches an optimizer's step", [each.label for each in paths if each.idle]),
     ):
         if labels:
-            return f"{what}{f' where {labels[0]}' if labels[0] else ''}, even without AMP"
+            return f"with verify's stand-ins {what}{f' where {labels[0]}' if labels[0] else ''}, even without AMP"
     return ""
 
 

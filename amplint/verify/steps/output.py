@@ -254,5 +254,10 @@ def _object(row: StepRow) -> dict[str, Any]:
 
 def _half(judged: Judged) -> dict[str, Any]:
     found = {**dataclasses.asdict(judged), "faults": [each._asdict() for each in judged.faults]}
-    del found["answers"], found["warned"], found["unseen"]  # which `paths` and `findings` say in words
+    del (
+        found["answers"],
+        found["warned"],
+        found["unseen"],
+        found["none_used"],
+    )  # which `paths` and `findings` say in words
     return found

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import upwards
-from amplint.verify.bench.bench import on_device, reset, switched_off
+from amplint.verify.bench.bench import on_device, regions_with, reset, switched_off
 from amplint.verify.bench.instrument import watched
 from amplint.verify.bench.recorder import Recorder
 from amplint.verify.bench.simulated_devices import simulated
-from amplint.verify.fixtures.proof import Observed, said
+from amplint.verify.fixtures.proof import Observed, said, show
 from amplint.verify.interpreter import lookup
 from amplint.verify.interpreter.amp_calls import in_words
 from amplint.verify.interpreter.assumptions import Choices, explore
@@ -47,6 +47,7 @@ class StepRuns:
     notes: dict[tuple[int, str], str] = field(default_factory=dict)
     decided: dict[int, set[bool | None]] = field(default_factory=dict)  # how tests of ifs came out, by their ids
     failed: str = ""  # why a path can't be followed
+    ended: str = ""  # by what the program raises a run has ended, and where
     runs: int = 0
     seconds: float = 0.0
 
@@ -57,6 +58,8 @@ class StepRuns:
             self.decided.setdefault(test, set()).update(outcomes)
         self.applied |= run.record.applied
         self.guessed |= run.stage.guessed
+        if run.record.ended is not None and run.record.ended.error is None and not self.ended:
+            self.ended = f"{run.record.ended.where} ({run.record.ended})"
         self.touched |= run.record.touched
         for key, what in run.record.notes.items():
             self.notes[key] = self.notes.get(key) or what
@@ -178,6 +181,7 @@ class _Trial:
         self._knowledge.init_scale, self._knowledge.cleared = INIT_SCALE, False
         pair = self._settled(choices)
         path = self._compared(choices, pair)
+        self._compare_in_float32(path, pair)
         run, observed, given = pair.run, pair.observed, pair.given
         self._protects = bool(run.stage.protected)
         protected = self._protects and any(observed.enabled)
@@ -196,7 +200,8 @@ class _Trial:
         path = Path(choices.path(), observed)
         if right.record.ended is not None and right.record.ended.error is not None:
             path.reference_end = said(right.record.ended.error)
-            path.impossible = isinstance(right.record.ended.error, NoneUsedError)
+            if isinstance(right.record.ended.error, NoneUsedError):
+                path.none_used = f"{right.record.ended.where}: AttributeError: {right.record.ended.error}"
         path.reference_backwards = reference.observed.backwards
         path.idle = bool(reference.observed.idle)
         path.not_finite = bool(reference.observed.skipped) and not observed.gradient.count
@@ -215,6 +220,26 @@ class _Trial:
         # What a program does itself behind a reuse of gradients, it does without AMP as well.
         observed.reused = max(0, observed.reused - reference.observed.reused)
         return path
+
+    def _compare_in_float32(self, path: Path, pair: _Pair) -> None:
+        """Where numbers differ by what half precision makes of those of the bench, take those of a run in float32.
+
+        That they do, two runs say: with the regions off, nothing differs, and without their cache it still does.
+        """
+        observed = path.observed
+        if observed.end != "finished" or not _differs(observed) or path.stale:
+            return
+        plain = self._again_with(pair, enabled=False)
+        if plain.end != "finished" or plain.steps != observed.steps or not plain.gradient.count or _differs(plain):
+            return
+        if _differs(self._again_with(pair, cache_enabled=False)):
+            observed.take_comparisons(plain)
+            observed.parts = plain.parts
+
+    def _again_with(self, pair: _Pair, **regions: bool) -> Observed:
+        """What the program's run shows with some arguments of its regions changed."""
+        recorder = Recorder(pair.reference, leaves_out=False)
+        return self._observe(Choices(pair.given), recorder, regions=regions)[1]
 
     def _with_overflows(self, choices: Choices, given: dict[str, Any]) -> list[Observed]:
         """What runs show in which the gradients of one optimizer overflow, of each in turn."""
@@ -244,10 +269,12 @@ class _Trial:
         unlike = right.record.ended is not None or observed.skipped  # left out, as the program would not have done
         return not (self._switched or right.stage.left_out or unlike or self._knowledge.changed)
 
-    def _observe(self, choices: Choices, recorder: Recorder, *, off: bool = False) -> tuple[Interpreter, Observed]:
+    def _observe(
+        self, choices: Choices, recorder: Recorder, *, off: bool = False, regions: dict[str, bool] | None = None
+    ) -> tuple[Interpreter, Observed]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            run = self._once(choices, recorder, caught, off=off)
+            run = self._once(choices, recorder, caught, off=off, regions=regions or {})
         observed = recorder.close()
         if run.record.ended is not None and run.record.ended.error is not None:
             observed.end, observed.detail = "exception", f"{run.record.ended.where}: {said(run.record.ended.error)}"
@@ -255,13 +282,21 @@ class _Trial:
         return run, observed
 
     def _once(
-        self, choices: Choices, recorder: Recorder, caught: list[warnings.WarningMessage], *, off: bool
+        self,
+        choices: Choices,
+        recorder: Recorder,
+        caught: list[warnings.WarningMessage],
+        *,
+        off: bool,
+        regions: dict[str, bool],
     ) -> Interpreter:
         reset()
         self._found.runs += 1
         with ExitStack() as conditions:
             if off:
                 self._switched = conditions.enter_context(switched_off())
+            if regions:
+                conditions.enter_context(regions_with(**regions))
             conditions.enter_context(watched(recorder, _is_programs))
             stage = Stage(self._knowledge, self._device, off=off)
             recorder.may_overflow = lambda optimizer: id(optimizer) in stage.protected or not self._protects
@@ -279,6 +314,11 @@ def _skips_all(pair: _Pair) -> bool:
     took = reference.observed.steps and not reference.observed.skipped
     skipped_all = 0 < observed.steps == observed.skipped
     return bool(took and pair.run.stage.protected and observed.end == "finished" and skipped_all)
+
+
+def _differs(observed: Observed) -> bool:
+    """Whether a run's gradients or updates are not those of the reference."""
+    return any(show(each, observed, observed).misbehaves for each in ("gradient", "update"))
 
 
 def judged(code: Code, step: Step, runs: StepRuns) -> Judged:
@@ -337,8 +377,12 @@ def _why_not(code: Code, call: ir.Value, runs: StepRuns) -> str:
         if known == {not needed}:
             always = "holds in every run" if not needed else "holds in no run"
             return f"{code.where(call)} is not reached: {code.text(test.test)} {always}"
-    tests = [f"{'' if holds else 'not '}{code.text(owner.test)}" for owner, holds in _tests(call)]
-    return f"{code.where(call)} is {'reached only if ' + ' and '.join(tests) if tests else 'not reached'}"
+    tests = [code.text(owner.test) if holds else f"not ({code.text(owner.test)})" for owner, holds in _tests(call)]
+    if tests:
+        return f"{code.where(call)} is reached only if {' and '.join(tests)}"
+    if runs.ended:
+        return f"verify's run ends on {runs.ended}, before {code.where(call)}"
+    return f"{code.where(call)} is not reached in verify's runs"
 
 
 def _hangs_on(code: Code, call: ir.Value) -> str:

@@ -10,6 +10,8 @@ from amplint.verify.steps.judge import RIGHT, UNKNOWN, WARNING, WRONG, Judged
 
 CONFIRMED, CLEAN, REFUTED, MISBEHAVES, NOT_CHECKABLE = "confirmed", "clean", "refuted", "misbehaves", "not checkable"
 NO_STEP = "no training step"  # of a function that has AMP, and trains nothing
+_DEPRECATED = "only a deprecation warning is left: what was compared is right"
+_RAISES = "raises AttributeError"  # says a finding about None that is used as a scaler
 REPORT = "please report it: https://github.com/amplint/amplint/issues"
 
 
@@ -45,7 +47,9 @@ def decide(
     if before.state == UNKNOWN:
         return Verdict(NOT_CHECKABLE, before.reason)
     if after is None:
-        return Verdict(CLEAN, before.unseen) if before.state == RIGHT else Verdict(MISBEHAVES)
+        if before.state == RIGHT:
+            return Verdict(CLEAN, before.unseen)
+        return Verdict(CLEAN, _DEPRECATED) if _is_deprecated_only(before) else Verdict(MISBEHAVES)
     if after.state == UNKNOWN:
         return Verdict(NOT_CHECKABLE, f"after the fix: {after.reason}")
     if after.state == RIGHT:
@@ -58,7 +62,19 @@ def decide(
     change = _change(before, after, fixed_rows)
     if (wrong := _left_wrong(after, change, fixed, explained)) is not None:
         return Verdict(REFUTED, f"the fix doesn't repair its fault: {wrong}; {REPORT}")
-    return Verdict(MISBEHAVES, _mended(before, after, change))
+    mended = _mended(before, after, change)
+    if not _is_deprecated_only(after):
+        return Verdict(MISBEHAVES, mended)
+    is_right = _is_deprecated_only(before)
+    repairs = change.gone or change.fewer or any(_rows(after, each) < _rows(before, each) for each in change.others)
+    return Verdict(
+        CONFIRMED if repairs else CLEAN, f"{mended}; {_DEPRECATED}" if repairs and not is_right else _DEPRECATED
+    )
+
+
+def _is_deprecated_only(judged: Judged) -> bool:
+    """Whether all that is wrong is that torch warns of old names."""
+    return bool(judged.faults) and all(each.shows == WARNING and "deprecated" in each.text for each in judged.faults)
 
 
 def _only_warned(before: Judged) -> str:
@@ -194,8 +210,27 @@ def compared(judged: Judged, findings: Sequence[tuple[str, int, str, bool]]) -> 
     for code, row, message, fixed in findings:
         rule = shows_of(code)
         can = rule is not None and rule.observables and judged.state in (RIGHT, WRONG)
-        found.append(Found(code, row, message, fixed, bool(shown & set(rule.observables)) if can and rule else None))
+        is_shown = bool(shown & set(rule.observables)) if can and rule else None
+        if rule is not None and _RAISES in message and judged.none_used:
+            is_shown = True
+        found.append(Found(code, row, message, fixed, is_shown))
     return found
+
+
+def with_errors(verdict: Verdict, judged: Judged, errors: Sequence[Found]) -> Verdict:
+    """The verdict on a step in which the linter finds `errors`: with one that is left, and no run can show, it isn't
+    right as far as can be told; with one that a run shows under conditions that were not compared, it is wrong.
+    """
+    if verdict.verdict not in (CONFIRMED, CLEAN):
+        return verdict
+    for each in errors:
+        shows = shows_of(each.code)
+        if each.fixed or shows is None or shows.observables:
+            continue
+        if each.shown:
+            return Verdict(MISBEHAVES, judged.none_used)
+        return Verdict(NOT_CHECKABLE, f"line {each.row}: {each.code} is left, and the run can't show it: {shows.why}")
+    return verdict
 
 
 def unexplained(judged: Judged, findings: Iterable[Found]) -> list[str]:

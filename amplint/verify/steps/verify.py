@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from tempfile import TemporaryDirectory
+from time import monotonic
 from typing import Any, NamedTuple
 
-from amplint.base.findings import Finding
+from amplint.base.findings import Finding, Severity
 from amplint.config.settings import Settings
 from amplint.engine.file import fix_bytes
 from amplint.engine.reading import INVALID_SYNTAX
@@ -27,12 +28,22 @@ from amplint.sources.source import Source, SourceError, lines_of
 from amplint.verify.fixtures.run import MEMORY, TIMEOUT, Lost, Runner, need_torch
 from amplint.verify.steps.judge import UNKNOWN, Fault, Judged
 from amplint.verify.steps.looks import NOTHING, Kind, Look, Looked
-from amplint.verify.steps.verdict import NO_STEP, NOT_CHECKABLE, Found, Verdict, compared, decide, unexplained
+from amplint.verify.steps.verdict import (
+    NO_STEP,
+    NOT_CHECKABLE,
+    Found,
+    Verdict,
+    compared,
+    decide,
+    unexplained,
+    with_errors,
+)
 
 # A step has one of these words, in its own file or in those that it leads to; what hasn't is not even parsed.
 _WORDS = re.compile(rb"autocast|[sS]caler|accelerat")
 _NAMES = re.compile(rb"custom_[fb]wd|\bamp\b")  # what else is named of AMP
 MODULE = "<module>"
+_FILE = 2  # so many times the limit of a run are the steps of one file given
 _LIBRARIES = re.compile(rb"lightning|transformers")
 _PRECISION = re.compile(rb"precision|fp16|bf16")
 _OF_A_FRAMEWORK = Verdict(NOT_CHECKABLE, "the training step is the framework's, and amplint can't see it")
@@ -113,6 +124,8 @@ class Verifier:
         self._folder = TemporaryDirectory(prefix="amplint-", ignore_cleanup_errors=True)
         self._runner = Runner(self._folder.name)
         self._changes = 0  # of files, so far
+        self._since = 0.0  # when the file's steps were begun
+        self._failed = ""  # why a file's steps were not found
         self._remembered: dict[str, dict[str, Any]] | None = None  # answers, by what was asked
 
     def __enter__(self) -> Verifier:
@@ -166,7 +179,11 @@ class Verifier:
         source = _program(path, data, fixed.before)
         if isinstance(source, StepRow):
             return Checked([source], True) if own else Checked([])
+        self._failed = ""
         rows = self.compare(path, data, settings, fixed, progress)
+        if self._failed:
+            why = f"looking for training steps failed: {self._failed}"
+            return Checked([_not_run(path, MODULE, 1, Verdict(NOT_CHECKABLE, why))], True)
         looked, failed, at = self._look(_asked_of(path, settings), source.text)
         if failed:
             return Checked([*rows, _not_run(path, MODULE, at, Verdict(NOT_CHECKABLE, failed))], True)
@@ -188,10 +205,11 @@ class Verifier:
         before = _Half(found.source or load(data, path), found.findings)
         after = _Half(load(fixed.data, path), fixed.result.findings)
         file = _asked_of(path, settings)
+        self._since = monotonic()
         steps, device = self._steps(file, before.source.text)
         file["device"] = device  # for what the fixes make of it, too
         halves = _Halves(file, before, after, fixed.data != data)
-        after_steps = self._steps(file, after.source.text)[0] if halves.is_changed else []
+        after_steps = self._steps(file, after.source.text)[0] if halves.is_changed and steps else []
         rows = []
         for at, step in enumerate(steps):
             name = step["name"]
@@ -199,8 +217,17 @@ class Verifier:
             if progress:
                 progress(f"{path}: {name}")
             same = [each for each in after_steps if each["name"] == name][number:]
+            if monotonic() - self._since > _FILE * self._limits.timeout:
+                rows.append(_not_run(path, name, step["row"], self._out_of_time(), before.source.cells))
+                continue
             rows.append(self._row(path, halves, step, same, number))
         return rows
+
+    def _out_of_time(self) -> Verdict:
+        limit = _FILE * self._limits.timeout
+        return Verdict(
+            NOT_CHECKABLE, f"the steps before it took more than {limit:g} s, the limit for one file: --timeout"
+        )
 
     def _row(
         self, path: str, halves: _Halves, step: dict[str, Any], same: list[dict[str, Any]], number: int
@@ -218,6 +245,8 @@ class Verifier:
         fixed_rows = {source.row(each.start) for each in gone}
         verdict = decide(before, after, {each.code for each in gone}, [each.code for each in remaining], fixed_rows)
         listed = compared(before, [(each.code, source.row(each.start), each.message, each in gone) for each in inside])
+        errors = [found for each, found in zip(inside, listed, strict=True) if each.severity is Severity.ERROR]
+        verdict = with_errors(verdict, before, errors)
         return StepRow(
             path=path,
             name=step["name"],
@@ -255,6 +284,7 @@ class Verifier:
 
     def _steps(self, file: dict[str, Any], text: str) -> tuple[list[dict[str, Any]], str]:
         answer = self._ask({**file, "ask": "steps", "text": text})
+        self._failed = answer.get("failed", "")
         return answer.get("steps", []), answer.get("device", "cpu")
 
     def _look(self, file: dict[str, Any], text: str) -> tuple[Looked, str, int]:
@@ -277,7 +307,7 @@ class Verifier:
             reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
             return Judged(UNKNOWN, reason=f"the run failed: {reason}"), {"device": file["device"]}
         faults = [Fault(*each) for each in answer["faults"]]
-        fields = ("state", "reason", "numbers", "dtypes", "paths", "answers", "warned", "parts", "unseen")
+        fields = ("state", "reason", "numbers", "dtypes", "paths", "answers", "warned", "parts", "unseen", "none_used")
         known = {name: answer[name] for name in fields}
         return Judged(**known, faults=faults), answer
 

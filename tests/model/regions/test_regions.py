@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from amplint import check
@@ -85,3 +87,54 @@ CLOSED = {
 def test_closed(body: str) -> None:
     compile(HEAD + body, "program", "exec")
     assert lines(body) == []
+
+
+MANAGER = "from contextlib import contextmanager\n\n\n@contextmanager\n"
+# Functions of the program's own that hand on to autocast what they are given, and a call of each.
+WRAPPERS = {
+    "keywords": (
+        'def opened(device_type="cuda", **kwargs):\n    return torch.amp.autocast(device_type=device_type, **kwargs)\n',
+        "opened(enabled=flag)",
+    ),
+    "positions": (
+        "def opened(*args, **kwargs):\n    return torch.autocast(*args, **kwargs)\n",
+        'opened("cuda", torch.float16, flag)',
+    ),
+    "positions and a keyword": (
+        "def opened(*args, **kwargs):\n    return torch.autocast(*args, **kwargs)\n",
+        'opened("cuda", enabled=flag)',
+    ),
+    "a context manager": (
+        MANAGER + 'def opened(**kwargs):\n    with torch.autocast("cuda", **kwargs):\n        yield\n',
+        'opened(**{"enabled": flag})',
+    ),
+    "one for each release": (
+        MANAGER + 'def opened(device_type="cuda", **kwargs):\n    if torch.__version__ >= "2.3":\n'
+        "        with torch.amp.autocast(device_type=device_type, **kwargs):\n            yield\n"
+        "    else:\n        with torch.cuda.amp.autocast(**kwargs):\n            yield\n",
+        "opened(enabled=flag)",
+    ),
+    "a switch next to other options": (
+        "def opened(enabled, **kwargs):\n    options = dict(dtype=torch.float16, **kwargs)\n"
+        '    return torch.autocast("cuda", enabled=enabled, **options)\n',
+        "opened(flag)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("wrapper", "call"), WRAPPERS.values(), ids=WRAPPERS)
+def test_what_a_wrapper_hands_on(wrapper: str, call: str) -> None:
+    for given, expected in ("False", 0), ("True", 1):
+        used = "\n\n" + function(f"with {call.replace('flag', given)}:\n    x.backward()")
+        assert len(lines(wrapper + used)) == expected, given
+
+
+def test_a_wrapper_of_another_file(tmp_path: Path) -> None:
+    wrapper, _ = WRAPPERS["one for each release"]
+    (tmp_path / "own.py").write_text("import torch\n" + wrapper.replace("opened", "autocast_for"))
+    for given, expected in ("False", 0), ("True", 1):
+        program = tmp_path / "program.py"
+        program.write_text(
+            "from own import autocast_for\n\n\n" + function(f"with autocast_for(enabled={given}):\n    x.backward()")
+        )
+        assert [each.code for each in check(program.read_text(), program)] == ["AMP301"] * expected

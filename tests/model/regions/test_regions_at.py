@@ -7,6 +7,7 @@ import pytest
 from amplint.base.target import nothing_declared
 from amplint.model.module import build
 from amplint.model.regions.regions_at import enabled_at
+from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
 from amplint.sources.source import Source
 
@@ -97,3 +98,43 @@ def test_many_ways_are_cut_short() -> None:
     functions = "".join(f"def f{n}():\n    f{n + 1}()\n    f{n + 1}()\n" for n in range(12))
     (found,) = ways(f"{functions}def f12():\n    ask()\nwith torch.autocast('cuda'):\n    f12()\n    f11()\n    f0()\n")
     assert found == [(39, 35)]  # one for each region; f0 would be too far away
+
+
+TRAININGS = """
+class Net(nn.Module):
+    def features(self, x):
+        return self.body(x)
+
+    def for_training(self, x):
+        return self.features(x)
+
+
+def inner(a, b):
+    return nn.functional.mse_loss(a, b)
+
+
+def loss_of(a, b):
+    return inner(a, b)
+
+
+def train_on_cpu(net, optimizer, data):
+    for x, y in data:
+        loss = loss_of(Net().for_training(x), y)
+        loss.backward()
+
+
+def train_on_gpu(net, optimizer, data):
+    for x, y in data:
+        with torch.autocast("cuda"):
+            loss = loss_of(Net().for_training(x), y)
+        loss.backward()
+"""
+
+
+def test_a_loss_has_only_the_regions_of_its_own_calls() -> None:
+    module = build(Source("x.py", HEAD + TRAININGS), nothing_declared())
+    found = [(ir.function_of(each.event.call), len(each.entered)) for each in trained(module)]
+    assert [(function and function.name, count) for function, count in found] == [
+        ("train_on_cpu", 0),
+        ("train_on_gpu", 1),
+    ]
