@@ -350,9 +350,10 @@ class Diagnosis:
     def _made_in_call(self, seen: Seen, bad: _Bad, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
         """The finding on data that the statement itself makes bad: `model(even(x))`; None where it doesn't."""
         for computation, part, _ in self._computations(seen, frames, []) if bad.tensor is not None else ():
-            finding = self._looked_at(seen, computation, part=part, frames=frames, place=place, reasons=[])
-            if finding is not None and finding.cause is not Cause.DATA:
-                return finding
+            with suppress(_Healthy):
+                finding = self._looked_at(seen, computation, part=part, frames=frames, place=place, reasons=[])
+                if finding is not None and finding.cause is not Cause.DATA:
+                    return finding
         return None
 
     def _made_bad_at(self, seen: Seen, part: Slice, tensor: torch.Tensor) -> Finding | None:

@@ -4,7 +4,7 @@
 `by_hand` and `gradients`) hears the scaler and the optimizers; `regions` hears autocast; `numbers` reads losses and
 what the program reads. `capture` keeps the outermost calls of modules as references. When a value is not finite,
 `diagnosis` takes the statements that compute it (`slices`), or the calls. `replay` runs them again and puts
-everything back; `detail` (with `origins` and `lineage`) looks at each operation.
+everything back; `detail` (with `origins`, `lineage` and `casts`) looks at each operation.
 """
 
 from __future__ import annotations
