@@ -277,12 +277,29 @@ def number_written(frame: FrameType | None) -> float | None:
         (statement,) = ast.parse(linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()).body
     except (SyntaxError, ValueError):
         return None
-    calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call) and node.args)
-    written = [call.args[0] for call in calls if _called(call) in ("tensor", "new_tensor", "as_tensor")]
+    numbers = numbers_made(statement, frame)
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
-        written.append(statement.value)
-    numbers = (_value(expression, frame) for expression in written)
-    return next((float(number) for number in numbers if isinstance(number, (int, float))), None)
+        number = _value(statement.value, frame)
+        numbers += [float(number)] if isinstance(number, (int, float)) else []
+    return numbers[0] if numbers else None
+
+
+def numbers_made(statement: ast.AST, frame: FrameType) -> list[float]:
+    """The numbers that a statement makes tensors of."""
+    numbers = []
+    for call in (node for node in ast.walk(statement) if isinstance(node, ast.Call)):
+        at = _MAKERS.get(_called(call))
+        given = [each.value for each in call.keywords if each.arg in ("data", "fill_value")]
+        given += call.args[at : at + 1] if at is not None else []
+        values = (_value(each, frame) for each in given if at is not None)
+        numbers += [float(value) for value in values if isinstance(value, (int, float))]
+    return numbers
+
+
+# Functions that make a tensor of a number, and which argument that is.
+_MAKERS = {
+    "tensor": 0, "new_tensor": 0, "as_tensor": 0, "scalar_tensor": 0, "full": 1, "new_full": 1, "full_like": 1,
+}  # fmt: skip
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:

@@ -18,7 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from amplint.doctor.births import Birth, Origin
 from amplint.doctor.calls import MOST_LINES, Call, Running, look, node_name, number_written, plain, spoken
+from amplint.doctor.casts import Casts, constant
 from amplint.doctor.findings import Place
+from amplint.doctor.graph import number_of
 from amplint.doctor.lineage import Key, Lineage
 from amplint.doctor.origins import (
     CASTS,
@@ -129,6 +131,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         is_intended_ok: Whether infinities that are meant, such as those of a mask, are no births.
         allowed: Tensors outside that may be written to, such as buffers that someone puts back.
         is_live: Whether the program itself runs, not a replay: nothing is refused.
+        casts: What tensors from outside were before they were cast to half precision.
 
     Attributes:
         births: The births so far, in order.
@@ -145,9 +148,11 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         allowed: Iterable[Tensor] = (),
         *,
         is_live: bool = False,
+        casts: Casts | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._is_live = is_live
+        self._casts = casts or Casts()
         self._is_closed = False
         self.failed = 0
         self._modules = modules
@@ -321,13 +326,21 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         step.storages.add(storage)
         if is_filled or not is_plain(tensor):
             return
-        step.keys[id(tensor)] = _key(tensor, storage, cell)
+        step.keys[id(tensor)] = key = _key(tensor, storage, cell)
         step.inputs.append(tensor)
+        if not cell.is_own and not cell.writes and self._lineage.get(key) is None:
+            self._take_cast(tensor, key)
         if (cell.births or not cell.is_sure) and not is_finite(tensor):
             step.bad.append(tensor)
             if not cell.births and (not cell.is_own or step.signature.name == "aten::lift_fresh"):
                 self._note_incoming(step, tensor, cell)
             step.births |= cell.births
+
+    def _take_cast(self, tensor: Tensor, key: Key) -> None:
+        """Learn that a tensor from outside was cast to half precision, and from what."""
+        cast = self._casts.of(tensor) or constant(tensor, user_frame(sys._getframe()))
+        if cast is not None:
+            self._lineage.add([(key, tensor.numel() * tensor.element_size())], cast.operation, {}, cast.call)
 
     def _note_incoming(self, step: _Step, tensor: Tensor, cell: _Cell) -> None:
         """Remember a tensor from outside that is not finite; one with infinities alone may be meant, like a mask."""
@@ -542,7 +555,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """How the forward operation of the running node was called."""
         if step.node is None or step.call.running not in (Running.NODE, Running.FUNCTION):
             return None
-        number = _number_of(step.node)
+        number = number_of(step.node)
         if number is None:
             return None
         # The node of a write into a view is made right after that of the operation itself.
@@ -591,11 +604,6 @@ def _sequence_number() -> int | None:
     """The number of the node that was made last in this thread."""
     number = getattr(torch.autograd, "_get_sequence_nr", None)
     return number() - 1 if number is not None else None
-
-
-def _number_of(node: Any) -> int | None:
-    number = getattr(node, "_sequence_nr", None)
-    return number() if number is not None else None
 
 
 def _memory(tensor: Tensor) -> torch.UntypedStorage | None:

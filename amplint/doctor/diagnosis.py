@@ -36,7 +36,7 @@ from amplint.doctor.slices import (
     slice_for,
     whole_slice_for,
 )
-from amplint.doctor.sources import Held, Sources, bad_data, first_bad_line
+from amplint.doctor.sources import Held, Sources, bad_data, datasets, first_bad_item, first_bad_line
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 _NEAR = 64  # nodes between a loss and what a trainer makes of it
@@ -48,6 +48,7 @@ _SCALE = 65536.0  # of a new GradScaler
 _LOST = 0.1  # of the elements of gradients that a scale saves, from which on they are said to underflow
 _BACK = 6  # statements that are stepped back through
 _SMALLER_STEPS = "use a smaller learning rate, warm-up, or clipping (after `unscale_`)"
+_SMALL_MODEL = 1 << 24  # parameters up to which a model is made again
 _FEW_ROWS = 4  # of a batch that are named
 _SEARCHING = 12  # skips in a row that finding the scale may take, where the loss holds scaled gradients
 _CAUSES = {
@@ -98,11 +99,13 @@ class Seen(NamedTuple):
         kind: Of what kind they are.
         tensors: The tensors, such as the loss before it is scaled.
         scaler_off: Where a scaler was made that is off and was given the loss, if there is one.
+        by_hand: For gradients, the factor that the program has multiplied the loss by, and where it went backward.
     """
 
     kind: Kind
     tensors: Sequence[torch.Tensor]
     scaler_off: Place | None = None
+    by_hand: tuple[float, Place | None] = (1.0, None)
 
     @property
     def is_finite(self) -> bool:
@@ -117,7 +120,7 @@ class _Look(NamedTuple):
         births: Operations that have made values which are not finite, and which reach the result.
         arriving: Values from outside that were not finite and reach it.
         grid: Which runs under other conditions were finite.
-        effect: How the result differs from that in float32, where it is finite.
+        effect: How the result differs from that in float32, where it is finite; what it is without a factor by hand.
     """
 
     births: list[Birth]
@@ -178,7 +181,7 @@ class Diagnosis:
         if self._replays.why_not(self._models.alive()) is not None:
             return []
         models = self._models.alive()
-        with self._replays.quiet(models) as buffers, Detail(named(models), allowed=buffers) as detail:
+        with self._replays.quiet(models) as buffers, self._detail(buffers) as detail:
             self._replays.forwards += 1
             try:
                 computation()
@@ -200,7 +203,7 @@ class Diagnosis:
         reasons: list[str] = []
         if not seen.is_finite and (bad := self._bad_before()) is not None:
             made = self._made_bad(seen, bad.tensor, frames, place) or self._source_of(seen, bad, frames, place)
-            return made or self._incoming(seen, bad, place)
+            return made or self._made_in_call(seen, bad, frames, place) or self._incoming(seen, bad, frames, place)
         for computation, part, called in self._computations(seen, frames, reasons):
             at = called or place
             try:
@@ -246,14 +249,18 @@ class Diagnosis:
 
     def of_explosion(self, growth: str, frames: Sequence[FrameType]) -> Finding:
         """The finding on a loss and weights that explode, and are still finite."""
-        made, rise = self._history.rise()
+        place, rise = self._history.rate()
         return Finding(
             Cause.DIVERGENCE,
             Evidence.SEEN,
             f"training diverges: {rise}{growth}",
-            made or self._history.stepped_at or line_that_updates(frames),
+            place or line_that_updates(frames),
             advice=_SMALLER_STEPS,
         )
+
+    def _detail(self, buffers: Sequence[torch.Tensor]) -> Detail:
+        """A look at each operation, which may write to copies of buffers."""
+        return Detail(named(self._models.alive()), allowed=buffers, casts=self._replays.casts)
 
     # --- what can be run again
 
@@ -335,7 +342,30 @@ class Diagnosis:
             with suppress(NoSlice):
                 part = taken(frame, tensor)
                 finding = self._looked_at(seen, of_slice(part, []), part=None, frames=(), place=place, reasons=[])
-                return finding if finding is not None and finding.cause is not Cause.DATA else None
+                if finding is not None and finding.cause is not Cause.DATA:
+                    return finding
+                return self._made_bad_at(seen, part, tensor)
+        return None
+
+    def _made_in_call(self, seen: Seen, bad: _Bad, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
+        """The finding on data that the statement itself makes bad: `model(even(x))`; None where it doesn't."""
+        for computation, part, _ in self._computations(seen, frames, []) if bad.tensor is not None else ():
+            with suppress(_Healthy):
+                finding = self._looked_at(seen, computation, part=part, frames=frames, place=place, reasons=[])
+                if finding is not None and finding.cause is not Cause.DATA:
+                    return finding
+        return None
+
+    def _made_bad_at(self, seen: Seen, part: Slice, tensor: torch.Tensor) -> Finding | None:
+        """The finding on the line that has made data bad without an operation of torch's, None where none is found."""
+        if seen.kind is Kind.EVALUATION or tensor.grad_fn is not None or not has_nan(tensor):
+            return None
+        with suppress(Exception), self._replays.quiet(self._models.alive()):
+            at = first_bad_line(part.run, part.names.values())
+            if at is not None:
+                name = f"`{part.target}`" if part.target.isidentifier() and "__" not in part.target else "the batch"
+                message = f"{name} has NaN or infinities before the model sees it: {seen.kind.value} can't be finite"
+                return Finding(Cause.DATA, Evidence.REPRODUCED, message, at)
         return None
 
     def _stepped_back(self, seen: Seen, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
@@ -370,6 +400,20 @@ class Diagnosis:
                 )
                 details = (f"first used at {spoken(_call_place(bad.call) or place)}{bad.text}",)
                 return Finding(Cause.DATA, Evidence.COMPUTED, message, at, details=details)
+        return self._of_item(seen, bad, frames, place) if bad.tensor is not None else None
+
+    def _of_item(self, seen: Seen, bad: _Bad, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
+        """The finding on the line of a dataset that makes an item bad, None where none is found."""
+        for name, dataset in datasets(frames):
+            with suppress(Exception), self._replays.quiet(self._models.alive()):  # an item can't be taken twice
+                if (found := first_bad_item(dataset)) is not None:
+                    index, at = found
+                    message = (
+                        f"item {index} of `{name}.dataset` has NaN or infinities before the model sees it: "
+                        f"{seen.kind.value} can't be finite"
+                    )
+                    details = (f"first used at {spoken(_call_place(bad.call) or place)}{bad.text}",)
+                    return Finding(Cause.DATA, Evidence.REPRODUCED, message, at, details=details)
         return None
 
     def _line_of(self, seen: Seen, held: Held, frame: FrameType) -> Place | None:
@@ -425,6 +469,8 @@ class Diagnosis:
             if not seen.is_finite and self._is_of_scale(births, computation):
                 raise _Healthy
             effect = self._unlike(computation) if births and seen.kind is Kind.ABSORBED else ""
+            if births and seen.by_hand[0] > 1 and is_finite(self._scaled_gradients(computation, 1.0)):
+                effect = f"they are finite without the factor of {number(seen.by_hand[0])}"
             if seen.kind is Kind.ABSORBED and not effect:
                 births = []
             has_grid = births and seen.kind in (Kind.LOSS, Kind.EVALUATION)
@@ -443,13 +489,13 @@ class Diagnosis:
         self, seen: Seen, computation: Computation, buffers: Sequence[torch.Tensor]
     ) -> tuple[list[Birth], list[Birth]]:
         self._replays.forwards += 1
-        with Detail(named(self._models.alive()), allowed=buffers) as detail:
+        with self._detail(buffers) as detail:
             values = computation()
             if seen.kind in _FINITE:
                 return [birth for birth in detail.births if birth.origin in (Origin.OVERFLOW, Origin.CAST)], []
             if seen.kind is Kind.GRADIENTS:
                 self._replays.backwards += 1
-                values = _gradients([each for each in values if _is_loss(each)])
+                values = _gradients([each for each in values if _is_loss(each)], seen.by_hand[0])
         births, arriving = detail.reaching(*values), detail.arriving(*values)
         if seen.kind is Kind.EVALUATION and not _has_nan(seen.tensors):
             # Infinities alone may be meant: an impossible path, a perfect score. Those of half precision are not.
@@ -514,7 +560,7 @@ class Diagnosis:
                 return _Bad(_row_text(rows_of(tensor, is_nan=True)), call, tensor)
         return None
 
-    def _incoming(self, seen: Seen, bad: _Bad, place: Place | None) -> Finding:
+    def _incoming(self, seen: Seen, bad: _Bad, frames: Sequence[FrameType], place: Place | None) -> Finding:
         where = _call_place(bad.call) or place
         if bad.tensor is not None:
             message = f"the batch holds NaN before the model sees it{bad.text}: {seen.kind.value} can't be finite"
@@ -522,7 +568,21 @@ class Diagnosis:
         if (step := self._history.bad_weights) is not None:
             return self._hit_before(seen, step, place)
         message = f"weights are not finite before the forward pass ({bad.text}): {seen.kind.value} can't be finite"
-        return self._of_weights(message, bad.call, bad.name, where)
+        finding = self._of_weights(message, bad.call, bad.name, where)
+        if finding.place == where and (made := self._line_of_model(frames, bad.call.module)) is not None:
+            return replace(finding, place=made, details=(f"first used at {spoken(where)}",))
+        return finding
+
+    def _line_of_model(self, frames: Sequence[FrameType], model: torch.nn.Module) -> Place | None:
+        """The line after which numbers are not finite first when a small model is made again; None for none."""
+        if sum(each.numel() for each in model.parameters()) > _SMALL_MODEL or not self._replays.is_on:
+            return None
+        for frame in frames:
+            with suppress(Exception):  # it can't be made again
+                part = last_statement_for(frame, model)
+                with self._replays.quiet([model]):
+                    return first_bad_line(part.run, part.names.values())
+        return None
 
     def of_statistics(self, call: RootCall, name: str, kind: str, place: Place | None) -> Finding:
         """The finding on running statistics that are not finite, in a layer that normalizes by them."""
@@ -593,16 +653,25 @@ class Diagnosis:
         details = (*_details(birth), *_grid_text(grid))
         growth = self._history.growth()
         if growth and cause in (Cause.OVERFLOW, Cause.MATH):
-            made, rise = self._history.rise()
+            set_at, rise = self._history.rate()
             return Finding(
                 Cause.DIVERGENCE,
                 Evidence.REPRODUCED,
                 f"training diverges: {rise}{growth}; then {_message(birth)} and {seen.kind.value} {_is_not(seen)}",
-                made or self._history.stepped_at or line_that_updates(frames) or birth.place or place,
+                set_at or line_that_updates(frames) or birth.place or place,
                 details=(f"first at {spoken(birth.place)}", *details) if birth.place else details,
                 advice=_SMALLER_STEPS,
             )
         message = f"{_message(birth)}, and so {seen.kind.value} {_is_not(seen)}"
+        if seen.kind is Kind.GRADIENTS and effect:
+            return Finding(
+                cause,
+                Evidence.REPRODUCED,
+                f"{message}: {effect}, and the step was not skipped",
+                seen.by_hand[1] or birth.place or place,
+                details=(f"first at {spoken(birth.place)}", *details) if birth.place else details,
+                advice="use torch.amp.GradScaler, which finds the factor and skips such steps, or a smaller factor",
+            )
         if seen.kind in _FINITE:
             message = f"{_message(birth)}: the loss stays finite, but {effect or 'all its gradients are 0'}"
         return Finding(

@@ -32,3 +32,9 @@ def graph_leaves(roots: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 def next_node() -> int:
     """The number that autograd gives to the next node of a graph."""
     return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
+
+
+def number_of(node: Any) -> int | None:
+    """The number that autograd has given to a node, None where torch doesn't tell."""
+    number = getattr(node, "_sequence_nr", None)
+    return int(number()) if number is not None else None

@@ -27,7 +27,7 @@ class History:
         self._first: list[float] = []
         self._last: list[float] = []
         self._norms: dict[int, float] = {}
-        self.stepped_at: Place | None = None
+        self._stepped_at: Place | None = None
         self._made: dict[int, Place | None] = {}  # optimizers
         self._schedulers: dict[int, Place | None] = {}  # where they were made, by the ids of their optimizers
         self._over: set[int] = set()  # optimizers with a rate above the one that they were given
@@ -50,25 +50,27 @@ class History:
 
     def stepped(self, optimizer: Any, place: Place | None) -> None:
         """An optimizer has stepped."""
-        self.stepped_at = place or self.stepped_at
+        self._stepped_at = place or self._stepped_at
         group = optimizer.param_groups[0]
         rate = float(group["lr"])
         first, _ = self._rates.get(id(optimizer), (rate, rate))
         self._rates[id(optimizer)] = first or rate, rate
-        if rate > _OVER * float(group.get("initial_lr", rate)):
+        given = getattr(optimizer, "defaults", {}).get("lr", rate)  # a wrapper may have none
+        if rate > _OVER * float(group.get("initial_lr", given)):
             self._over.add(id(optimizer))
 
-    def rise(self) -> tuple[Place | None, str]:
-        """Where a learning rate that has risen is set, and how far it has risen in words; None and "" if none has.
+    def rate(self) -> tuple[Place | None, str]:
+        """Where the learning rate is set, and how far it has risen in words, "" if it has not.
 
-        That is where its scheduler was made, or the optimizer, if the scheduler only warms up to the rate that the
-        optimizer was given, or the program raises it by hand.
+        That is where its scheduler was made, if the rate rises above the one that the optimizer was given; else where
+        the optimizer was made, with the largest rate if there are several; else where it is stepped.
         """
         for key, (first, last) in self._rates.items():
             if last > _RISEN * first > 0:
                 place = self._schedulers.get(key) if key in self._over else self._made.get(key)
-                return place, f"the learning rate rose from {first:.3g} to {last:.3g}, "
-        return None, ""
+                return place or self._stepped_at, f"the learning rate rose from {first:.3g} to {last:.3g}, "
+        largest = max(self._rates, key=lambda key: self._rates[key][1], default=0)
+        return self._made.get(largest) or self._stepped_at, ""
 
     def begin(self) -> None:
         """Remember how large the weights of models are that are new."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 
 from amplint.doctor.births import Birth
+from amplint.doctor.casts import Casts
 from amplint.doctor.detail import Detail
 from amplint.doctor.gradients import Models, named
 
@@ -20,9 +21,17 @@ class Live:
         models: Whose names births are said to be in.
         afterwards: Functions in it are called when all have heard what is heard now: then modes can be entered.
         can_enter: Whether a mode disturbs nobody.
+        casts: What tensors were before they were cast to half precision.
     """
 
-    def __init__(self, models: Models, afterwards: list[Callable[[], object]], can_enter: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        models: Models,
+        afterwards: list[Callable[[], object]],
+        can_enter: Callable[[], bool],
+        casts: Casts,
+    ) -> None:
+        self._casts = casts
         self._models = models
         self._afterwards = afterwards
         self._can_enter = can_enter
@@ -40,7 +49,7 @@ class Live:
         """A step is over: look at the operations from here on, if that was asked for."""
         if self._left and self._detail is None and self._can_enter() and not torch._C._len_torch_dispatch_stack():
             self._left -= 1
-            self._detail = Detail(named(self._models.alive()), is_live=True)
+            self._detail = Detail(named(self._models.alive()), is_live=True, casts=self._casts)
             self._afterwards.append(self._detail.__enter__)
 
     def end(self, loss: torch.Tensor) -> list[Birth]:

@@ -7,10 +7,10 @@ import math
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.jit import _builtins
@@ -22,6 +22,7 @@ from amplint.doctor.collector import Collector
 from amplint.doctor.diagnosis import Diagnosis, Kind, Seen
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import parameters_of
+from amplint.doctor.graph import number_of
 from amplint.doctor.history import History
 from amplint.doctor.live import Live
 from amplint.doctor.places import is_users, place_of, user_place, users_frames
@@ -40,6 +41,7 @@ _ZEROS = (2, 6, 20)  # such steps after which the loss is looked at
 _EXAMS = 512  # backward passes of which one is looked through; before that the 1st, 2nd, 4th, 8th, ...
 _EXAMS_OF_HALF = (2, 32, 256)  # backward passes that are run again where regions are in float16
 _EACH = 4  # steps of which one is asked whether its gradients are all 0
+_PRODUCTS = ("MulBackward", "DivBackward")
 _TAKEN = 10  # steps after which a skip is looked at by itself
 _LATE_LOOKS = 3
 _ALL_OF, _HIDDEN_OFTEN, _HIDDEN_HALF = 4, 3, 0.5  # elements; times, and share of the steps, that all are replaced
@@ -72,6 +74,7 @@ class Numbers(Listener):
         self._protocol = protocol
         self._unscaled: dict[Any, weakref.ref[torch.Tensor]] = {}  # by the node of a scaled loss: the loss
         self._loss: weakref.ref[torch.Tensor] | None = None
+        self._by_hand: _ByHand | None = None
         self._looks: Counter[Kind] = Counter()
         self._shown: set[Kind] = set()
         self._bad_step = -1  # the step whose loss was not finite
@@ -106,6 +109,7 @@ class Numbers(Listener):
         self._loss = weakref.ref(loss)
         self._is_unread = not (self._is_careful or is_readable(loss))
         frame = sys._getframe(1)
+        self._by_hand = _ByHand.of(loss, frame) if unscaled is None and not self._is_unread else None
         births = self._live.end(loss)
         if births and not math.isfinite(float(loss.detach().double().sum())):
             self._shown.add(Kind.LOSS)
@@ -219,12 +223,12 @@ class Numbers(Listener):
             return replace
 
         for name in ("item", "__float__", "tolist"):
-            _stand_in(undo, tensor, name, reading)
+            stand_in(undo, tensor, name, reading)
         for owner in (torch, tensor):
             for name in ("isfinite", "isnan", "isinf"):
-                _stand_in(undo, owner, name, asking)
+                stand_in(undo, owner, name, asking)
             for name in ("nan_to_num", "nan_to_num_"):
-                _stand_in(undo, owner, name, replacing)
+                stand_in(undo, owner, name, replacing)
 
     def _read(self, tensor: Any, frame: FrameType, is_bad: bool) -> None:
         """A line has read a number that is not finite (`is_bad`), or asks whether numbers are finite."""
@@ -320,7 +324,12 @@ class Numbers(Listener):
         loss = self._loss() if self._loss is not None else None
         if Kind.GRADIENTS in self._shown:
             return
-        if loss is None:  # gone already: the one that the model itself has computed
+        base = self._by_hand.loss(users_frames(sys._getframe(1))) if self._by_hand is not None else None
+        if base is not None and self._by_hand is not None:
+            factor = self._by_hand.value / float(base.detach()) if float(base.detach()) else 1.0
+            self._look(Seen(Kind.GRADIENTS, [base], by_hand=(factor, self._by_hand.place)), sys._getframe(1))
+            loss = None
+        elif loss is None:  # gone already: the one that the model itself has computed
             outputs = tensors_in([call.output for call in self._capture.current.calls])
             loss = next((each for each in outputs if _is_scalar(each)), None)
         if loss is not None:
@@ -417,7 +426,40 @@ class Numbers(Listener):
                 )
 
 
-def _stand_in(undo: ExitStack, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+class _ByHand(NamedTuple):
+    """A backward pass of a product or quotient of a loss: `(loss * 1024).backward()`.
+
+    Attributes:
+        nodes: The numbers of the nodes next to that of the product.
+        value: What it was.
+        place: The line of the backward pass.
+    """
+
+    nodes: frozenset[int]
+    value: float
+    place: Place | None
+
+    @classmethod
+    def of(cls, root: torch.Tensor, frame: FrameType) -> _ByHand | None:
+        """What a backward pass from `root` is, None where it starts from anything else."""
+        node = root.grad_fn
+        if node is None or root.numel() != 1 or not node.name().startswith(_PRODUCTS):
+            return None
+        numbers = {number_of(each) for each, _ in node.next_functions if each is not None}
+        nodes = frozenset(each for each in numbers if each is not None)
+        return cls(nodes, float(root.detach()), place_of(next(users_frames(frame), None)))
+
+    def loss(self, frames: Iterable[FrameType]) -> torch.Tensor | None:
+        """The variable that holds the loss, the innermost one; None where none does."""
+        for frame in frames:
+            for value in list(frame.f_locals.values()):
+                if isinstance(value, torch.Tensor) and value.grad_fn is not None and value.numel() == 1:
+                    if number_of(value.grad_fn) in self.nodes:
+                        return value
+        return None
+
+
+def stand_in(undo: ExitStack, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     """Let a function stand in for one of torch's: one that is saved, scripted and overridden as that one is."""
     real = getattr(owner, name)
     function = make(real)

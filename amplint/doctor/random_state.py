@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,3 +60,17 @@ def restored() -> Iterator[None]:
         yield
     finally:
         before.set()
+
+
+@contextmanager
+def generators_restored(generators: Iterable[Any]) -> Iterator[None]:
+    """After the block the states of generators of numpy and Python, which a program has made, are as before it."""
+    with ExitStack() as undo:
+        for each in generators:
+            if isinstance(each, random.Random):
+                undo.callback(each.setstate, each.getstate())
+            elif hasattr(each, "bit_generator"):
+                undo.callback(setattr, each.bit_generator, "state", each.bit_generator.state)
+            else:
+                undo.callback(each.set_state, each.get_state())
+        yield

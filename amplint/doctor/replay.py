@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from amplint.doctor.capture import Autocast, Capture, RootCall, tensors_in
+from amplint.doctor.casts import Casts
 from amplint.doctor.detail import OutsideWrite, storage_of
 from amplint.doctor.mute import mute
 from amplint.doctor.places import user_place
@@ -131,9 +132,10 @@ _LIFT = torch.ops.aten.lift_fresh.default  # of the numbers in `torch.tensor(...
 class Replays:
     """Runs computations again, and counts how often and how long."""
 
-    def __init__(self, capture: Capture, *, is_on: bool) -> None:
+    def __init__(self, capture: Capture, casts: Casts, *, is_on: bool) -> None:
+        self.casts = casts
         self._capture = capture
-        self._is_on = is_on
+        self.is_on = is_on
         self._checked: dict[tuple[int, int], str | None] = {}
         self.forwards = self.backwards = 0
         self._generators: _Watchful | None = None
@@ -141,7 +143,7 @@ class Replays:
 
     def why_not(self, models: Sequence[torch.nn.Module]) -> str | None:
         """Why modules can't be run again, None if they can."""
-        if not self._is_on:
+        if not self.is_on:
             return "nothing is run again (`--no-replay`)"
         for model in models:
             key = (id(model), sum(map(len, forward_hooks(model))))
@@ -168,7 +170,7 @@ class Replays:
                 undo.enter_context(_casts_not_kept())
                 if hasattr(torch.compiler, "set_stance"):  # torch 2.6
                     undo.enter_context(torch.compiler.set_stance("force_eager"))
-                exchanged = _Exchanged(undo)
+                exchanged = _Exchanged(undo, self.casts)
                 self._capture.entered = exchanged.add
                 undo.callback(setattr, self._capture, "entered", None)
                 self._generators = undo.enter_context(_Watchful())
@@ -200,8 +202,9 @@ def _casts_not_kept() -> Iterator[None]:
 class _Exchanged:
     """Lets modules have copies of their buffers, and puts back what they hold; hooks that only record are left out."""
 
-    def __init__(self, undo: ExitStack) -> None:
+    def __init__(self, undo: ExitStack, casts: Casts) -> None:
         self._undo = undo
+        self._casts = casts
         self._known: dict[int, torch.nn.Module] = {}
         self._copied: dict[int, torch.Tensor] = {}
         self.copies: list[torch.Tensor] = []
@@ -238,6 +241,7 @@ class _Exchanged:
                 if id(buffer) not in self._copied:
                     self._copied[id(buffer)] = buffer.detach().clone()
                     self.copies.append(self._copied[id(buffer)])
+                    self._casts.copied(buffer, self.copies[-1])
                 module._buffers[name] = self._copied[id(buffer)]
 
     def _leave_out(self, hooks: dict[int, Any], is_left_out: Callable[[Any], bool]) -> None:

@@ -25,6 +25,7 @@ import torch
 
 from amplint.doctor.findings import Place
 from amplint.doctor.places import is_users
+from amplint.doctor.random_state import generators_restored
 
 # Methods that do something to a program which can't be undone, or that give something else when called again.
 _ONCE = {
@@ -61,6 +62,7 @@ class Slice:
         lines: The lines of the first and the last statement.
         path: The file.
         function: The name of the function that the statements are of.
+        generators: What it draws random numbers from, other than torch's and the global ones.
     """
 
     code: CodeType
@@ -70,11 +72,13 @@ class Slice:
     lines: tuple[int, int]
     path: str
     function: str
+    generators: tuple[Any, ...] = ()
 
     def run(self, **changed: Any) -> Any:
         """Compute the value, with some variables changed."""
         names = {**self.names, **changed}
-        exec(self.code, names)
+        with generators_restored(self.generators):
+            exec(self.code, names)
         return names[self.target]
 
 
@@ -191,7 +195,8 @@ def _slice_of(frame: FrameType, kept: _Kept, target: str) -> Slice:
         raise NoSlice("no statement computes it")
     variables = dict(frame.f_locals)
     names = {**frame.f_globals, **variables}
-    _Check(names, _DEPTH, set(), is_slice=True).block(kept.statements)
+    drawn: dict[int, Any] = {}
+    _Check(names, _DEPTH, set(), is_slice=True, drawn=drawn).block(kept.statements)
     renamed = [_Renamed(kept.attributes).visit(each) for each in copy.deepcopy(kept.statements)]
     module = ast.fix_missing_locations(ast.Module(renamed, []))
     code = compile(module, frame.f_code.co_filename, "exec", dont_inherit=True)
@@ -199,7 +204,8 @@ def _slice_of(frame: FrameType, kept: _Kept, target: str) -> Slice:
     inputs = tuple(
         sorted(name for name in {_root_of(each) for part in renamed for each in _used(part)} if name in variables)
     )
-    return Slice(code, names, inputs, _flat(target), lines, frame.f_code.co_filename, frame.f_code.co_name)
+    path, function = frame.f_code.co_filename, frame.f_code.co_name
+    return Slice(code, names, inputs, _flat(target), lines, path, function, tuple(drawn.values()))
 
 
 def running_statement(frame: FrameType, line: int) -> Slice:
@@ -544,8 +550,10 @@ class _Check:
         *,
         is_module: bool = False,
         is_slice: bool = False,
+        drawn: dict[int, Any] | None = None,
     ) -> None:
         self._names = names
+        self._drawn = drawn  # takes the generators that are drawn from, where these are put back
         self._is_slice = is_slice  # attributes that it sets become variables, see `_Renamed`
         self._depth = depth
         self._seen = seen
@@ -594,12 +602,18 @@ class _Check:
         self._check_value(self._value(node), node)
 
     def _check_value(self, value: Any, node: ast.expr) -> None:
-        if _draws(value):
-            raise NoSlice("random numbers are drawn from a generator that can't be put back")
+        self._draw(value)
         if isinstance(value, Iterator) and not isinstance(value, type):
             raise NoSlice(f"line {node.lineno} reads something that can be read only once")
         if isinstance(value, io.IOBase) and value not in _streams():
             raise NoSlice(f"line {node.lineno} uses a file")
+
+    def _draw(self, owner: Any) -> None:
+        """Check what may be a generator of random numbers."""
+        if _draws(owner):
+            if self._drawn is None:
+                raise NoSlice("random numbers are drawn from a generator that can't be put back")
+            self._drawn[id(owner)] = owner
 
     def _is_made(self, node: ast.expr) -> bool:
         return _root(node) in self._made
@@ -630,8 +644,7 @@ class _Check:
     def callable(self, value: Any, *, is_new: bool = False) -> None:
         """Check what is called, if it is a function of the user's; `is_new`: a method of a new object."""
         owner = getattr(value, "__self__", None)
-        if _draws(owner):
-            raise NoSlice("random numbers are drawn from a generator that can't be put back")
+        self._draw(owner)
         if isinstance(value, functools.partial):
             if any(isinstance(each, (io.IOBase, Iterator)) for each in (*value.args, *value.keywords.values())):
                 raise NoSlice("a prepared call uses a file, or something that can be read only once")
@@ -667,7 +680,8 @@ class _Check:
         parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         if owner is not None and parameters:
             names[parameters[0]] = owner
-        inner = _Check(names, self._depth - 1, self._seen, is_module=isinstance(owner, torch.nn.Module))
+        is_module = isinstance(owner, torch.nn.Module)
+        inner = _Check(names, self._depth - 1, self._seen, is_module=is_module, drawn=self._drawn)
         inner.block(body_of(code, value.__globals__), parameters, parameters[:1] if is_new else ())
 
 
@@ -708,6 +722,17 @@ def _content(cell: Any) -> Any:
 
 def _dotted(node: ast.Attribute) -> str:
     return f"{node.value.id}.{node.attr}" if isinstance(node.value, ast.Name) else ""
+
+
+def draws_of(function: Any) -> tuple[Any, ...]:
+    """What a function draws random numbers from, other than torch's generators and the global ones.
+
+    Raises:
+        NoSlice: It does what can't be done twice.
+    """
+    drawn: dict[int, Any] = {}
+    _Check({}, _DEPTH, set(), drawn=drawn).callable(function)
+    return tuple(drawn.values())
 
 
 def check_module(module: torch.nn.Module) -> None:

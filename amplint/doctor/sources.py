@@ -6,8 +6,9 @@ import ast
 import inspect
 import linecache
 import sys
+import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import FrameType
 from typing import Any, NamedTuple
@@ -18,8 +19,17 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.data import DataLoader, Subset
 
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
-from amplint.doctor.places import is_users, user_place
-from amplint.doctor.readings import HALF, has_nan, is_finite, is_readable, name_of
+from amplint.doctor.places import is_users, place_of, user_place, users_frames
+from amplint.doctor.random_state import generators_restored, restored
+from amplint.doctor.readings import HALF, finite_mask, has_nan, is_finite, is_plain, is_readable, may_be_bad, name_of
+from amplint.doctor.slices import draws_of, line_that_sets
+
+_MOST_GIVEN = 1 << 24  # numbers of a parameter that are looked at when a module gets it
+
+_FEW = 64  # of them that are not finite, which are remembered
+
+_MOST_SECONDS = 5.0  # that lines are followed
+_MOST_ITEMS = 4096  # of a dataset that are looked at
 
 
 class Sources:
@@ -27,6 +37,7 @@ class Sources:
 
     def __init__(self) -> None:
         self._loaded: dict[int, tuple[weakref.ref[nn.Module], Place | None]] = {}
+        self._given: dict[tuple[int, str], _Given] = {}  # by the module's id and the name in it
         self.cast_at: Place | None = None  # where weights were cast to half precision last
 
     def loaded(self, module: nn.Module) -> None:
@@ -34,6 +45,21 @@ class Sources:
         place = user_place()
         for each in module.modules():
             self._loaded[id(each)] = weakref.ref(each), place
+
+    def given(self, module: nn.Module, name: str, tensor: object) -> None:
+        """A module was given a parameter or buffer, which is remembered if the program has made it bad before."""
+        if not isinstance(tensor, torch.Tensor) or tensor.numel() > _MOST_GIVEN or not is_plain(tensor):
+            return
+        if not may_be_bad(tensor):
+            return
+        for frame in users_frames():
+            for variable, value in list(frame.f_locals.items()):
+                if isinstance(value, torch.Tensor) and _is_same(value, tensor) and not isinstance(value, nn.Parameter):
+                    place = line_that_sets(frame, variable) or place_of(frame)
+                    if place is not None:
+                        bad = (~finite_mask(tensor.detach())).flatten().nonzero().flatten()[:_FEW].tolist()
+                        self._given[id(module), name] = _Given(weakref.ref(module), bad, place, variable)
+                    return
 
     def moved(self, module: nn.Module) -> None:
         """A module was moved or cast."""
@@ -51,8 +77,32 @@ class Sources:
         reference, place = self._loaded.get(id(owner), (None, None))
         if reference is not None and reference() is owner and place is not None:
             return place, "loaded"
+        given = self._given.get((id(owner), name.rpartition(".")[2]))
+        if given is not None and given.is_of(owner, name.rpartition(".")[2]):
+            return given.place, f"set as `{given.variable}`"
         written = _only_writer(model.modules(), *name.split(".")[-2:])
         return (written, "written") if written is not None else None
+
+
+class _Given(NamedTuple):
+    """A tensor that was bad when a module got it: the module, which numbers were, and the line of the variable."""
+
+    module: weakref.ref[nn.Module]
+    bad: list[int]
+    place: Place
+    variable: str
+
+    def is_of(self, module: nn.Module, name: str) -> bool:
+        """Whether it is that module's, and the same numbers are bad still: to initialize them would mend them."""
+        held = getattr(module, name, None)
+        if self.module() is not module or not isinstance(held, torch.Tensor) or held.numel() <= self.bad[-1]:
+            return False
+        return not bool(torch.isfinite(held.detach().flatten()[self.bad]).any())
+
+
+def _is_same(value: torch.Tensor, tensor: torch.Tensor) -> bool:
+    """Whether two tensors are the same numbers in memory."""
+    return value.shape == tensor.shape and is_plain(value) and value.data_ptr() == tensor.data_ptr()
 
 
 class Buffers:
@@ -154,18 +204,37 @@ def first_bad_line(run: Callable[[], object], given: Iterable[object]) -> Place 
         run: What to run.
         given: What it is given, which is not looked at.
     """
+    found = _followed(run, given)
+    return found[0] if found is not None else None
+
+
+def _followed(run: Callable[[], object], given: Iterable[object]) -> tuple[Place, Any] | None:
+    """The line of `first_bad_line`, and what was not finite after it.
+
+    Raises:
+        TimeoutError: It takes too long.
+    """
     known = {id(each) for each in given}
-    found: list[Place] = []
+    found: list[tuple[Place, Any]] = []
     lines: dict[FrameType, int] = {}
+    end = time.monotonic() + _MOST_SECONDS
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         if found or not is_users(frame.f_code.co_filename):
             return None
-        before = lines.get(frame)
-        values = () if event == "call" or before is None else list(frame.f_locals.values())
-        if before is not None and any(id(each) not in known and _is_bad(each) for each in values):
-            found.append(Place(frame.f_code.co_filename, before, frame.f_code.co_name))
-        lines[frame] = frame.f_lineno
+        if time.monotonic() > end:
+            raise TimeoutError
+        maker = frame.f_back if event == "call" else frame  # of arguments
+        before = lines.get(maker) if maker is not None else None
+        values = list(frame.f_locals.values()) if before is not None else []
+        if event == "return" and not any(map(_holds_bad, values)):  # else an item of theirs was made before
+            values.append(argument)
+        bad = [each for each in values if id(each) not in known and _is_bad(each)]
+        if bad and maker is not None and before is not None:
+            found.append((Place(maker.f_code.co_filename, before, maker.f_code.co_name), bad[0]))
+        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()
+        if frame not in lines or not text.startswith(("with ", "async with ")):  # a block is left at its first line
+            lines[frame] = frame.f_lineno
         return trace
 
     before = sys.gettrace()
@@ -175,6 +244,62 @@ def first_bad_line(run: Callable[[], object], given: Iterable[object]) -> Place 
     finally:
         sys.settrace(before)
     return found[0] if found else None
+
+
+def datasets(frames: Sequence[FrameType]) -> Iterator[tuple[str, Any]]:
+    """Datasets that are indexed, of the loaders in variables, each with the name of its loader."""
+    for frame in frames:
+        for name, value in list(frame.f_locals.items()):
+            if isinstance(value, DataLoader) and hasattr(value.dataset, "__len__"):
+                yield name, value.dataset
+
+
+def first_bad_item(dataset: Any) -> tuple[int, Place] | None:
+    """The first item of a dataset that is not finite, and the line that makes it so; None where no line does.
+
+    Raises:
+        NoSlice: An item can't be taken twice.
+    """
+    inner, drawn = dataset, [*draws_of(dataset.__getitem__)]
+    while isinstance(inner, Subset):
+        inner = inner.dataset
+        drawn += draws_of(inner.__getitem__)
+    end = time.monotonic() + _MOST_SECONDS
+    for index in range(min(len(dataset), _MOST_ITEMS)):
+        if time.monotonic() > end:
+            return None
+        with restored(), generators_restored(drawn):
+            item = dataset[index]
+        if any(map(_is_bad, _values(item))):
+            found = []
+            for _ in range(2):
+                with restored(), generators_restored(drawn):
+                    found.append(_followed(lambda index=index: dataset[index], ()))  # type: ignore[misc]
+            first, second = found
+            is_made = first is not None and second is not None and _memory(first[1]) != _memory(second[1])
+            return (index, first[0]) if is_made and first is not None else None
+    return None
+
+
+def _holds_bad(value: Any) -> bool:
+    """Whether an item of a list or the like is not finite."""
+    return isinstance(value, (list, tuple, Mapping)) and any(map(_is_bad, _values(value)))
+
+
+def _memory(value: Any) -> int:
+    """Where the numbers of a tensor or an array lie: what is made again lies elsewhere than what is kept."""
+    return int(value.data_ptr() if isinstance(value, torch.Tensor) else value.__array_interface__["data"][0])
+
+
+def _values(item: Any) -> Iterator[Any]:
+    """The tensors and arrays in an item."""
+    if isinstance(item, (list, tuple)):
+        for each in item:
+            yield from _values(each)
+    elif isinstance(item, Mapping):
+        yield from _values(list(item.values()))
+    else:
+        yield item
 
 
 def bad_statistics(model: nn.Module) -> tuple[str, str] | None:

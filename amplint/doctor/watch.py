@@ -4,7 +4,7 @@
 `by_hand` and `gradients`) hears the scaler and the optimizers; `regions` hears autocast; `numbers` reads losses and
 what the program reads. `capture` keeps the outermost calls of modules as references. When a value is not finite,
 `diagnosis` takes the statements that compute it (`slices`), or the calls. `replay` runs them again and puts
-everything back; `detail` (with `origins` and `lineage`) looks at each operation.
+everything back; `detail` (with `origins`, `lineage` and `casts`) looks at each operation.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from contextlib import ExitStack
 from typing import Any
 
 import torch
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from amplint.doctor.capture import Capture, RootCall
+from amplint.doctor.casts import Casts
 from amplint.doctor.collector import Collector
 from amplint.doctor.diagnosis import Diagnosis
 from amplint.doctor.findings import Cause, Evidence, Finding, Place, Report
@@ -28,7 +30,7 @@ from amplint.doctor.gradients import Models, parameters_of
 from amplint.doctor.guard import Guard
 from amplint.doctor.history import History
 from amplint.doctor.live import Live
-from amplint.doctor.numbers import Numbers
+from amplint.doctor.numbers import Numbers, stand_in
 from amplint.doctor.options import Options
 from amplint.doctor.places import hide_own_frames, is_users, user_place
 from amplint.doctor.protocol import Protocol, may_have_modes
@@ -58,7 +60,8 @@ class Watching:
         self._collector = Collector()
         self._collector.told = told
         self._capture = Capture(self._models, self._has_returned)
-        self._replays = Replays(self._capture, is_on=options.replay)
+        casts = Casts()
+        self._replays = Replays(self._capture, casts, is_on=options.replay)
         self._sources = Sources()
         self._history = history = History(self._models)
         diagnosis = Diagnosis(
@@ -73,7 +76,7 @@ class Watching:
         self._regions = Regions(self._collector)
         self._protocol = Protocol(self._collector, self._models)
         afterwards: list[Callable[[], object]] = []
-        live = Live(self._models, afterwards, may_have_modes)
+        live = Live(self._models, afterwards, may_have_modes, casts)
         undo.callback(live.close)
         self._numbers = Numbers(
             self._collector,
@@ -95,6 +98,7 @@ class Watching:
         self._watch_checkpoints(undo)
         self._watch_gradients(undo)
         self._watch_states(undo)
+        self._watch_casts(undo, casts)
         self._watch_schedulers(undo)
         self._watch_hooks(undo)
         hide_own_frames(undo)
@@ -124,8 +128,34 @@ class Watching:
 
         self._after(undo, torch.amp.GradScaler, "load_state_dict", of_itself(self._protocol.state_loaded))
         self._after(undo, torch.nn.Module, "load_state_dict", of_itself(self._sources.loaded))
+        for name in ("register_parameter", "register_buffer"):
+            self._after(undo, torch.nn.Module, name, self._given)
         for name in ("to", "half", "bfloat16"):
             self._after(undo, torch.nn.Module, name, of_itself(self._sources.moved))
+
+    def _given(self, _: None, module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
+        """A module was given a parameter or buffer."""
+        name = str(args[0] if args else kwargs["name"])
+        self._sources.given(module, name, getattr(module, name, None))
+
+    def _watch_casts(self, undo: ExitStack, casts: Casts) -> None:
+        made = self._guard.guarded(casts.made)
+
+        def casting(real: Any) -> Any:
+            def cast(self: Any, *args: Any, **kwargs: Any) -> Any:
+                if torch.compiler.is_compiling():
+                    return real(self, *args, **kwargs)
+                if has_torch_function_unary(self):
+                    return handle_torch_function(cast, (self,), self, *args, **kwargs)
+                result = real(self, *args, **kwargs)
+                if result is not self:
+                    made(self, result)
+                return result
+
+            return cast
+
+        for name in ("to", "half", "bfloat16", "type"):
+            stand_in(undo, torch.Tensor, name, casting)
 
     def _watch_schedulers(self, undo: ExitStack) -> None:
         def made(_: Any, scheduler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
