@@ -95,6 +95,8 @@ class Events:
         if func.attr == "backward":
             return self._backward(call, func)
         stepped = self._objects.is_optimizer(func.base) if func.attr == "step" else None
+        if stepped is not None and any(self._objects.is_scaler(each) for each in given(call)):
+            return Event("opaque", call)  # a wrapper's, which has the scaler step
         if stepped is not None:
             return Event("optimizer_step", call, optimizer=stepped)
         if func.attr == "zero_grad":

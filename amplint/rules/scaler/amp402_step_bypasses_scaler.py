@@ -343,7 +343,10 @@ def _fix(module: Module, flow: Flow, reached: EventStates, misuse: _Misuse) -> t
         return None, "the result of the step is used"
     if call.args:
         return None, "the step has arguments; replace the step by hand"
-    if misuse.what is _AGAIN or _steps_behind(flow, reached, scaler):
+    behind = _steps_behind(flow, reached, scaler)
+    if misuse.what is _AGAIN and not misuse.always and not behind:
+        return None, "on other paths this is the only step; move the step to where the scaler doesn't step"
+    if misuse.what is _AGAIN or behind:
         edit = removed(module, statement)
         if edit is None:
             return None, why_not_removed("the step", statement)

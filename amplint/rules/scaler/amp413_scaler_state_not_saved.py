@@ -622,7 +622,7 @@ def _fix(
             there = f"the function that saves on {module.line(state.call)}"
             optimizer = state.call.func.base if isinstance(state.call.func, ir.Attribute) else None
             if isinstance(optimizer, ir.Attribute) and owner_class(optimizer) is not None:
-                return None, f"{there} can't reach the scaler; keep it in an attribute, and save and load its state"
+                return None, f"{there} can't reach the scaler; create the scaler as an attribute, and save its state"
             if isinstance(optimizer, ir.Attribute):
                 return (
                     None,

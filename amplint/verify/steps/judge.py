@@ -105,7 +105,7 @@ def _judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[s
     used = [each.none_used for each in paths if each.none_used]
     paths = [each for each in paths if not each.none_used]
     if used and not paths:
-        return Judged(UNKNOWN, reason=f"{used[0]} in each of verify's runs: what the program has there is out of sight")
+        return Judged(UNKNOWN, reason=f"{used[0]} in each run: amplint can't see what the program uses instead")
     seen = [each for each in paths if not each.effects]
     effects = _unseen_effects(paths)
     if paths and not seen:
