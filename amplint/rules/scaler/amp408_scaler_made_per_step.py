@@ -213,8 +213,9 @@ def _steps_of_functions(module: Module, loop: ir.For | ir.While, scaler: str) ->
     known, calls = objects(module), module.once(CallGraph)
     for call in near_kept(module, {scaler}).calls:
         callee = calls.callee(call) if loop_of(call) is loop else None
-        given = calls.arguments(call, callee) if callee is not None else None
-        for name, value in given.items() if callee is not None and given is not None else ():
+        if callee is None:
+            continue
+        for name, value in (calls.arguments(call, callee) or {}).items():
             if value is not None and known.is_scaler(value) == scaler:
                 own = known.variable(callee.function.scope, name)
                 below = events(module).below(callee.function.body)
