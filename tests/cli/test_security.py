@@ -85,7 +85,7 @@ class TestWhatIsShown:
             lines = render(output, report).removesuffix("\n").split("\n")
             assert all(line.isprintable() for line in lines)
             assert not any(line.startswith("::error::b") for line in lines)
-        assert r"help: help\x1b[2J" in render("full", report)
+        assert r"help: by hand: help\x1b[2J" in render("full", report)
         assert r"with\x07held" in render("full", report)
 
     def test_lines_of_code(self, project: Write, amplint: Run) -> None:

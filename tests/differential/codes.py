@@ -25,7 +25,8 @@ Ties, and why:
 - `unscale_` between two backwards, then a direct step: both are wrong (411, 402).
 - Only scaled gradients, in an optimizer that was unscaled: `unscale_` came before their backward (411), or behind the
   step before (406).
-- Nothing to check: at the step that raises, or at the `unscale_` that found nothing (407).
+- Nothing to check: at the step that raises, or at the `unscale_` that found nothing (407). Where gradients are cleared
+  after `unscale_`, nothing raises; under a condition that skips the step on purpose: it may be found, and need not.
 - `unscale_` behind the step and the clear: it comes too late (406), and finds nothing (407).
 - An update in the arm of the micro steps: where each step is at a boundary, the next one raises for the want of it. It
   is there, and misplaced (410).
@@ -71,6 +72,7 @@ TABLE: dict[str, tuple[tuple[str, str], ...]] = {
     "used gradients unscaled": (("AMP406", "at"), ("AMP410", "update")),
     "used gradients stepped": (("AMP410", "update"), ("AMP406", "at")),
     "no gradients": (("AMP407", "at"), ("AMP407", "unscaled")),
+    "no gradients, cleared after unscale_": (("AMP407", "at"),),
     "no gradients, behind the step": (("AMP407", "at"), ("AMP406", "at")),
     "unscale_ again": (("AMP405", "at"),),
     "unscale_ again, in a later iteration": tuple(

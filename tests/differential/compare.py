@@ -25,6 +25,9 @@ ASKED = CODES | {ARMS}
 SETTINGS = Settings(ASKED, isolated=True)
 
 
+_SKIPPED = "no gradients, cleared after unscale_"
+
+
 class Verdict(NamedTuple):
     """Both verdicts on a program."""
 
@@ -40,6 +43,7 @@ class Verdict(NamedTuple):
             for each, runs in self.seen.observed.items()
             if not each.secondary and not each.allowed() & self.found and not _of_few_batches(each, runs)
             if not self._has_told(each)
+            if not (each.kind == _SKIPPED and len(runs) < self.seen.runs)  # perhaps on purpose
         )
 
     def _has_told(self, each: Observed) -> bool:

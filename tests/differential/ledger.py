@@ -217,7 +217,7 @@ class Ledger:
         live = self.holding(parameters)
         unscaled = books.unscaled[optimizer].line
         if is_unscaled and not live:  # cleared since: unscale_ found some, or the step would raise
-            self._lack(parameters, "no gradients", at=place.line)
+            self._lack(parameters, "no gradients, cleared after unscale_", at=place.line)
         for held in live:
             self._stepped_over(held)
             if is_unscaled and held.scaled:

@@ -188,6 +188,8 @@ class _Slice:
 
 def _left_by(value: ir.Value) -> ir.Call | None:
     """The call right before a loss is read that a model has left in an attribute: `logits = model(x)`, `model.loss`."""
+    if isinstance(value.parent, ir.Call) and value.parent.func is value:
+        return None
     root = value
     while isinstance(root, ir.Attribute):
         root = root.base
