@@ -6,7 +6,7 @@ import pytest
 
 from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG
 from amplint.verify.steps.verdict import CLEAN, CONFIRMED
-from tests.interpreting import interpret, verdicts
+from tests.interpreting import code_of, interpret, verdicts
 
 STEP = """
 import torch
@@ -60,6 +60,13 @@ else:
     assert found.judged.state == RIGHT
     (found,) = interpret(program(clip=clip.replace("scaler.unscale_(optimizer)\n    torch", "torch")))
     assert found.judged.state == WRONG
+
+
+@pytest.mark.parametrize(("before", "is_covered"), [("pass", True), ("continue", False), ("raise ValueError", False)])
+def test_what_has_to_run_is_after_nothing_that_leaves(before: str, is_covered: bool) -> None:
+    code = code_of(program(clip=f"if clip:\n    {before}\n    scaler.unscale_(optimizer)"))
+    (step,) = code.steps
+    assert ("unscale_" in {each.kind for each in code.covered(step)}) is is_covered
 
 
 def test_an_optimizer_of_the_program_is_named() -> None:

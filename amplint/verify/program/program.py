@@ -523,7 +523,7 @@ def _is_dead(value: ir.Value) -> bool:
         for before in each.block.statements:
             if before is each:
                 break
-            if isinstance(before, (ir.Raise, ir.Return, ir.Jump)):
+            if isinstance(before, (ir.Raise, ir.Return)) or (isinstance(before, ir.Jump) and before.kind != "pass"):
                 return True
     return False
 
