@@ -9,7 +9,7 @@ import linecache
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -279,27 +279,29 @@ def number_written(frame: FrameType | None) -> float | None:
         return None
     numbers = numbers_made(statement, frame)
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
-        number = _value(statement.value, frame)
-        numbers += [float(number)] if isinstance(number, (int, float)) else []
+        numbers += _numbers([statement.value], frame)
     return numbers[0] if numbers else None
 
 
 def numbers_made(statement: ast.AST, frame: FrameType) -> list[float]:
     """The numbers that a statement makes tensors of."""
-    numbers = []
+    given: list[ast.expr] = []
     for call in (node for node in ast.walk(statement) if isinstance(node, ast.Call)):
-        at = _MAKERS.get(_called(call))
-        given = [each.value for each in call.keywords if each.arg in ("data", "fill_value")]
-        given += call.args[at : at + 1] if at is not None else []
-        values = (_value(each, frame) for each in given if at is not None)
-        numbers += [float(value) for value in values if isinstance(value, (int, float))]
-    return numbers
+        if (at := _MAKERS.get(_called(call))) is not None:
+            given += [each.value for each in call.keywords if each.arg in ("data", "fill_value")]
+            given += call.args[at : at + 1]
+    return _numbers(given, frame)
 
 
 # Functions that make a tensor of a number, and which argument that is.
 _MAKERS = {
     "tensor": 0, "new_tensor": 0, "as_tensor": 0, "scalar_tensor": 0, "full": 1, "new_full": 1, "full_like": 1,
 }  # fmt: skip
+
+
+def _numbers(nodes: Iterable[ast.expr], frame: FrameType) -> list[float]:
+    values = (_value(node, frame) for node in nodes)
+    return [float(value) for value in values if isinstance(value, (int, float))]
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from amplint.doctor.calls import Call, Line, Running, look, numbers_made
-from amplint.doctor.places import is_users
+from amplint.doctor.places import is_users, user_frame
 from amplint.doctor.readings import HALF, is_plain, is_readable
 from amplint.doctor.shadow import Operation
 
@@ -35,7 +35,10 @@ class Cast(NamedTuple):
     def gave(self, tensor: Tensor) -> bool:
         """Whether a tensor holds what the cast gave."""
         (source,) = self.operation.args
-        return source.shape == tensor.shape and torch.equal(source.to(tensor.dtype), tensor.detach())
+        if source.shape != tensor.shape:
+            return False
+        # Not with `source.to`: that is watched, and would be taken in as a cast of the program's.
+        return torch.equal(torch.ops.aten._to_copy.default(source, dtype=tensor.dtype), tensor.detach())
 
 
 class Casts:
@@ -46,14 +49,9 @@ class Casts:
         self._looks = 0
         self._bytes = 0
 
-    def made(self, source: Tensor, result: object) -> None:
-        """Take in a cast, which has run."""
-        if (
-            self._looks >= _MOST_LOOKS
-            or not isinstance(result, Tensor)
-            or result.dtype not in HALF
-            or source.dtype.itemsize <= 2
-        ):
+    def made(self, source: Tensor, result: Tensor) -> None:
+        """Take in a cast to half precision, which has run."""
+        if self._looks >= _MOST_LOOKS or source.dtype.itemsize <= 2:
             return
         if not (is_plain(source) and is_plain(result) and is_readable(source) and 0 < source.numel() <= _MOST_NUMBERS):
             return
@@ -80,14 +78,12 @@ class Casts:
         return cast if cast is not None and cast.gave(tensor) else None
 
 
-def constant(tensor: Tensor, frame: FrameType | None) -> Cast | None:
+def constant(tensor: Tensor) -> Cast | None:
     """The number that a tensor of one 0 was made of in half precision: `EPSILON = torch.tensor(1e-9, dtype=...)`.
 
-    Args:
-        tensor: The tensor.
-        frame: The frame of the user's that reads it: a variable there, or an attribute of its `self`, holds it.
+    A variable of the user's frame that reads it, or an attribute of its `self`, holds it.
     """
-    if frame is None or tensor.dtype not in HALF or tensor.numel() != 1 or bool(tensor):
+    if tensor.dtype not in HALF or tensor.numel() != 1 or bool(tensor) or (frame := user_frame()) is None:
         return None
     name = _name_of(tensor, frame)
     with suppress(SyntaxError):

@@ -338,7 +338,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _take_cast(self, tensor: Tensor, key: Key) -> None:
         """Learn that a tensor from outside was cast to half precision, and from what."""
-        cast = self._casts.of(tensor) or constant(tensor, user_frame(sys._getframe()))
+        cast = self._casts.of(tensor) or constant(tensor)
         if cast is not None:
             self._lineage.add([(key, tensor.numel() * tensor.element_size())], cast.operation, {}, cast.call)
 

@@ -91,6 +91,10 @@ class _Bad(NamedTuple):
     tensor: torch.Tensor | None = None
     name: str = ""
 
+    def first_used(self, place: Place | None) -> tuple[str, ...]:
+        """Where that was, for the details of a finding that lies elsewhere."""
+        return (f"first used at {spoken(_call_place(self.call) or place)}{self.text}",)
+
 
 class Seen(NamedTuple):
     """What was seen: tensors that are not finite, or a loss whose gradients are not.
@@ -364,8 +368,7 @@ class Diagnosis:
             at = first_bad_line(part.run, part.names.values())
             if at is not None:
                 name = f"`{part.target}`" if part.target.isidentifier() and "__" not in part.target else "the batch"
-                message = f"{name} has NaN or infinities before the model sees it: {seen.kind.value} can't be finite"
-                return Finding(Cause.DATA, Evidence.REPRODUCED, message, at)
+                return Finding(Cause.DATA, Evidence.REPRODUCED, _before_model(name, seen), at)
         return None
 
     def _stepped_back(self, seen: Seen, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
@@ -395,11 +398,8 @@ class Diagnosis:
             if held.frame is not None:
                 at = self._line_of(seen, held, held.frame) or line_that_sets(held.frame, held.name)
             if at is not None:
-                message = (
-                    f"`{held.name}` has NaN or infinities before the model sees it: {seen.kind.value} can't be finite"
-                )
-                details = (f"first used at {spoken(_call_place(bad.call) or place)}{bad.text}",)
-                return Finding(Cause.DATA, Evidence.COMPUTED, message, at, details=details)
+                message = _before_model(f"`{held.name}`", seen)
+                return Finding(Cause.DATA, Evidence.COMPUTED, message, at, details=bad.first_used(place))
         return self._of_item(seen, bad, frames, place) if bad.tensor is not None else None
 
     def _of_item(self, seen: Seen, bad: _Bad, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
@@ -408,12 +408,8 @@ class Diagnosis:
             with suppress(Exception), self._replays.quiet(self._models.alive()):  # an item can't be taken twice
                 if (found := first_bad_item(dataset)) is not None:
                     index, at = found
-                    message = (
-                        f"item {index} of `{name}.dataset` has NaN or infinities before the model sees it: "
-                        f"{seen.kind.value} can't be finite"
-                    )
-                    details = (f"first used at {spoken(_call_place(bad.call) or place)}{bad.text}",)
-                    return Finding(Cause.DATA, Evidence.REPRODUCED, message, at, details=details)
+                    message = _before_model(f"item {index} of `{name}.dataset`", seen)
+                    return Finding(Cause.DATA, Evidence.REPRODUCED, message, at, details=bad.first_used(place))
         return None
 
     def _line_of(self, seen: Seen, held: Held, frame: FrameType) -> Place | None:
@@ -798,6 +794,10 @@ def _call_place(call: RootCall) -> Place | None:
 def _is_not(seen: Seen) -> str:
     verb = "are" if seen.kind is Kind.GRADIENTS else "is"
     return f"{verb} {'NaN' if seen.kind is not Kind.GRADIENTS and _has_nan(seen.tensors) else 'not finite'}"
+
+
+def _before_model(what: str, seen: Seen) -> str:
+    return f"{what} has NaN or infinities before the model sees it: {seen.kind.value} can't be finite"
 
 
 def _has_nan(tensors: Sequence[torch.Tensor]) -> bool:

@@ -25,7 +25,7 @@ from amplint.doctor.gradients import parameters_of
 from amplint.doctor.graph import number_of
 from amplint.doctor.history import History
 from amplint.doctor.live import Live
-from amplint.doctor.places import is_users, place_of, user_place, users_frames
+from amplint.doctor.places import is_users, place_of, user_frame, user_place, users_frames
 from amplint.doctor.protocol import Protocol
 from amplint.doctor.readings import all_finite, is_readable, may_be_bad
 from amplint.doctor.rounding import Rounding
@@ -324,16 +324,15 @@ class Numbers(Listener):
         loss = self._loss() if self._loss is not None else None
         if Kind.GRADIENTS in self._shown:
             return
-        base = self._by_hand.loss(users_frames(sys._getframe(1))) if self._by_hand is not None else None
-        if base is not None and self._by_hand is not None:
-            factor = self._by_hand.value / float(base.detach()) if float(base.detach()) else 1.0
-            self._look(Seen(Kind.GRADIENTS, [base], by_hand=(factor, self._by_hand.place)), sys._getframe(1))
-            loss = None
-        elif loss is None:  # gone already: the one that the model itself has computed
+        frame = sys._getframe(1)
+        seen = self._by_hand.seen(users_frames(frame)) if self._by_hand is not None else None
+        if seen is None and loss is None:  # gone already: the one that the model itself has computed
             outputs = tensors_in([call.output for call in self._capture.current.calls])
             loss = next((each for each in outputs if _is_scalar(each)), None)
-        if loss is not None:
-            self._look(Seen(Kind.GRADIENTS, [loss]), sys._getframe(1))
+        if seen is None and loss is not None:
+            seen = Seen(Kind.GRADIENTS, [loss])
+        if seen is not None:
+            self._look(seen, frame)
         if Kind.GRADIENTS not in self._shown:
             self._shown.add(Kind.GRADIENTS)
             self._collector.add(
@@ -435,7 +434,7 @@ class _ByHand(NamedTuple):
         place: The line of the backward pass.
     """
 
-    nodes: frozenset[int]
+    nodes: frozenset[int | None]
     value: float
     place: Place | None
 
@@ -445,17 +444,16 @@ class _ByHand(NamedTuple):
         node = root.grad_fn
         if node is None or root.numel() != 1 or not node.name().startswith(_PRODUCTS):
             return None
-        numbers = {number_of(each) for each, _ in node.next_functions if each is not None}
-        nodes = frozenset(each for each in numbers if each is not None)
-        return cls(nodes, float(root.detach()), place_of(next(users_frames(frame), None)))
+        nodes = frozenset(number_of(each) for each, _ in node.next_functions) - {None}
+        return cls(nodes, float(root.detach()), place_of(user_frame(frame)))
 
-    def loss(self, frames: Iterable[FrameType]) -> torch.Tensor | None:
-        """The variable that holds the loss, the innermost one; None where none does."""
+    def seen(self, frames: Iterable[FrameType]) -> Seen | None:
+        """The gradients of the loss in the innermost variable that holds it; None where none does."""
         for frame in frames:
             for value in list(frame.f_locals.values()):
-                if isinstance(value, torch.Tensor) and value.grad_fn is not None and value.numel() == 1:
-                    if number_of(value.grad_fn) in self.nodes:
-                        return value
+                if isinstance(value, torch.Tensor) and number_of(value.grad_fn) in self.nodes and value.numel() == 1:
+                    factor = self.value / number if (number := float(value.detach())) else 1.0
+                    return Seen(Kind.GRADIENTS, [value], by_hand=(factor, self.place))
         return None
 
 

@@ -35,7 +35,7 @@ from amplint.doctor.gradients import (
     why_cut,
     why_none,
 )
-from amplint.doctor.graph import graph_leaves, graph_nodes, next_node
+from amplint.doctor.graph import graph_leaves, graph_nodes, next_node, number_of
 from amplint.doctor.places import spoken, user_place
 from amplint.doctor.readings import is_readable
 from amplint.doctor.scale import ScaleLog
@@ -300,8 +300,8 @@ class Protocol(Listener):
 
     def _is_outside(self, loss: torch.Tensor) -> bool:
         """Whether the operation that has made a loss ran after the last region was left."""
-        number = getattr(loss.grad_fn, "_sequence_nr", None)
-        return number is not None and self._left is not None and number() >= self._left and not open_regions()
+        number = number_of(loss.grad_fn)
+        return number is not None and self._left is not None and number >= self._left and not open_regions()
 
     def region_left(self) -> None:
         self._left = next_node()

@@ -34,6 +34,7 @@ from amplint.doctor.numbers import Numbers, stand_in
 from amplint.doctor.options import Options
 from amplint.doctor.places import hide_own_frames, is_users, user_place
 from amplint.doctor.protocol import Protocol, may_have_modes
+from amplint.doctor.readings import HALF
 from amplint.doctor.regions import Regions
 from amplint.doctor.replay import Replays
 from amplint.doctor.rounding import Rounding
@@ -148,7 +149,7 @@ class Watching:
                 if has_torch_function_unary(self):
                     return handle_torch_function(cast, (self,), self, *args, **kwargs)
                 result = real(self, *args, **kwargs)
-                if result is not self:
+                if result is not self and getattr(result, "dtype", None) in HALF:  # most calls cast to nothing of half
                     made(self, result)
                 return result
 

@@ -29,7 +29,7 @@ _MIXED = (
 )
 
 _GAN = (
-    r"(?:[a-z]{1,3}|cycle|style|big|star|info|hifi|melgan|vqgan|esr|real ?esr)?(?<!be)(?<!or)gans?\d?|"
+    r"(?:[a-z]{1,3}|cycle|style|star|info|hifi|melgan|vqgan|realesr)?(?<!be)(?<!or)gans?\d?|"
     r"discriminators?|wgan\w*|"
     r"adversarial \w+|pix2pix"
 )
@@ -47,7 +47,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "accelerate": (2, r"accelerator\w*|accelerates?"),
     "compiled": (
         3,
-        r"torch ?compiled?|torchcompile|inductor|(?:torch)?dynamo|aot ?(?:autograd|eager)|full ?graph|with compile|"
+        r"torch ?compiled?|inductor|(?:torch)?dynamo|aot ?(?:autograd|eager)|full ?graph|with compile|"
         r"compiled (?:the |a |my )?(?:model|graph|function|module|region|code|forward|version)|"
         r"compil(?:e|ing) (?:the |a |my )?(?:whole )?(?:model|network|module|forward)",
     ),
@@ -97,7 +97,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:decreas|increas|halv|shrink|grow|doubl|collaps|explod)\w*)",
     ),
     "scale not finite": (4, r"scale (?:\w+ ){0,3}(?:nan|inf|infinity)"),
-    "scaler": (1.5, rf"{_SCALER}|loss scal(?:er|ing)|gradient scal(?:er|ing)"),
+    "scaler": (1.5, rf"{_SCALER}|(?:loss|gradient) scaling"),
     "quality": (
         1.5,
         r"accurac\w*|acc|top ?[15]|m?ap|ap50|m?iou|f1|bleu|rouge|wer|psnr|ssim|fid|metrics?|scores?|performances?|"
@@ -182,7 +182,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:time|times|duration) (?:\w+ ){0,2}(?:doubl|increas|higher|twice)\w*|"
         r"takes? (?:\w+ )?(?:more|longer)|longer|throughput",
     ),
-    "hangs": (2.5, r"hang(?:s|ing)?|freezes|freeze hang|stuck forever|deadlock\w*"),
+    "hangs": (2.5, r"hang(?:s|ing)?|freezes|stuck forever|deadlock\w*"),
     "memory": (2.5, r"memory|vram|oom"),
     "host memory": (2, r"(?:system|cpu|host|main) (?:memory|ram)|(?<!v)ram"),
     "no effect": (
@@ -232,8 +232,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "unsupported": (
         1.5,
-        r"(?:cant|cannot|unable to) (?:be )?(?:use|enabl|run|appl|activat)\w*|not support\w*|unsupported|"
-        r"doesnt support|no support|without support|supports?",
+        r"(?:cant|cannot|unable to) (?:be )?(?:use|enabl|run|appl|activat)\w*|not support\w+|unsupported|"
+        r"supports?",
     ),
     "missing": (1, r"install\w*|import\w*|modules?|not found|replac\w*|migrat\w*|instead of"),
     "deprecated": (3, r"deprecat\w*|futurewarning"),
@@ -248,8 +248,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         rf"networks|models)|{_GAN}",
     ),
     "gan": (2.5, _GAN),
-    "fused": (3, r"fused(?: true)?|fused ?adamw?|adamw? torch fused"),
-    "ctc": (3, r"ctc(?: ?loss)?"),
+    "fused": (3, r"fused(?:adamw?)?"),
+    "ctc": (3, r"ctc(?:loss)?"),
     "penalty": (
         3,
         r"(?:gradient|grad) penalt\w*|wgan gp|double (?:backward|backprop\w*)|"
@@ -266,17 +266,17 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:large|big|huge) errors?|los(?:es?|ing|t) precision",
     ),
     "threads": (3, r"data ?parallel|dataparallel|threads?|threading|threadpool\w*"),
-    "fsdp": (2, r"fsdp\d?|fully sharded|fully shard|sharded"),
+    "fsdp": (2, r"fsdp\d?|fully shard|sharded"),
     "fsdp2": (3, r"fsdp2|fsdp v?2|fully shard"),
     "enable": (0.5, r"enabl\w*|turn(?:ing)? on|use|using|run|running|apply"),
     "needed": (
         1,
-        r"how (?:to|do i|can i|should i) (?:use|enable|apply|run|do)|"
+        r"how (?:to|can i) (?:use|enable|apply|run|do)|"
         r"need\w*|necessary|required|should (?:i|we|it)|have to|must (?:i|we)|do (?:i|we)|useful",
     ),
     "inf check": (4, r"(?:no|not|without|missing) (?:\w+ )?inf checks?|inf checks? (?:\w+ ){0,2}(?:not|missing)"),
     "update": (1, r"updat\w*"),
-    "optimizer": (1, r"optimi[sz]er(?: states?)?|adamw?|sgd"),
+    "optimizer": (1, r"optimi[sz]er|adamw?|sgd"),
     "step": (0.5, r"steps?|stepping|stepped"),
     "bce": (3, r"bce\w*|binary cross ?entropy"),
     "sam": (
@@ -287,7 +287,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "closure": (3, r"lbfgs|closures?"),
     "custom function": (
         3,
-        r"custom ?(?:autograd )?(?:functions?|ops?|operators?)|library custom op|"
+        r"custom ?(?:autograd )?(?:functions?|ops?|operators?)|"
         r"autograd functions?|custom (?:cuda )?(?:kernel|op|extension)s?",
     ),
     "fft": (3, r"fft|r?fft\w*|stft|spectrograms?|fourier"),
@@ -308,8 +308,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "65536": (3, r"65536x?|65 536|65k|2 16 times"),
     "pretrained": (
         2,
-        r"m?t5|flan\w*|u?mt5|gemma\d?|chatglm\w*|glm\d?|qwen\w*|llama\w*|mistral\w*|mixtral|falcon|deepseek\w*|phi\d?|"
-        r"internlm\w*|baichuan\w*|(?:pre ?)?trained (?:\w+ )?in (?:bf16|bfloat16)|bf16 (?:weights|checkpoints?|model)|"
+        r"t5|flan\w*|u?mt5|gemma\d?|chatglm\w*|glm\d?|qwen\w*|llama\w*|mistral\w*|mixtral|falcon|deepseek\w*|phi\d?|"
+        r"internlm\w*|baichuan\w*|trained (?:\w+ )?in (?:bf16|bfloat16)|bf16 (?:weights|checkpoints?|model)|"
         r"pre ?trained",
     ),
     # Devices
@@ -342,7 +342,6 @@ _AT_THE_START = re.compile(
 )
 _APOSTROPHES = str.maketrans("", "", "'\u2019`\u00b4")
 _APART = re.compile(r"[^a-z0-9.]+|\.(?!\d)|(?<!\d)\.")
-# Words that are written in two ways.
 # A release of something, and what is lost where no loss is meant.
 _RELEASE = re.compile(
     r"\b(?:(?:py)?torch|cuda|cudnn|python|lightning|transformers|accelerate|deepspeed|version)[ =v]*\d+(?:\.\d+)*\S*|"
@@ -354,6 +353,7 @@ _LOST = re.compile(
     r"(?:performance|accuracy|precision|quality)\b",
     re.IGNORECASE,
 )
+# Words that are written in two ways.
 _ONE_WORD = re.compile(r"\b(bf|fp|float|bfloat|b float|grad|data|check) (16|32|scaler|parallel|point)(?=s?\b)")
 
 

@@ -165,23 +165,23 @@ def _linting(found: Found, files: Sequence[Linted]) -> list[str]:
     if wrong:
         return _next_in(wrong)
     if able:
-        off = sorted({code for file in able for code in file.codes if not all_rules()[code].default})
-        return [f"amplint check{_selecting(off)} .  (the cause may be in another file)"]
+        looked = _selecting(code for file in able for code in file.codes)
+        return [f"amplint check{looked} .  (the cause may be in another file)"]
     places = [place_of(list(hit.stack)) for hit in found.hits if hit.message.codes]
     theirs = dict.fromkeys(shlex.quote(place.path) for place in places if place and not place.is_theirs)
-    off = sorted({code for hit in found.hits for code in hit.message.codes if not all_rules()[code].default})
-    return [f"amplint check{_selecting(off)} {' '.join(theirs) or 'FILE'}"]
+    more = _selecting(code for hit in found.hits for code in hit.message.codes)
+    return [f"amplint check{more} {' '.join(theirs) or 'FILE'}"]
 
 
-def _selecting(off: Sequence[str]) -> str:
-    """The option that selects rules that are off by default, after a space; "" where there are none."""
+def _selecting(codes: Iterable[str]) -> str:
+    """The option that selects those rules that are off by default, after a space; "" where there are none."""
+    off = sorted({code for code in codes if not all_rules()[code].default})
     return f" --extend-select {','.join(off)}" if off else ""
 
 
 def _next_in(wrong: Sequence[Linted]) -> list[str]:
     """The commands for files in which something is found."""
-    off = sorted({code for file in wrong for code in file.found if not all_rules()[code].default})
-    more = _selecting(off)
+    more = _selecting(code for file in wrong for code in file.found)
     names = " ".join(shlex.quote(file.path) for file in wrong)
     places = [place for file in wrong for place in _report(file).places()]
     commands = [f"amplint check{more} {names}"]

@@ -102,9 +102,10 @@ def _patterns() -> tuple[tuple[Message, Text, Pattern], ...]:
 def _by_text(log: Log, *, alone: bool, asked: bool) -> list[Hit]:
     at_place: dict[int, list[tuple[Message, Text]]] = {}
     for message, text, wording in _patterns():
-        for place in wording.places(log.squeezed):
-            # What Python says of anything is a question about AMP only next to a word that is.
-            if (alone and not (asked and text.origin == "python")) or _is_beside(message, log):
+        places = wording.places(log.squeezed)
+        # What Python says of anything is a question about AMP only next to a word that is.
+        if places and ((alone and not (asked and text.origin == "python")) or _is_beside(message, log)):
+            for place in places:
                 at_place.setdefault(place, []).append((message, text))
     found: dict[Message, tuple[Text, list[int]]] = {}
     for place, wordings in at_place.items():

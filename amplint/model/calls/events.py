@@ -95,9 +95,9 @@ class Events:
         if func.attr == "backward":
             return self._backward(call, func)
         stepped = self._objects.is_optimizer(func.base) if func.attr == "step" else None
-        if stepped is not None and any(self._objects.is_scaler(each) for each in given(call)):
-            return Event("opaque", call)  # a wrapper's, which has the scaler step
         if stepped is not None:
+            if any(self._objects.is_scaler(each) for each in given(call)):
+                return Event("opaque", call)  # a wrapper's, which has the scaler step
             return Event("optimizer_step", call, optimizer=stepped)
         if func.attr == "zero_grad":
             return Event("zero_grad", call, optimizer=self._objects.key(func.base))

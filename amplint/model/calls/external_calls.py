@@ -276,6 +276,14 @@ def bases_in_sight(module: Module, cls: ir.Class, depth: int = 4) -> bool:
     return True
 
 
+def inherits(module: Module, cls: ir.Class, other: ir.Class, depth: int = 12) -> bool:
+    """Whether a class inherits another one of the code in sight, directly or not."""
+    bases = [local_class(module, each.value) for each in cls.bases]
+    return other in bases or any(
+        depth > 0 and base is not None and inherits(module, base, other, depth - 1) for base in bases
+    )
+
+
 def _is_known(name: str) -> bool:
     return name.startswith(("torch.", "builtins.", "abc.", "typing."))
 

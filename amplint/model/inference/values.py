@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import passed_by
+from amplint.model.calls.external_calls import inherits
 from amplint.model.inference.declared_settings import (
     Option,
     declared_flag,
@@ -550,14 +551,8 @@ class Follower:
     def _stored_by_heirs(self, cls: ir.Class, attr: str) -> Iterator[ir.Value | None]:
         """What classes that inherit a class store in an attribute of their objects."""
         for other in self._module.whole.near(attr).statements:
-            if isinstance(other, ir.Class) and other is not cls and self._inherits(other, cls):
+            if isinstance(other, ir.Class) and other is not cls and inherits(self._module, other, cls):
                 yield from other.stored(attr)
-
-    def _inherits(self, cls: ir.Class, of: ir.Class, depth: int = _DEEP) -> bool:
-        bases = [self._module.names.definition(base.value) for base in cls.bases]
-        return of in bases or any(
-            self._inherits(base, of, depth - 1) for base in bases if isinstance(base, ir.Class) and depth
-        )
 
     def _of_body(self, cls: ir.Class, attr: str, *, by_name: bool) -> Step | None:
         """What a class's body sets an attribute to, where that is one thing and no field of a dataclass.

@@ -226,6 +226,12 @@ class Keys:
         variable = variable_parts(key)
         return self._scopes[variable[0]].bindings.get(variable[1], ()) if variable is not None else ()
 
+    def parameter_of(self, key: str) -> tuple[ir.Function, str] | None:
+        """The function of which a variable is a parameter, and nothing else, and its name there, by its key."""
+        variable, bindings = variable_parts(key), self.bindings_of(key)
+        function = ir.parameter_of(bindings[0]) if len(bindings) == 1 else None
+        return (function, variable[1]) if function is not None and variable is not None else None
+
     def raw(self, value: ir.Value) -> str | None:
         """The key of a value, whatever the call context."""
         return self._raw(value)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     _What = ir.Function | ir.Class | Assigned
 
 _Imports = dict[str, set[tuple[str, str] | None]]  # names, and what imports make of them (`outline.imported`)
-_Stars = dict[str, tuple[str, str]]  # the names that star imports bind, and what each then means
+_Stars = dict[str, str]  # the names that star imports bind, and the module of each
 _MOST_LINES = 4_000
 # What files of a project import for others: `from compat import autocast, GradScaler`.
 _PASSED_ON = (
@@ -51,7 +51,7 @@ def link(module: Module) -> None:
     stars = module_index.of_stars(path, tree, module.source.text)
     module.folded.on_import(lambda scope: _bind_passed_on(path, scope, stars))
     imports = _imports(tree)
-    imports.update((name, {meaning}) for name, meaning in stars.items() if name not in imports)
+    imports.update((name, {(of, name)}) for name, of in stars.items() if name not in imports)
     concerned = list(_concerned(tree.body, module.source.text))
     constants = set(_constants(path, concerned, imports))
     renamed = filter(None, map(module_index.class_named_by, constants))
@@ -273,7 +273,7 @@ def _bind_constant(path: str, binding: Imported, place: Place, what: Assigned) -
 
 def _bind_stars(scope: Scope, stars: _Stars) -> None:
     """Bind what star imports give, as if each name were imported by itself."""
-    for name, (module, _) in stars.items():
+    for name, module in stars.items():
         star = next((each for each in scope.stars if each.module == module), None)
         if star is not None and name not in scope.bindings:
             alias = ir.Alias(star.aliases[0].id, name, None, star.aliases[0].node)

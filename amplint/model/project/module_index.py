@@ -320,8 +320,8 @@ def offers(filename: str, module: str, name: str) -> bool:
     return of is not None and not name.startswith("_") and (name in of.bound or bool(of.stars))
 
 
-def of_stars(path: str, tree: ast.Module, text: str) -> dict[str, tuple[str, str]]:
-    """What the star imports of a file bind of the names that its text has: names, and what each then means.
+def of_stars(path: str, tree: ast.Module, text: str) -> dict[str, str]:
+    """What the star imports of a file bind of the names that its text has: names, and the module of each.
 
     Of modules of the project alone. Without what the file binds itself; the last import wins.
     """
@@ -337,16 +337,16 @@ def of_stars(path: str, tree: ast.Module, text: str) -> dict[str, tuple[str, str
     return _given_by(path, modules, own, text)
 
 
-def of_own_stars(path: str) -> dict[str, tuple[str, str]]:
+def of_own_stars(path: str) -> dict[str, str]:
     """The same of another file of the project."""
     of = outline(path)
     return _given_by(path, [module for _, module in of.stars], of.bound, of.source.text) if of and of.stars else {}
 
 
-def _given_by(path: str, modules: list[str], own: Container[str], text: str) -> dict[str, tuple[str, str]]:
+def _given_by(path: str, modules: list[str], own: Container[str], text: str) -> dict[str, str]:
     words = set(_NAMES.findall(text))
     offered = ((name, module) for module in modules for name in _offered_by(path, module, _DEPTH))
-    return {name: (module, name) for name, module in offered if name in words and name not in own}
+    return {name: module for name, module in offered if name in words and name not in own}
 
 
 def _offered_by(filename: str, module: str, depth: int) -> frozenset[str]:

@@ -124,7 +124,7 @@ def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
         what = f"`{module.text(value)}` has the index of the tensor's device"
         return _with_index(module, (call, value), what, f"{module.text(value.positional[0])}.type")
     if all(_is_likely_object(module, each.value) for each in found):
-        return _appending(module, value, f"`{module.text(value)}` is a tensor's `torch.device`", surely=False)
+        return _appending(module, value, f"`{module.text(value)}` is a tensor's `torch.device`", Confidence.LIKELY)
     return None
 
 
@@ -161,25 +161,26 @@ def _object(module: Module, value: ir.Value, found: list[Device]) -> Finding:
     """The finding of a torch.device, by all that it can be."""
     text = module.text(value)
     if all(each.leaf.is_open for each in found):
-        return _appending(module, value, f"`{text}` is annotated as a `torch.device`", surely=False)
+        return _appending(module, value, f"`{text}` is annotated as a `torch.device`", Confidence.LIKELY)
     if all(each.kind == "object" for each in found):
-        return _appending(module, value, f"`{text}` is a `torch.device`", surely=True)
-    message = f"`{text}` is a `torch.device` by default"
-    return _appending(module, value, message, surely=False)._replace(
-        severity=Severity.ERROR, confidence=Confidence.CERTAIN
-    )
+        return _appending(module, value, f"`{text}` is a `torch.device`", applicability=Applicability.SAFE)
+    return _appending(module, value, f"`{text}` is a `torch.device` by default")
 
 
-def _appending(module: Module, value: ir.Value, what: str, *, surely: bool) -> Finding:
-    """The finding whose fix appends `.type`; only likely where the value isn't `surely` a torch.device."""
-    applicability = Applicability.SAFE if surely else Applicability.UNSAFE
+def _appending(
+    module: Module,
+    value: ir.Value,
+    what: str,
+    confidence: Confidence | None = None,
+    applicability: Applicability = Applicability.UNSAFE,
+) -> Finding:
+    """The finding whose fix appends `.type`; safe only where the value surely is a torch.device."""
     fix = Fix(applicability, "Append `.type`", (_edit(module, value, f"{_operand(module, value)}.type"),))
     return rule.finding(
         module.span(value),
         f"{what}: autocast raises ValueError; pass its `.type`",
         fix=fix,
-        severity=None if surely else Severity.WARNING,
-        confidence=None if surely else Confidence.LIKELY,
+        confidence=confidence,
     )
 
 

@@ -59,7 +59,6 @@ from amplint.model.inference.formulas import TRUE, both, possible
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
-from amplint.model.objects.key_parts import last_name
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.text_scan import code_of
@@ -207,9 +206,8 @@ def _scaled_steps(module: Module, half: Cast, optimizers: set[str]) -> Iterator[
 def _stands_for(module: Module, optimizer: str) -> set[str]:
     """The key of an optimizer, and those of what each call gives for it where it is a parameter."""
     known = objects(module)
-    bindings, name = known.bindings_of(optimizer), last_name(optimizer)
-    function = ir.parameter_of(bindings[0]) if len(bindings) == 1 else None
-    values = passed(module, function, name.rpartition(":")[2]) if function is not None else ()
+    parameter = known.parameter_of(optimizer)
+    values = passed(module, *parameter) if parameter is not None else ()
     return {optimizer, *(key for each in values if each is not None and (key := known.key(each)) is not None)}
 
 

@@ -55,7 +55,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import line_behind, own_statement, removed, says_the_same, why_not_removed
-from amplint.model.calls.external_calls import bases_in_sight, local_class
+from amplint.model.calls.external_calls import bases_in_sight, inherits
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradients import GradientKind
@@ -159,12 +159,7 @@ def _is_of_another_object(module: Module, scaler: ir.Value, optimizer: ir.Value)
     if one is None or other is None or one is other:
         return False
     alone = bases_in_sight(module, one) and bases_in_sight(module, other)
-    return alone and not _inherits(module, one, other) and not _inherits(module, other, one)
-
-
-def _inherits(module: Module, cls: ir.Class, other: ir.Class, depth: int = 4) -> bool:
-    bases = [local_class(module, each.value) for each in cls.bases] if depth else []
-    return any(each is other or (each is not None and _inherits(module, each, other, depth - 1)) for each in bases)
+    return alone and not inherits(module, one, other) and not inherits(module, other, one)
 
 
 def _scaler_of_its_loss(module: Module, each: Misuse) -> str | None:

@@ -146,11 +146,12 @@ def _in_loop(module: Module, loop: ir.For | ir.While, steps: list[Event], scaler
     if same and (steps or any(loop_of(step.call) is None for _, step in called)):
         offered, withheld = _fix(module, statement, loop)
         yield _finding(module, made, "in each iteration", offered, withheld)
-    elif steps and all(_is_further_in(step.call, loop) for step in steps):
-        if not _is_set_back(module, loop) and not _is_bound_in(module, loop, steps):
-            offered, withheld = _fix(module, statement, loop)
-            yield _epochs(module, made, "in each iteration of the outer loop", offered, withheld)
-    elif called and all(_is_of_an_epoch(module, loop, *each) for each in called) and not _is_set_back(module, loop):
+        return
+    if steps and all(_is_further_in(step.call, loop) for step in steps):
+        goes_on = not _is_bound_in(module, loop, steps)
+    else:
+        goes_on = bool(called) and all(_is_of_an_epoch(module, loop, *each) for each in called)
+    if goes_on and not _is_set_back(module, loop):
         offered, withheld = _fix(module, statement, loop)
         yield _epochs(module, made, "in each iteration of the outer loop", offered, withheld)
 
@@ -225,10 +226,11 @@ def _steps_of_functions(module: Module, loop: ir.For | ir.While, scaler: str) ->
 def _is_of_an_epoch(module: Module, loop: ir.For | ir.While, call: ir.Call, step: Event) -> bool:
     """Whether a call trains on with what the loop has from before: its function steps in a loop of its own."""
     function = ir.function_of(step.call)
+    if function is None or len(loops_round(step.call)) != 1 or _starts_anew(module, function):
+        return False
     bound = set(objects(module).assigned_in(loop))
-    given = {key for arg in call.args if (key := objects(module).is_optimizer(arg.value)) is not None}
-    is_given = not any(_is_of(key, bound) for key in given)
-    return len(loops_round(step.call)) == 1 and is_given and function is not None and not _starts_anew(module, function)
+    given = (objects(module).is_optimizer(arg.value) for arg in call.args)
+    return not any(key is not None and _is_of(key, bound) for key in given)
 
 
 def _is_tried_out(module: Module, made: Made, loop: ir.For | ir.While) -> bool:

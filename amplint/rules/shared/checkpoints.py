@@ -10,7 +10,7 @@ from amplint.model.calls.call_sites import called_back, callers, passed, passed_
 from amplint.model.calls.external_calls import function_named, local_function
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
-from amplint.model.objects.key_parts import attribute_of_self, is_attribute, made_key, own_self, root_of, variable_parts
+from amplint.model.objects.key_parts import attribute_of_self, is_attribute, made_key, own_self, root_of
 from amplint.model.objects.loop_sources import container_of, loop_source
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to
@@ -311,8 +311,8 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
     assert isinstance(state.call.func, ir.Attribute)
     base = state.call.func.base
     found: list[tuple[str, ir.Node]] = [(each, state.call) for each in _optimizers_of(module, base)]
-    for own, name, function in _parameters_of(module, state):
-        for call, value in [*passed_by(module, function, name), *_passed_back(module, function, name)]:
+    for own, parameter in _parameters_of(module, state):
+        for call, value in [*passed_by(module, *parameter), *_passed_back(module, *parameter)]:
             given = _given_key(module, value) if value is not None else None
             with known.within(CallContext({own: given} if given is not None else {})):
                 keys = _optimizers_of(module, base)
@@ -366,16 +366,13 @@ def _optimizers_of(module: Module, base: ir.Value) -> list[str]:
     return [each for each in found if each is not None]
 
 
-def _parameters_of(module: Module, state: State) -> Iterator[tuple[str, str, ir.Function]]:
-    """The parameters that an optimizer or its container is, or is an attribute of: key, name and function of each."""
+def _parameters_of(module: Module, state: State) -> Iterator[tuple[str, tuple[ir.Function, str]]]:
+    """The parameters that an optimizer or its container is, or is an attribute of: key, function and name of each."""
     assert isinstance(state.call.func, ir.Attribute)
     container = container_of(module, state.call.func.base)
     for own in {root_of(each): None for each in (state.key, container) if each is not None}:
-        variable, bindings = variable_parts(own), objects(module).bindings_of(own)
-        only = bindings[0] if len(bindings) == 1 else None
-        function = ir.parameter_of(only)
-        if variable is not None and function is not None:
-            yield own, variable[1], function
+        if (parameter := objects(module).parameter_of(own)) is not None:
+            yield own, parameter
 
 
 def _given_key(module: Module, value: ir.Value) -> str | None:

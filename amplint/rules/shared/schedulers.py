@@ -147,8 +147,11 @@ def pairs(module: Module, flow: Flow, *, certain: bool) -> Iterator[Pair]:
         if optimizers is None and not by_name and (certain or not schedulers.may_be_one(base)):
             continue
         for step in steps:
-            named = last_name(step.optimizer) in by_name if by_name and step.optimizer is not None else not by_name
-            if named and (optimizers is None or step.optimizer in optimizers):
+            if by_name:
+                fits = step.optimizer is not None and last_name(step.optimizer) in by_name
+            else:
+                fits = optimizers is None or step.optimizer in optimizers
+            if fits:
                 every = places(flow, step.call, call) if certain else _led_to_once(module, flow, step.call, call)
                 place = next((each for each in every if _is_beside(each, call)), None)
                 if place is not None:
@@ -195,7 +198,7 @@ def stays(module: Module, test: ir.Value, call: ir.Call) -> bool:
     loop = loop_of(call)
     if loop is None:
         return False
-    changed = set(objects(module).assigned_in(loop))
+    unsure = {None, *objects(module).assigned_in(loop)}
     for each in ir.walk_values(test):
         if isinstance(each, ir.Call) and not module.names.of(each.func) <= _COUNTS:
             return False
@@ -205,9 +208,6 @@ def stays(module: Module, test: ir.Value, call: ir.Call) -> bool:
             and not isinstance(each.parent, ir.Attribute)
         ):
             return False  # a method that the loop calls may set it
-        if isinstance(each, (ir.Name, ir.Attribute, ir.Subscript)) and objects(module).own_key(each) in (
-            None,
-            *changed,
-        ):
+        if isinstance(each, (ir.Name, ir.Attribute, ir.Subscript)) and objects(module).own_key(each) in unsure:
             return False
     return True

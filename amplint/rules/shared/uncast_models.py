@@ -8,7 +8,6 @@ from amplint.model.calls.external_calls import local_class, method
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.scopes import owner_class
-from amplint.model.torch_facts.op_spellings import PRODUCTS
 from amplint.rules.shared.in_region import ELEMENTWISE, is_product
 
 if TYPE_CHECKING:
@@ -53,8 +52,6 @@ def _is_plain_call(module: Module, call: ir.Call, depth: int) -> bool:
     if cls is not None:
         return _is_plain(module, cls, depth - 1)
     names, word = module.names.of(call.func), ir.last_name(call.func)
-    if word in PRODUCTS:
-        return False
     if any(name.startswith("torch.nn.") for name in names):
         return all(name.startswith(_PLAIN) for name in names)
     if names and all(name.startswith(("torch.", "builtins.", "math.")) for name in names):

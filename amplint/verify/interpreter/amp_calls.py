@@ -361,16 +361,16 @@ class GradientCalls:
         It clips the parameters that it is given, else those of its `owner`; what is given a scaler or an optimizer may
         unscale by itself.
         """
-        named = [kwargs[key] for key in ("parameters", "params", "model") if key in kwargs]
-        first = [each for each in [*named, *args[:1], owner] if self._stage.is_weights(each)][:1]
-        if not (first and CLIP_NAME.fullmatch(ir.last_name(site.call.func))):
+        name = ir.last_name(site.call.func)
+        if not CLIP_NAME.fullmatch(name) or is_given_tools(site, [*args, *kwargs.values()]):
             return MISSING
-        if is_given_tools(site, [*args, *kwargs.values()]):
+        named = [kwargs[key] for key in ("parameters", "params", "model") if key in kwargs]
+        first = next((each for each in [*named, *args[:1], owner] if self._stage.is_weights(each)), None)
+        if first is None:
             return MISSING
         self._record.note(site.code, site.call, "taken for a clip, by its name")
-        rest = [each for each in args if each is not first[0]]
-        name = "clip_grad_value_" if "value" in ir.last_name(site.call.func) else "clip_grad_norm_"
-        return self.clip(name, [first[0], *rest], {key: each for key, each in kwargs.items() if key in _BOUNDS}, site)
+        rest = [each for each in args if each is not first]
+        return self.clip(name, [first, *rest], {key: each for key, each in kwargs.items() if key in _BOUNDS}, site)
 
     def _bound(self, given: list[Any], site: Site) -> float:
         """The first bound that a clip is given; one of the bench's where that is out of sight."""

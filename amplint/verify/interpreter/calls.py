@@ -48,11 +48,11 @@ from amplint.verify.interpreter.standins import (
     Manager,
     Method,
     ModuleValue,
-    NoneUsedError,
     Partial,
     Raised,
     Site,
     Unknown,
+    none_used,
     text_of,
 )
 from amplint.verify.interpreter.tensor_calls import RANDOM, NetCalls, TensorCalls
@@ -357,7 +357,7 @@ class Calls:
             return self._of_attribute(func, site)
         called = self._evaluator.evaluate(func, frame)
         if called is None:
-            raise _none_used(site, "is not callable")
+            raise none_used(site, "is not callable")
         args, kwargs = self._evaluator.arguments(site)
         return self.call_value(called, args, kwargs, site)
 
@@ -378,7 +378,7 @@ class Calls:
             self._state.stage.knowledge.there.add(base.text)
             raise Impossible(f"{site.where}: {base.text} is None")
         if base is None:
-            raise _none_used(site, f"has no attribute '{func.attr}'")
+            raise none_used(site, f"has no attribute '{func.attr}'")
         args, kwargs = self._evaluator.arguments(site)
         accelerator = self._accelerators.as_accelerator(base, func.base, site.frame)
         if accelerator is not None:
@@ -421,9 +421,3 @@ class Calls:
 def _trains(method: Closure) -> bool:
     """Whether a model's `forward` makes gradients itself: then it is no model's."""
     return "backward" in method.frame.code.kinds_in(method.frame.code.reach(method.function))
-
-
-def _none_used(site: Site, why: str) -> Raised:
-    """What the program raises where it uses None as an object."""
-    error = NoneUsedError(f"'NoneType' object {why}")
-    return Raised(str(error), site.where, error)

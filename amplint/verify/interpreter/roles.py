@@ -16,11 +16,10 @@ from amplint.verify.interpreter.standins import (
     CannotFollow,
     Frame,
     Instance,
-    NoneUsedError,
-    Raised,
     Site,
     Unknown,
     lasting,
+    none_used,
     parameters_in,
 )
 from amplint.verify.interpreter.world import Birth, Stage
@@ -100,8 +99,7 @@ class Roles:
         if isinstance(value, Unknown) and value.tensor is not None:
             return value.tensor if value.tensor.numel() == 1 else self._stage.loss(None, [value.tensor])
         if value is None:
-            error = NoneUsedError("'NoneType' object is not a tensor")
-            raise Raised(str(error), site.where, error)
+            raise none_used(site, "is not a tensor")
         if not isinstance(value, Unknown):
             raise CannotFollow(f"{site.where}: {_not_followed(value, 'loss')}")
         if not self._demand(value, Birth.LOSS):
@@ -148,9 +146,5 @@ class Roles:
 def _not_followed(value: Any, what: str) -> str:
     """That a value which is used as an optimizer or a loss can't be followed, in words."""
     if isinstance(value, Instance):
-        return (
-            f"amplint doesn't interpret {value.cls.cls.name} as an {what}"
-            if what == "optimizer"
-            else (f"amplint doesn't interpret {value.cls.cls.name} as a {what}")
-        )
+        return f"amplint doesn't interpret {value.cls.cls.name} as {'an' if what == 'optimizer' else 'a'} {what}"
     return f"amplint can't see what is used as the {what}"

@@ -296,6 +296,12 @@ class NoneUsedError(Exception):
     """None is called, or a method of it: the program raises so with AMP and without, if it ever gets there."""
 
 
+def none_used(site: Site, why: str) -> Raised:
+    """What the program raises where it uses None as an object."""
+    error = NoneUsedError(f"'NoneType' object {why}")
+    return Raised(str(error), site.where, error)
+
+
 class CannotFollow(Exception):
     """What comes can't be interpreted; the message says why, with the line."""
 

@@ -238,8 +238,8 @@ class _Trial:
 
     def _again_with(self, pair: _Pair, **regions: bool) -> Observed:
         """What the program's run shows with some arguments of its regions changed."""
-        recorder = Recorder(pair.reference, leaves_out=False)
-        return self._observe(Choices(pair.given), recorder, regions=regions)[1]
+        with regions_with(**regions):
+            return self._observe(Choices(pair.given), Recorder(pair.reference, leaves_out=False))[1]
 
     def _with_overflows(self, choices: Choices, given: dict[str, Any]) -> list[Observed]:
         """What runs show in which the gradients of one optimizer overflow, of each in turn."""
@@ -269,12 +269,10 @@ class _Trial:
         unlike = right.record.ended is not None or observed.skipped  # left out, as the program would not have done
         return not (self._switched or right.stage.left_out or unlike or self._knowledge.changed)
 
-    def _observe(
-        self, choices: Choices, recorder: Recorder, *, off: bool = False, regions: dict[str, bool] | None = None
-    ) -> tuple[Interpreter, Observed]:
+    def _observe(self, choices: Choices, recorder: Recorder, *, off: bool = False) -> tuple[Interpreter, Observed]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            run = self._once(choices, recorder, caught, off=off, regions=regions or {})
+            run = self._once(choices, recorder, caught, off=off)
         observed = recorder.close()
         if run.record.ended is not None and run.record.ended.error is not None:
             observed.end, observed.detail = "exception", f"{run.record.ended.where}: {said(run.record.ended.error)}"
@@ -282,21 +280,13 @@ class _Trial:
         return run, observed
 
     def _once(
-        self,
-        choices: Choices,
-        recorder: Recorder,
-        caught: list[warnings.WarningMessage],
-        *,
-        off: bool,
-        regions: dict[str, bool],
+        self, choices: Choices, recorder: Recorder, caught: list[warnings.WarningMessage], *, off: bool
     ) -> Interpreter:
         reset()
         self._found.runs += 1
         with ExitStack() as conditions:
             if off:
                 self._switched = conditions.enter_context(switched_off())
-            if regions:
-                conditions.enter_context(regions_with(**regions))
             conditions.enter_context(watched(recorder, _is_programs))
             stage = Stage(self._knowledge, self._device, off=off)
             recorder.may_overflow = lambda optimizer: id(optimizer) in stage.protected or not self._protects

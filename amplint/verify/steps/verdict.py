@@ -62,14 +62,12 @@ def decide(
     change = _change(before, after, fixed_rows)
     if (wrong := _left_wrong(after, change, fixed, explained)) is not None:
         return Verdict(REFUTED, f"the fix doesn't repair its fault: {wrong}; {REPORT}")
-    mended = _mended(before, after, change)
+    mended = _mended(before, change)
     if not _is_deprecated_only(after):
         return Verdict(MISBEHAVES, mended)
-    is_right = _is_deprecated_only(before)
-    repairs = change.gone or change.fewer or any(_rows(after, each) < _rows(before, each) for each in change.others)
-    return Verdict(
-        CONFIRMED if repairs else CLEAN, f"{mended}; {_DEPRECATED}" if repairs and not is_right else _DEPRECATED
-    )
+    if not (change.gone or change.fewer or change.fewer_lines):
+        return Verdict(CLEAN, _DEPRECATED)
+    return Verdict(CONFIRMED, _DEPRECATED if _is_deprecated_only(before) else f"{mended}; {_DEPRECATED}")
 
 
 def _is_deprecated_only(judged: Judged) -> bool:
@@ -92,16 +90,19 @@ class _Change(NamedTuple):
     fewer: set[str]  # gone from a path that is run after the fix, too
     left: set[str]  # on some path after the fix
     others: set[str]  # of those that are left the warnings of lines that no fix is for
+    fewer_lines: set[str]  # the others that fewer lines have after the fix
 
 
 def _change(before: Judged, after: Judged, fixed_rows: Set[int]) -> _Change:
     was, now = _wrong(before), _wrong(after)
     left = {each for wrong in now.values() for each in wrong}
+    others = {what for what in left if _is_of_others(what, before, after, fixed_rows)}
     return _Change(
         gone={each for wrong in was.values() for each in wrong if each not in left},
         fewer={each for label, wrong in was.items() if label in now for each in wrong if each not in now[label]},
         left=left,
-        others={what for what in left if _is_of_others(what, before, after, fixed_rows)},
+        others=others,
+        fewer_lines={what for what in others if _rows(after, what) < _rows(before, what)},
     )
 
 
@@ -115,14 +116,13 @@ def _left_wrong(after: Judged, change: _Change, fixed: Iterable[str], explained:
     return None
 
 
-def _mended(before: Judged, after: Judged, change: _Change) -> str:
+def _mended(before: Judged, change: _Change) -> str:
     """What the fix mends of a step that misbehaves after it, in words."""
     parts = {part for compared in before.parts.values() for part in compared}
     told = {each for each in change.gone if each in parts or _shows(each) not in {*map(_shows, change.left)}}
     if told:
         return f"the fix repairs {_listed(told, change.left)}, but not {_listed(change.left, told)}"
-    fewer = change.fewer | {what for what in change.others if _rows(after, what) < _rows(before, what)}
-    if fewer:
+    if fewer := change.fewer | change.fewer_lines:
         return f"the fix repairs one {_listed(fewer, ())}, and another remains"
     return "the run doesn't show what the fix repairs"
 

@@ -124,7 +124,6 @@ class Verifier:
         self._folder = TemporaryDirectory(prefix="amplint-", ignore_cleanup_errors=True)
         self._runner = Runner(self._folder.name)
         self._changes = 0  # of files, so far
-        self._since = 0.0  # when the file's steps were begun
         self._failed = ""  # why a file's steps were not found
         self._remembered: dict[str, dict[str, Any]] | None = None  # answers, by what was asked
 
@@ -205,7 +204,7 @@ class Verifier:
         before = _Half(found.source or load(data, path), found.findings)
         after = _Half(load(fixed.data, path), fixed.result.findings)
         file = _asked_of(path, settings)
-        self._since = monotonic()
+        began = monotonic()
         steps, device = self._steps(file, before.source.text)
         file["device"] = device  # for what the fixes make of it, too
         halves = _Halves(file, before, after, fixed.data != data)
@@ -217,7 +216,7 @@ class Verifier:
             if progress:
                 progress(f"{path}: {name}")
             same = [each for each in after_steps if each["name"] == name][number:]
-            if monotonic() - self._since > _FILE * self._limits.timeout:
+            if monotonic() - began > _FILE * self._limits.timeout:
                 rows.append(_not_run(path, name, step["row"], self._out_of_time(), before.source.cells))
                 continue
             rows.append(self._row(path, halves, step, same, number))
