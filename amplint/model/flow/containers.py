@@ -208,7 +208,8 @@ class Containers:
         display = self._display(source)
         if isinstance(display, ir.Sequence):
             return self._keys(display.items, source)
-        return self._items(display) if isinstance(display, ir.Call) else self._some(source)
+        found = self._items(display) if isinstance(display, ir.Call) else None
+        return found or self._some(source)
 
     def _keys(self, items: Sequence[ir.Value], source: ir.Value, names: Sequence[str | None] = ()) -> list[str] | None:
         """The keys of a display's items: their own, or, where they are made there, by `names` or their numbers."""

@@ -10,21 +10,24 @@ from typing import TYPE_CHECKING
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events, is_grad
 from amplint.model.flow.state import AbstractValue, State, ValueKind
-from amplint.model.names.reaching_definitions import only_assignment, returned
+from amplint.model.names.reaching_definitions import only_assignment, reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.key_parts import KeySet, contains, is_attribute, moved, overlap, owner_of, root_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import taken_from
-from amplint.model.syntax.ir import Other
+from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.nesting import exclusive
 from amplint.model.syntax.queries import calls_in
 from amplint.model.syntax.scopes import UNKNOWN
 from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
+from amplint.model.torch_facts.modules import CASTS, MOVES, RETURNS_ITSELF
 
 if TYPE_CHECKING:
     from amplint.model import Module
     from amplint.model.objects.call_context import CallContext
 
+# Methods of tensors, by which a batch that is a parameter isn't taken for a model.
+_OF_TENSORS = {*MOVES, *CASTS, *ENDS_GRADIENTS, "clone", "requires_grad_", "view", "reshape", "flatten", "mean", "sum"}
 _CRITERION = re.compile(r"(?i)criterion|loss")
 
 
@@ -280,6 +283,62 @@ class Ownership:
         one._roots, one._roots_known, one._reached, one._follows = {model}, {}, {}, True
         reach = one.reach(loss, state)
         return reach is not None and reach.whole and reach.roots == {state.object_of(model)}
+
+    def is_of_copies(self, loss: ir.Value) -> bool:
+        """Whether all models that a loss comes from are deep copies, which no optimizer in sight trains."""
+        copies, todo, seen = 0, [loss], set[int]()
+        while todo:
+            value = todo.pop()
+            if value.id in seen:
+                continue
+            seen.add(value.id)
+            if isinstance(value, ir.Name):
+                todo += [each.value for each in reaching(self._module.names, value) if isinstance(each, Assigned)]
+                continue
+            if isinstance(value, ir.Call):
+                if self._is_copy(value.func):
+                    copies += 1
+                elif not self._is_known_function(value):
+                    return False
+                elif isinstance(value.func, ir.Attribute):
+                    todo.append(value.func.base)
+                todo += [each.value for each in value.args]
+            elif isinstance(value, ir.Attribute):
+                todo.append(value.base)
+            else:
+                todo += value.children()
+        return copies > 0
+
+    def _is_copy(self, model: ir.Value) -> bool:
+        """Whether a model, or what it is a part of, is a deep copy for all that is seen of it."""
+        while isinstance(model, ir.Attribute):
+            model = model.base
+        made = only_assignment(self._module.names, model) if isinstance(model, ir.Name) else None
+        value = made.value if made is not None else None
+        while (inner := ir.called_on(value, *RETURNS_ITSELF)) is not None:
+            value = inner
+        is_copy = isinstance(value, ir.Call) and self._module.names.of(value.func) == {"copy.deepcopy"}
+        key = self._objects.own_key(model)
+        return is_copy and key is not None and not self.is_owned(key)
+
+    def _is_known_function(self, call: ir.Call) -> bool:
+        """Whether what is called is a function of torch's or of the file, a criterion, or a tensor's method."""
+        func = call.func
+        names = self._module.names.of(func)
+        if all(name.startswith(("torch.", "builtins.")) for name in names) or self._is_torchs(func):
+            return True
+        if isinstance(func, ir.Attribute):
+            root: ir.Value = func.base
+            while isinstance(root, ir.Attribute):
+                root = root.base
+            made = reaching(self._module.names, root) if isinstance(root, ir.Name) else []
+            is_local = bool(made) and all(isinstance(each, Assigned) for each in made)
+            return func.attr in _OF_TENSORS or is_local or isinstance(root, ir.Call)
+        # A model is an object that is assigned or given, not a function.
+        bound = reaching(self._module.names, func) if isinstance(func, ir.Name) else None
+        return bound is not None and not any(
+            isinstance(each, Assigned) or ir.parameter_of(each) is not None for each in bound
+        )
 
     def parameters(self, value: ir.Value, state: State) -> AbstractValue | None:
         """The models whose parameters an argument is: `model.parameters()`."""

@@ -156,6 +156,8 @@ class Transfer:
 
     def _after_backward(self, event: Event, state: State) -> State:
         call = event.call.id
+        if event.subject is not None and self.ownership.is_of_copies(event.subject):
+            return state
         scaler = self._tensors.scaler_of(event.subject, state) if event.subject is not None else None
         if scaler is None and isinstance(event.call, ir.Call) and event.call.args:
             # `loss.backward(scaler.scale(torch.ones_like(loss)))`: the scale may be in what backward starts from.

@@ -28,8 +28,8 @@ from amplint.model.inference.formulas import (
 )
 from amplint.model.inference.never_empty import is_never_empty, makes_never_empty
 from amplint.model.inference.set_options import set_before
-from amplint.model.inference.values import Follower, Leaf, Step
-from amplint.model.names.reaching_definitions import only_reaching
+from amplint.model.inference.values import Doubt, Follower, Leaf, Step
+from amplint.model.names.reaching_definitions import only_reaching, reaching
 from amplint.model.objects import terms
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region
@@ -40,7 +40,7 @@ from amplint.model.syntax.control import conditions_round, taken_from
 from amplint.model.syntax.ir import Assigned, Binding, Other
 from amplint.model.syntax.operators import COMPARES, ORDERS
 from amplint.model.syntax.queries import is_false
-from amplint.model.syntax.scopes import owner_class
+from amplint.model.syntax.scopes import class_of_self, owner_class
 from amplint.model.torch_facts.deprecated_names import is_in_all
 from amplint.model.torch_facts.names import SCALERS
 
@@ -116,12 +116,13 @@ class Decided:
     def _alternatives(self, value: ir.Value, depth: int) -> list[Alternative]:
         binding = self._parameter(value)
         if binding is not None and isinstance(value, ir.Name):
-            given = self.given(binding, value.name)
-            return [each for one in given for each in self.alternatives(one, depth - 1)]
+            return self._given_for(binding, value.name, depth)
         literal = set_before(self._module, value)
         if literal is not None:
             return [Alternative(literal, TRUE)]
         step = self._follower.step(value) if self._is_followed(value) else None
+        if step is not None and step.parameter and isinstance(value, ir.Name):
+            return self._replaced(value, step, depth)
         if step is None or not (step.whole or isinstance(value, ir.Conditional)) or _is_of_settings(value, step):
             return []
         found = [
@@ -129,6 +130,24 @@ class Decided:
             for source in step.sources
             for each in self.alternatives(source.value, depth - 1)
         ]
+        return [each for each in found if each.when != FALSE]
+
+    def _given_for(self, binding: Binding, name: str, depth: int) -> list[Alternative]:
+        """What a parameter can be by what the file's calls give for it; nothing where that isn't one thing."""
+        return [each for one in self.given(binding, name) for each in self.alternatives(one, depth - 1)]
+
+    def _replaced(self, name: ir.Name, step: Step, depth: int) -> list[Alternative]:
+        """What a variable can be that is a parameter where no assignment replaces it."""
+        bindings = reaching(self._module.names, name)
+        binding = next(each for each in bindings if ir.parameter_of(each) is not None)
+        found = []
+        for source in step.sources if all(each.doubt is not Doubt.REPLACED for each in step.sources) else ():
+            when = self.when(source)
+            if source.value is name:
+                given = self._given_for(binding, name.name, depth) or [Alternative(name, TRUE)]
+            else:
+                given = self.alternatives(source.value, depth - 1) if source.doubt is Doubt.NONE else []
+            found += [Alternative(each.value, both(when, each.when)) for each in given]
         return [each for each in found if each.when != FALSE]
 
     def _whichever(self, value: ir.Value, of: Callable[[ir.Value], Formula]) -> Formula:
@@ -174,11 +193,24 @@ class Decided:
         if isinstance(value, ir.Name):
             return self._path_of_variable(value, depth)
         if isinstance(value, ir.Attribute):
-            return self._path_of_attribute(value, depth)
+            return self._path_of_attribute(value, value.base, value.attr, depth)
         if isinstance(value, ir.Subscript) and isinstance(value.index, ir.Constant):
             base = self.path(value.base, depth - 1)
             return item_of(base, repr(value.index.value)) if base is not None else None
-        return None
+        return self._path_of_lookup(value, depth) if isinstance(value, ir.Call) else None
+
+    def _path_of_lookup(self, call: ir.Call, depth: int) -> str | None:
+        """The path of what `getattr(config, "amp", False)` or `config.get("amp", False)` looks up."""
+        given, table = call.positional, ir.called_on(call, "get")
+        if len(given) != len(call.args) or call.unpacks("*"):
+            return None
+        if self._module.names.of(call.func) == {"builtins.getattr"} and len(given) > 1:
+            name = given[1].value if isinstance(given[1], ir.Constant) else None
+            return self._path_of_attribute(call, given[0], name, depth) if isinstance(name, str) else None
+        if table is None or not 1 <= len(given) <= 2 or not isinstance(given[0], ir.Constant):
+            return None
+        base = self.path(table, depth - 1)
+        return item_of(base, repr(given[0].value)) if base is not None else None
 
     def _path_of_variable(self, value: ir.Name, depth: int) -> str:
         """The path of what a variable is assigned or given, else its own."""
@@ -208,15 +240,26 @@ class Decided:
                 (changed if is_set and each.base.name == made.target.name else read).add(key)
         return original if None not in changed and not changed & read else None
 
-    def _path_of_attribute(self, value: ir.Attribute, depth: int) -> str | None:
+    def _path_of_attribute(self, value: ir.Value, of: ir.Value, attr: str, depth: int) -> str | None:
         """The path of what is stored in an attribute of `self`, else its own."""
-        cls = owner_class(value)
+        cls = self._owner(of)
         if cls is None:
-            base = self.path(value.base, depth - 1)
-            return attribute_of(base, value.attr) if base is not None else None
-        stored = cls.stored(value.attr)
+            base = self.path(of, depth - 1)
+            return attribute_of(base, attr) if base is not None else None
+        stored = cls.stored(attr)
         inner = stored[0] if len(stored) == 1 else None
-        return self._deeper(value, inner, depth) or attribute_of(own_self(cls), value.attr)
+        if isinstance(inner, ir.Call) and self._module.names.of(inner.func) == {"builtins.bool"} and inner.positional:
+            inner = inner.positional[0]  # as true as that
+        return self._deeper(value, inner, depth) or attribute_of(own_self(cls), attr)
+
+    def _owner(self, value: ir.Value, depth: int = _FOLLOW) -> ir.Class | None:
+        """The class whose `self` a value is, also in a function that is given it: `step(self)`, `trainer.amp` there."""
+        if not isinstance(value, ir.Name) or not depth:
+            return None
+        cls = class_of_self(value)
+        binding = self._parameter(value) if cls is None else None
+        given = self.given(binding, value.name) if binding is not None else []
+        return self._owner(given[0], depth - 1) if given else cls
 
     def _deeper(self, value: ir.Value, inner: ir.Value | None, depth: int) -> str | None:
         if not isinstance(inner, (ir.Name, ir.Attribute, ir.Subscript)) or value.id in self._active:
@@ -260,9 +303,9 @@ class Decided:
     def _followed(self, test: ir.Value) -> Formula:
         """A test by what it can be; a fact of its own, where that is nothing else."""
         found = self.alternatives(test)
-        if len(found) == 1 and found[0].value is test:
-            return self._open(test)
-        return either(*(both(each.when, self.of(each.value)) for each in found))
+        return either(
+            *(both(each.when, self._open(test) if each.value is test else self.of(each.value)) for each in found)
+        )
 
     def _open(self, test: ir.Value) -> Formula:
         """A fact of its own; of an object that is true wherever it is there, that it is."""

@@ -120,11 +120,19 @@ class Frame(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a value is, one step on; `whole`: it can be nothing else, and the conditions tell which of them it is."""
+    """What a value is, one step on.
+
+    Attributes:
+        sources: What it can be.
+        whole: It can be nothing else, and the conditions tell which of them it is.
+        frame: The frame in which the sources are read.
+        parameter: It is the parameter that it names, or one of the others, and the conditions tell which.
+    """
 
     sources: tuple[Leaf, ...]
     whole: bool = True
-    frame: Frame | None = None  # in which the sources are read
+    frame: Frame | None = None
+    parameter: bool = False
 
 
 def values_of(module: Module, value: ir.Value) -> Values:
@@ -398,12 +406,23 @@ class Follower:
             return unpacked
         assigned = [each for each in bindings if isinstance(each, Assigned) and not is_changed(each)]
         others = [each for each in bindings if each not in assigned]
+        if len(others) == 1 and (given := ir.parameter_of(others[0])) is not None:
+            return self._replaced(given, name, assigned, _home(bindings, frame))
         sources, whole = self._last_of([(each.value, each.target) for each in assigned])
-        before = self._before(others, name)
+        before = (Leaf(name, is_open=True),) if others else ()
         if any(map(_is_increase, others)):
             sources = tuple(each._replace(doubt=Doubt.REPLACED) for each in sources)  # it adds to one of them
         outer = _home(bindings, frame)
         return Step((*before, *sources), whole and not others, outer)
+
+    def _replaced(self, function: ir.Function, name: ir.Name, by: list[Assigned], frame: Frame | None) -> Step:
+        """What a variable is that is a parameter where none of some assignments is made."""
+        sources, _ = self._last_of([(name, function), *((each.value, each.target) for each in by)])
+        as_given = sources[0]._replace(is_open=True)
+        param = function.param(name.name)
+        default = param.default if param is not None and not _asks_itself(self._module, name) else None
+        by_default = (as_given._replace(value=default, doubt=Doubt.DEFAULT, is_open=False),) if default else ()
+        return Step((as_given, *by_default, *sources[1:]), whole=False, frame=frame, parameter=True)
 
     def _unpacked(self, bindings: list[Binding], name: ir.Name, frame: Frame | None) -> Step | None:
         """What a variable is that is taken out of tuples that a function returns: `use_amp, dtype = setup(args)`."""
@@ -435,17 +454,6 @@ class Follower:
         constant = self._module.names.imported_constant(value)
         return Step((Leaf(constant),)) if constant is not None else None
 
-    def _before(self, others: list[Binding], name: ir.Name) -> tuple[Leaf, ...]:
-        """What a variable can be besides what is assigned to it: what a parameter is, where nothing is assigned."""
-        if not others:
-            return ()
-        function = ir.parameter_of(others[0]) if len(others) == 1 else None
-        if function is not None:
-            param = function.param(name.name)
-            if param is not None and param.default is not None and not _asks_itself(self._module, name):
-                return (Leaf(name, is_open=True), Leaf(param.default, doubt=Doubt.DEFAULT))
-        return (Leaf(name, is_open=True),)
-
     def _last_of(self, assigned: list[tuple[ir.Value, ir.Node]]) -> tuple[tuple[Leaf, ...], bool]:
         """What is left of several assignments, the last of which counts that is made; whether that is all it can be."""
         later: list[Test] = []  # that the assignments behind are not made, one by one
@@ -453,14 +461,15 @@ class Follower:
         found: dict[int, Leaf] = {}
         whole = True
         ordered = sorted(assigned, key=lambda each: each[1].id, reverse=True)
+        is_given = isinstance(ordered[-1][1], ir.Function) if ordered else False  # the first is a parameter
         for value, place in ordered:
             # Who reads it has passed one of them: where none of the others is made, the first was.
             first = place is ordered[-1][1]
-            round_it = self._inside(place)
+            round_it = self._inside(place) if not isinstance(place, ir.Function) else ()
             made = round_it if not first else ()
             tests = tuple(dict.fromkeys((*made, *later)))
             found[place.id] = Leaf(value, tests, tuple(unless), is_open=not whole)
-            if any(asks_for_itself(place, test.value) for test in round_it):
+            if not is_given and any(asks_for_itself(place, test.value) for test in round_it):
                 whole = False  # `if not isinstance(x, bool): x = bool(x)`: what it was before can't be told
             elif len(made) == 1 and isinstance(made[0].truth, bool):
                 later.append(Test(made[0].value, not made[0].truth))

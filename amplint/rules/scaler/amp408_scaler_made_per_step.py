@@ -84,6 +84,8 @@ _GIVES_THE_SAME = {"optimizers"}
 _SETS_BACK = re.compile(r"(?i)load_state_dict|reset|init_weights|weights_init|reinit")
 _EPOCH = re.compile(r"(?i)epoch(?!s)")
 _STEP = re.compile(r"(?i)(train|optimi[sz]e)\w*_(step|batch|iter)|^(step|batch)_?(train|update)")
+# Methods of `torch.nn.Module`: `self.encoder.train()` says nothing of a trainer's own `train()`.
+_OF_MODULES = {"train", "eval", "forward", "to", "apply"}
 _FOLLOW = 3
 
 
@@ -376,7 +378,12 @@ def _runs(module: Module, call: ir.Call, function: ir.Function) -> bool:
     """Whether a call runs a function of this file, as far as its name tells."""
     if isinstance(call.func, ir.Name):
         return local_function(module, call.func) is function
-    return isinstance(call.func, ir.Attribute) and function.cls is not None and call.func.attr == function.name
+    if not isinstance(call.func, ir.Attribute) or function.cls is None or call.func.attr != function.name:
+        return False
+    callee = module.once(CallGraph).find(call)
+    if callee is not None:
+        return callee.function is function
+    return call.func.attr not in _OF_MODULES
 
 
 def _fix(module: Module, statement: ir.Assign, loop: ir.For | ir.While) -> tuple[Fix | None, str | None]:
