@@ -15,11 +15,11 @@ float32. A flag that depends on the same value as the dtype is evaluated with it
 
 The finding is a suspicion in these cases, where the region is disabled as intended and only warns:
 
-- float32 is chosen only for devices other than cuda, or as a fallback when half precision failed;
+- float32 is one of the dtypes that a setting or the device chooses, or a fallback when half precision failed;
 - a call, or a default, gives float32 to a function whose region also runs on cuda.
 
-The finding is a warning if float32 is what the code asks for on that device, as it gets float32, with a warning. It is
-a note, and a suspicion, if the code chooses the dtype for that device on purpose.
+Such a suspicion is a note. The finding is a warning if the region has no other dtype than float32, but also runs on
+cuda, or if a setting chooses float64 or the like.
 
 ## Why is this bad?
 A string raises TypeError when the region is entered. With another dtype the region warns and disables itself: code
@@ -135,7 +135,8 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
     # Out of this file, what the call gives is wrong for all of that function's regions.
     cause = f"dtype {full.value.id}" if not module.is_own(region.call) else ""
     if full.name == "float32" and (
-        (set(named) < set(types) and _is_given(module, given, full.leaf))
+        not never_half
+        or (set(named) < set(types) and _is_given(module, given, full.leaf))
         or _is_for_others(module, given)
         or is_fallback(module, given)
     ):
