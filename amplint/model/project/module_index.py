@@ -245,7 +245,7 @@ def _bound(node: ast.AST, by_walrus: bool) -> Iterator[tuple[str, ast.AST]]:
 def _own_names(node: ast.AST) -> list[str]:
     """The names that a node binds itself, and not what stands below it."""
     if isinstance(node, (ast.Import, ast.ImportFrom)):
-        return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+        return [alias.asname or alias.name.partition(".")[0] for alias in node.names if alias.name != "*"]
     if isinstance(node, ast.Name):
         return [node.id] if not isinstance(node.ctx, ast.Load) else []
     named = isinstance(node, (ast.MatchAs, ast.MatchStar, ast.ExceptHandler)) and node.name

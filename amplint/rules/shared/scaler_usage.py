@@ -31,7 +31,7 @@ from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.lazy_lowering import values_of
 from amplint.model.syntax.nesting import ifs_round
 from amplint.model.syntax.queries import is_false
-from amplint.model.syntax.scopes import NOTHING, UNKNOWN
+from amplint.model.syntax.scopes import NOTHING, UNKNOWN, owner_class
 from amplint.model.torch_facts.names import SCALER, SCALERS
 from amplint.model.usage.mentions_of import near_kept
 from amplint.rules.shared.made_before import Order, made_before
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _LOOKS = re.compile(r"builtins\.(isinstance|print|type|bool|id|hasattr|repr|len|str)$")
 # How classes of scalers are called, as far as they are looked for.
 _SCALER = re.compile(r"Scaler\s*\(")
+_HANDED_ON = 3  # times that a scaler is handed on from one name to the next
 # With these a scaler of its own class may keep its state by itself.
 _STATE = {"state_dict", "load_state_dict", "__getstate__", "__setstate__", "__getattr__", "_scale"}
 
@@ -54,21 +55,25 @@ class ScalerUsage:
     `unseen`: the scaler gets to where it can't be followed. `methods`: the names of the attributes that are read of it.
     `makes`: its constructions, the first of which is `made`. `stored`: the statement that gives it its name, which may
     call the function that makes it. `keeper`: the class whose objects keep it as an attribute. `holders`: classes whose
-    objects are given it where they are made, each with the attribute that keeps it there.
+    objects are given it where they are made, each with the attribute that keeps it there. `before`: the keys of the
+    variables that hand it on to its name: `scaler` of `self.scaler = scaler`, or of a function that returns it.
     """
 
-    def __init__(self, module: Module, scaler: str, makes: list[Made], stored: ir.Call) -> None:
+    def __init__(
+        self, module: Module, scaler: str, makes: list[Made], stored: ir.Node, before: tuple[str, ...] = ()
+    ) -> None:
         self._module = module
         self._known = objects(module)
         self.scaler = scaler
         self.makes = makes
         self.made = makes[0]
         self.stored = ir.statement_of(stored)
+        self.before = before
         self.methods: set[str] = set()
         function = ir.function_of(stored)
         self.keeper = function.cls if function is not None and is_of_self(scaler) else None
         self.holders: list[tuple[ir.Class, str]] = []
-        self.keys = self._of_keepers()
+        self.keys = self._of_keepers() | set(before)
         self.unseen = self._stored_twice()
         todo = list(self.keys)
         while todo:
@@ -76,6 +81,13 @@ class ScalerUsage:
                 for key in self._follow(value) - self.keys:
                     self.keys.add(key)
                     todo.append(key)
+
+    @property
+    def target(self) -> ir.Value | None:
+        """What the statement that stores the scaler assigns it to: one of several where it unpacks a tuple."""
+        targets = self.stored.targets if isinstance(self.stored, ir.Assign) else []
+        inside = [each for target in targets for each in (target.items if isinstance(target, ir.Sequence) else [target])]
+        return next((each for each in inside if self._known.key(each) == self.scaler), None)
 
     def _of_keepers(self) -> set[str]:
         """The keys by which the scaler is an attribute of the objects that keep it; a variable's own."""
@@ -89,8 +101,7 @@ class ScalerUsage:
         if not isinstance(statement, ir.Assign) or len(statement.targets) != 1:
             return True
         function = ir.function_of(statement)
-        target = statement.targets[0]
-        if isinstance(target, ir.Name):
+        if isinstance(self.target, ir.Name):
             return False
         cls = function.cls if function is not None else None
         return cls is None or not is_attribute(self.scaler, own_self(cls)) or not bases_in_sight(self._module, cls)
@@ -105,6 +116,8 @@ class ScalerUsage:
             return set()
         if isinstance(up, ir.Call) and up.func is not value:
             return self._given(value, up)
+        if isinstance(up, ir.Sequence) and (value in _targets_of(up) or self._is_returned(value, up.parent)):
+            return set()
         if isinstance(up, (ir.Sequence, ir.Mapping)):
             calls = self._unpacked_in(up)
             self.unseen = self.unseen or not calls
@@ -119,7 +132,13 @@ class ScalerUsage:
             return value not in up.targets and any(self._known.key(each) not in self.keys for each in up.targets)
         if isinstance(up, ir.Conditional):
             return up.test is not value
+        if self._is_returned(value, up):
+            return False
         return not isinstance(up, (ir.Compare, ir.Bool, ir.Unary, ir.If, ir.While, ir.Assert, ir.Expr, ir.Delete))
+
+    def _is_returned(self, value: ir.Value, up: ir.Node | None) -> bool:
+        """Whether a function returns what it hands on to the scaler's name."""
+        return isinstance(up, ir.Return) and self._known.key(value) in self.before
 
     def _unpacked_in(self, items: ir.Sequence | ir.Mapping) -> list[ir.Call]:
         """The calls that unpack a tuple or dict; none where something else may happen to it."""
@@ -178,8 +197,64 @@ def every_scaler_usage(module: Module) -> list[ScalerUsage]:
 
 def _scaler_usages(module: Module) -> list[ScalerUsage]:
     made = {**objects(module).made, **_made_by_subclasses(module)}
-    usages = [ScalerUsage(module, scaler, makes, makes[0].call) for scaler, makes in made.items()]
+    usages = [each for scaler, makes in made.items() for each in _usages_of(module, scaler, makes, set(made))]
     return [*usages, *_given_by_functions(module, set(made))]
+
+
+def _usages_of(module: Module, scaler: str, makes: list[Made], others: set[str]) -> list[ScalerUsage]:
+    """What is done with a scaler, under the names that its variable hands it on to, if it does."""
+    names: list[tuple[str, ir.Node, tuple[str, ...]]] = [(scaler, makes[0].call, ())]
+    for _ in range(_HANDED_ON):
+        names = [
+            each
+            for name, place, before in names
+            for each in [(key, at, (*before, name)) for key, at in _handed_on(module, name)] or [(name, place, before)]
+            if each[0] == scaler or each[0] not in others
+        ]
+    return [ScalerUsage(module, name, makes, place, before) for name, place, before in names]
+
+
+def _handed_on(module: Module, key: str) -> list[tuple[str, ir.Node]]:
+    """The names that a variable hands a scaler on to, each with the statement that does; none where it keeps it.
+
+    It does so by `self.scaler = scaler`, once, or by the one return of its function, alone or in a tuple.
+    """
+    if is_of_self(key):
+        return []
+    found: list[tuple[str, ir.Node]] = []
+    for value in _uses(module, key):
+        items = value.parent if isinstance(value.parent, ir.Sequence) else None
+        up = items.parent if items is not None else value.parent
+        if isinstance(up, ir.Return):
+            place = items.items.index(value) if items is not None else None
+            for call in callers(module, ir.function_of(up)):
+                target = _target_of(call, place, len(items.items) if items is not None else 0)
+                name = objects(module).key(target) if target is not None else None
+                if name is None:
+                    return []
+                found.append((name, call))
+        elif isinstance(up, ir.Assign) and value is up.value and len(up.targets) == 1:
+            target = up.targets[0]
+            name = objects(module).key(target) if isinstance(target, ir.Attribute) else None
+            if name is not None and owner_class(target) is not None:  # type: ignore[arg-type]
+                found.append((name, up))
+    return found if len({name for name, _ in found}) == len(found) else []
+
+
+def _target_of(call: ir.Call, place: int | None, count: int) -> ir.Value | None:
+    """What a call's result is assigned to, or the item of it at a place where it is a tuple."""
+    made = call.parent
+    target = made.targets[0] if isinstance(made, ir.Assign) and len(made.targets) == 1 else None
+    if place is None or target is None:
+        return target
+    items = target.items if isinstance(target, ir.Sequence) and not target.unpacks() else []
+    return items[place] if len(items) == count else None
+
+
+def _targets_of(items: ir.Sequence) -> list[ir.Value]:
+    """The items of a tuple that is assigned to."""
+    made = items.parent
+    return list(items.items) if isinstance(made, ir.Assign) and items in made.targets else []
 
 
 def _made_by_subclasses(module: Module) -> dict[str, list[Made]]:
@@ -409,7 +484,7 @@ def text_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None:
     """How the scaler is written at a place where it is surely there; None where it may be missing."""
     if why_not_at(module, usage, place) is not None:
         return None
-    name = usage.stored.targets[0]  # type: ignore[attr-defined]
+    name = usage.target
     if isinstance(name, ir.Name):
         return name.name
     function = ir.function_of(place)
@@ -441,15 +516,17 @@ def why_not_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None
     if len(usage.makes) != 1:
         others = " and ".join(sorted({module.line(each.call) for each in usage.makes}))
         return f"and the scaler is created on {others}"
-    if not isinstance(statement, ir.Assign) or not isinstance(statement.value, ir.Call):
+    handed_on = bool(usage.before) and isinstance(usage.made.call.parent, ir.Assign)
+    if not isinstance(statement, ir.Assign) or not (isinstance(statement.value, ir.Call) or handed_on):
         if isinstance(usage.made.call.parent, (ir.Conditional, ir.Bool)):
             return f"where the scaler may not exist, because {line} creates it under a condition"
         return f"where the scaler created on {line} may not exist"
-    bound = _times_bound(module, statement.targets[0], place)
-    if bound is None:
+    target = usage.target
+    bound = _times_bound(module, target, place) if target is not None else None
+    if target is None or bound is None:
         return f"where the scaler created on {line} is not accessible"
     if bound != 1:
-        return f"where `{module.text(statement.targets[0])}` may not be the scaler created on {line}"
+        return f"where `{module.text(target)}` may not be the scaler created on {line}"
     order = made_before(module, statement, place)
     if order is Order.LATER:
         return f"before the scaler is created on {line}"
