@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import called_back, callers, passed, passed_by
 from amplint.model.calls.external_calls import function_named, local_function
+from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
 from amplint.model.objects.key_parts import attribute_of_self, is_attribute, made_key, own_self, root_of
@@ -15,6 +16,7 @@ from amplint.model.objects.loop_sources import container_of, loop_source
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to
 from amplint.model.syntax.ir import Other, Scope, node_of
+from amplint.model.syntax.scopes import owner_class
 from amplint.rules.shared.scaler_keepers import SAVES, is_taken_unnamed, reads
 from amplint.rules.shared.scaler_usage import ScalerUsage, holds_optimizers, scaler_usages
 
@@ -211,12 +213,20 @@ def saved_by(module: Module, value: ir.Value, seen: set[object] | None = None) -
             name = ir.last_name(up.func)
             if _HOOK.search(name):
                 return None
-            if SAVES.search(name):
+            if SAVES.search(name) or SAVES.search(_run_by(up)):
                 return up
             if name in ("update", "setdefault") and isinstance(up.func, ir.Attribute):
                 return _saved_as(module, up.func.base, seen)
         at = up
     return _saved_behind(module, at, value, seen)
+
+
+def _run_by(call: ir.Call) -> str:
+    """The name of what a call has another thread run: `Thread(target=save, args=...)`, `pool.submit(save, state)`."""
+    function = call.keyword("target")
+    if function is None and ir.last_name(call.func) in ("submit", "apply_async", "run_in_executor"):
+        function = next((each for each in call.positional if isinstance(each, (ir.Name, ir.Attribute))), None)
+    return ir.last_name(function) if function is not None else ""
 
 
 def _saved_behind(module: Module, top: ir.Value, value: ir.Value, seen: set[object]) -> ir.Call | None:
@@ -317,7 +327,20 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
             with known.within(CallContext({own: given} if given is not None else {})):
                 keys = _optimizers_of(module, base)
             found += [(key, call) for key in keys if given is not None]
+    found += _given_to_object(module, base)
     return [*found, *_known_where_called_back(module, state, found), *_known_where_called(module, state, found)]
+
+
+def _given_to_object(module: Module, base: ir.Value) -> Iterator[tuple[str, ir.Node]]:
+    """The optimizers that an object is given where it is made: by `Checkpointer(model, optimizer)`, `self.optimizer`."""
+    cls = owner_class(base) if isinstance(base, ir.Attribute) else None
+    for value in cls.stored(base.attr) if cls is not None and isinstance(base, ir.Attribute) else ():
+        parameter = parameter_read(module, value) if value is not None else None
+        if parameter is not None and parameter[0].cls is cls and parameter[0].name == "__init__":
+            for call, given in passed_by(module, parameter[0], parameter[1].name):
+                key = objects(module).is_optimizer(given) if given is not None else None
+                if key is not None:
+                    yield key, call
 
 
 def _known_where_called(
