@@ -164,8 +164,7 @@ class OptimizerCalls:
                 for each in part.parameters():
                     kept.enter_context(_unsafe_preserve_version_counter(each))
             found = self._events.run(site, run)
-        if self._stage.clears_itself and (id(optimizer) in self._stage.own or self._stage.knowledge.cleared):
-            optimizer.zero_grad()
+        self._stage.stepped(optimizer)
         return found
 
     def as_callable(self, closure: Closure) -> Callable[[], Any]:
@@ -391,6 +390,7 @@ class GradientCalls:
             raise CannotFollow(f"{site.where}: amplint can't see the gradients that a backward starts from")
         for each in roots:
             self._stage.used(each)
+        self._stage.clear_used()
         # The graph is kept: two losses that come from one unseen call have one graph here, and two of their own there.
         return self._events.run(site, lambda: torch.autograd.backward(roots, retain_graph=True))
 

@@ -168,7 +168,9 @@ class Stage:
         self.made_here: set[int] = set()  # optimizers, by id, that code which is run has made
         self.protected: set[int] = set()  # optimizers, by id, that a scaler unscales or steps
         self.guessed: set[str] = set()  # models that may be any optimizer's
-        self.clears_itself = False  # behind a step, as somebody does whom the step's text doesn't show
+        # After a step, before the next backward, as somebody does whom the step's text doesn't show.
+        self.clears_itself = False
+        self._used: dict[torch.optim.Optimizer, None] = {}  # whose gradients are cleared then
         # Is told of what is added to tensors in place.
         self.adding: Callable[[torch.Tensor, torch.Tensor], None] = lambda to, what: None
         self.enabled: dict[int, bool] = {}  # by scalers' ids: whether the program enables them
@@ -288,6 +290,17 @@ class Stage:
         if not made:
             self._trained[found] = text
         return found
+
+    def stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        """An optimizer has made a step: where nobody in sight clears its gradients, somebody else does."""
+        if self.clears_itself and (id(optimizer) in self.own or self.knowledge.cleared):
+            self._used[optimizer] = None
+
+    def clear_used(self) -> None:
+        """A backward comes: clear the gradients of the steps before it that nobody in sight clears."""
+        for each in self._used:
+            each.zero_grad()
+        self._used.clear()
 
     def trained(self, optimizer: torch.optim.Optimizer) -> Any:
         """What stays the same while one training lasts: the models, as they were asked for their parameters.

@@ -168,13 +168,22 @@ def _by_who_owns_what(paths: list[Path], guessed: set[str]) -> tuple[list[tuple[
     """The faults that don't hang on what the bench has guessed of models and optimizers, and why others are none."""
     faults = [(path, each) for path in paths for each in _faults(path)]
     reason = ""
-    if any(path.stale and each.shows in _BY_OWNERSHIP for path, each in faults):
-        faults = [(path, each) for path, each in faults if not path.stale or each.shows not in _BY_OWNERSHIP]
+    if any(_is_of_stale(path, each) for path, each in faults):
+        faults = [(path, each) for path, each in faults if not _is_of_stale(path, each)]
         reason = "a backward goes through parameters that a step has changed since the forward"
     if guessed and any(each.shows in _BY_OWNERSHIP for _, each in faults):
         faults = [(path, each) for path, each in faults if each.shows not in _BY_OWNERSHIP]
         reason = f"amplint can't see which optimizer has the parameters of {min(guessed)}"
     return faults, reason
+
+
+def _is_of_stale(path: Path, fault: Fault) -> bool:
+    """Whether a fault hangs on what a backward through changed parameters gives.
+
+    What a step takes that goes past the scaler of its own optimizer doesn't.
+    """
+    bypassed = fault.shows == "skips" and any(each.bypassed for each in path.overflows)
+    return path.stale and fault.shows in _BY_OWNERSHIP and not bypassed
 
 
 def _why_nothing_is_compared(paths: list[Path]) -> str:

@@ -15,7 +15,7 @@ from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import upwards
 from amplint.verify.bench.bench import on_device, regions_with, reset, switched_off
 from amplint.verify.bench.instrument import watched
-from amplint.verify.bench.recorder import Recorder
+from amplint.verify.bench.recorder import Recorder, Spot
 from amplint.verify.bench.simulated_devices import simulated
 from amplint.verify.fixtures.proof import Observed, said, show
 from amplint.verify.interpreter import lookup
@@ -242,16 +242,22 @@ class _Trial:
         return self._observe(Choices(pair.given), recorder, regions=regions)[1]
 
     def _with_overflows(self, choices: Choices, given: dict[str, Any]) -> list[Observed]:
-        """What runs show in which the gradients of one optimizer overflow, of each in turn."""
+        """What runs show in which the gradients of one optimizer overflow, of each in turn.
+
+        And those that a step without the scaler uses: it is the scaler that would leave it out.
+        """
         found: list[Observed] = []
+        spots: dict[Spot, None] = {}
         for nth in range(_MOST_OVERFLOWS):
             then, recorder = Choices(given), Recorder(overflow=True, nth=nth)
             run, observed = self._observe(then, recorder)
             choices.add(then)
             self._found.executed |= {each.id for each in run.record.executed}
             found.append(observed)
+            spots |= dict.fromkeys(recorder.bypassing())
             if len(recorder.overflowing) <= nth + 1:
                 break
+        found += [self._observe(Choices(given), Recorder(spot=each))[1] for each in spots]
         return found
 
     def _free_losses(self, given: dict[str, Any]) -> list[float]:
