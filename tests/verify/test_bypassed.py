@@ -54,7 +54,12 @@ def test_a_step_before_the_gradients_are_cleared_applies_an_overflow(place: str)
 
 def test_a_step_every_second_batch_applies_an_overflow_of_its_batch() -> None:
     text = STEP.replace("for data, target in loader", "for i, (data, target) in enumerate(loader)")
-    for place, by in {"FIRST": CLEAR, "AFTER": f"if (i + 1) % 2 == 0: {PLAIN}", "END": "pass", "BEFORE": "pass"}.items():
+    for place, by in {
+        "FIRST": CLEAR,
+        "AFTER": f"if (i + 1) % 2 == 0: {PLAIN}",
+        "END": "pass",
+        "BEFORE": "pass",
+    }.items():
         text = text.replace(place, by)
     (found,) = interpret(text)
     assert found.judged.state == WRONG and found.shown == {"skips"}

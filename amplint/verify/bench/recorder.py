@@ -59,8 +59,8 @@ class Recorder(Listener):
     own gradients were not finite, says nothing of the run beside it.
 
     With `overflow`, one gradient becomes inf in the first backward after the first step request: one of the first
-    optimizer that steps, or of the `nth` after it; or the gradient at a `spot`. Steps of optimizers that are none of torch.optim's are heard of only
-    through a scaler.
+    optimizer that steps, or of the `nth` after it; or the gradient at a `spot`. Steps of optimizers that are none of
+    torch.optim's are heard of only through a scaler.
     """
 
     def __init__(

@@ -67,6 +67,8 @@ SAME = {
     "tqdm.notebook.tqdm",
     "tqdm.trange",
 }
+# What makes of a model another one, with parameters of its own.
+COPIES = {"copy.deepcopy", "torch.optim.swa_utils.AveragedModel"}
 # Methods of an unseen object that hand the object itself back, or what it holds in another form or place.
 SAME_METHODS = {
     "to", "cuda", "cpu", "xpu", "npu", "float", "half", "bfloat16", "train", "eval", "contiguous", "requires_grad_",

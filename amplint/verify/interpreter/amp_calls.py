@@ -322,7 +322,7 @@ def _owner(site: Site) -> str:
     own = (
         (site.frame.variables | site.frame.given).get(function.params[0].name) if function and function.params else None
     )
-    return own.text if isinstance(own, Instance) else ""
+    return own.identity if isinstance(own, Instance) else ""
 
 
 _BOUND = 0.1  # of a clip whose own is out of sight: less than a gradient's norm

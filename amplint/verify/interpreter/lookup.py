@@ -120,9 +120,12 @@ class Instances:
             found = self._stored(instance, instance.cls, name)
             if found is MISSING:
                 found = Unknown(f"{instance.text}.{name}")
+                found.identity = f"{instance.identity}.{name}"
             elif isinstance(found, Unknown):
-                found.rename(f"{instance.text}.{name}")
+                found.rename(f"{instance.text}.{name}", f"{instance.identity}.{name}")
                 found.fixed = True
+            elif isinstance(found, Instance) and found.identity == f"self.{name}":  # each has made its own
+                found.text, found.identity = f"{instance.text}.{name}", f"{instance.identity}.{name}"
             instance.attributes[name] = found
         return found
 

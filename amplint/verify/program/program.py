@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple, TypeGuard
@@ -418,6 +419,14 @@ class Code(Texts):
                 if callee is not None:
                     self._calls_of.setdefault(callee.function.id, []).append(call)
         return self._calls_of.get(function.id, [])
+
+    def is_called_again(self, call: ir.Call) -> bool:
+        """Whether this file calls what a call calls elsewhere as well, by the text."""
+        return self._times_called[self.text(call.func)] > 1
+
+    @cached_property
+    def _times_called(self) -> Counter[str]:
+        return Counter(self.text(each.func) for each in self.module.calls)
 
     @cached_property
     def periods(self) -> frozenset[str]:
