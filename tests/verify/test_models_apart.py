@@ -167,7 +167,8 @@ def test_the_one_that_is_trained_is_cast(how: str) -> None:
     code, make = MADE[how]
     made = f"policy = {make}.half()\n    reference = {make}"
     found = ran(code + TRAIN, MADE=made)
-    assert found.judged.state == WRONG and "unscale FP16 gradients" in found.judged.faults[0].text
+    assert found.judged.state == WRONG
+    assert "unscale FP16 gradients" in found.judged.faults[0].text
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,11 @@ class OptimizerCalls:
         if not (isinstance(made, type) and issubclass(made, torch.optim.Optimizer)) or not (args or "params" in kwargs):
             return self._unseen.value(site, [*args, *kwargs.values()], None)
         options = _known_options(name, args, kwargs)
-        parameters = list(dict.fromkeys(self._roles.as_parameters(args[0] if args else kwargs["params"])))
+        given = args[0] if args else kwargs["params"]
+        if isinstance(given, torch.Tensor) and given.grad_fn is not None:  # lists of stand-ins were added as numbers
+            written = site.call.positional[0] if site.call.positional else site.call.keyword("params")
+            given = Unknown(site.code.text(written) if isinstance(written, ir.Value) else site.text)
+        parameters = [each for each in dict.fromkeys(self._roles.as_parameters(given)) if each.is_leaf]
         if not parameters:  # they were collected by what isn't run
             return self._roles.as_optimizer(Unknown(site.text, origin=site.call), site)
         parent = site.call.parent
