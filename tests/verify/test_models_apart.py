@@ -93,11 +93,13 @@ MADE = {
     "of a class": (f"{NET}def make(args):\n    model = Net(args.size).to('cuda')\n    return model\n", "make(args)"),
     "without a name": (f"{NET}def make(args):\n    return Net(args.size)\n", "make(args)"),
     "through another": (
-        f"{NET}def inner(args):\n    model = Net(args.size)\n    return model\ndef make(args):\n    return inner(args)\n",
+        f"{NET}def inner(args):\n    model = Net(args.size)\n    return model\n"
+        "def make(args):\n    return inner(args)\n",
         "make(args)",
     ),
     "one of several": (
-        f"{NET}def make(args):\n    model = Net(args.size)\n    return model, sum(p.numel() for p in model.parameters())\n",
+        f"{NET}def make(args):\n    model = Net(args.size)\n"
+        "    return model, sum(p.numel() for p in model.parameters())\n",
         "make(args)[0]",
     ),
     "in an object": (AGENT, "Agent(args)"),

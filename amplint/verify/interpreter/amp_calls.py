@@ -17,6 +17,8 @@ from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from amplint.model.calls.events import CLIP_NAME
 from amplint.model.flow.value_uses import mentions_gradients
+from amplint.model.inference.dtypes import region_dtypes
+from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.key_parts import is_part
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, SCALER
@@ -128,9 +130,22 @@ class RegionCalls:
         elif key == "device_type":
             role = value.role if isinstance(value, Unknown) else None
             given[key] = role if isinstance(role, torch.device) else self._stage.device
+        elif key == "dtype":
+            self._settle_dtype(given, site)
         else:
             del given[key]
         self._record.note(site.code, site.call, f"{key} is {given.get(key, 'omitted')}")
+
+    def _settle_dtype(self, given: dict[str, Any], site: Site) -> None:
+        """Give a region one of the dtypes that the text shows, float16 first; else leave its dtype out."""
+        del given["dtype"]
+        region = region_of(site.code.module, site.call)
+        found = region_dtypes(site.code.module, region) if region is not None else []
+        known = [each.name for each in found if each.kind == "dtype" and each.name is not None]
+        if "float16" in known or (known and len(known) == len(found)):
+            given["dtype"] = getattr(torch, "float16" if "float16" in known else known[0])
+        else:
+            self._stage.unsure_regions[site.where] = None
 
 
 @dataclass(eq=False)

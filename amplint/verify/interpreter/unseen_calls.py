@@ -139,6 +139,8 @@ class UnseenCalls:
         if net is None or net not in nets:
             net = next((each for each in map(text_of, inputs) if each in nets), net)
         with self._halves.region(site, runs) if forward else nullcontext():
+            if forward and net is not None:
+                self._stage.called_in_region(net, site.where)
             made = self._tensor(site, inputs, net, runs, forward=forward)
         found = Unknown(site.text, origin=site.call, forward=forward, net=net, inputs=tuple(inputs), tensor=made)
         target = named_after(site.call)

@@ -181,6 +181,10 @@ class Stage:
         self.unsure_dtypes: set[str] = set()  # those of them that code out of sight may have cast, or added to
         self._whole: dict[int, bool] = {}  # by parameters: they were last asked for with all of their part
         self.has_frozen = False  # a parameter was frozen
+        self.in_float16: dict[
+            str, None
+        ] = {}  # lines that run, in a float16 region and with gradients, what may be a model
+        self.unsure_regions: dict[str, None] = {}  # lines that make regions whose dtype is out of sight
         self.iteration = 0  # of loops over batches, and calls of the step
         self.outliving: set[ir.Call] = set()  # unseen calls whose results were used in a later iteration's backward
         self._made_in: dict[Any, tuple[ir.Call, int]] = {}  # by what has made them in the graph: results, and when
@@ -269,6 +273,11 @@ class Stage:
         """Whether a value can be a model: one that was asked for parameters, where any was."""
         nets = self.knowledge.nets
         return not nets or any(_related(each, text) for each in nets)
+
+    def called_in_region(self, net: str, where: str) -> None:
+        """Something out of sight is called on a line: remember it where that can be a model in a float16 region."""
+        if torch.is_grad_enabled() and any(each.dtype == "float16" for each in open_regions()) and self.may_be_net(net):
+            self.in_float16[where] = None
 
     def is_weights(self, value: Any) -> bool:
         """Whether a value is parameters, or something that is asked for them; where nothing is, a model that is run."""
