@@ -403,6 +403,9 @@ class Calls:
         if isinstance(called, Closure):
             return self._programs.closure(called, args, kwargs, site)
         if isinstance(called, ClassValue):
+            if self._instances.is_plain_optimizer(called) and (args or "params" in kwargs):
+                self._state.record.note(site.code, site.call, f"{called.cls.name} is a stand-in SGD")
+                return self._libraries.value("torch.optim.SGD", args[:1] or [kwargs["params"]], {}, site)
             return self._programs.construct(called, args, kwargs, site)
         if isinstance(called, Partial):
             return self.call_value(called.func, [*called.args, *args], {**called.kwargs, **kwargs}, site)

@@ -344,7 +344,36 @@ def _unreached(code: Code, step: Step, runs: StepRuns) -> list[ir.Value]:
     missing = [each.call for each in code.covered(step) if each.call.id not in runs.executed]
     # What another file's function is for may be something else: one that wasn't called is no part of the step.
     missing = [each for each in missing if code.owner(each) is code or _function_id(each) in runs.applied]
-    return [each for each in missing if not any(_is_given(test, needed, runs) for test, needed in _tests(each))]
+    return [
+        each
+        for each in missing
+        if not any(
+            _is_given(test, needed, runs) or _is_constant(code.owner(each), test, needed, runs)
+            for test, needed in _tests(each)
+        )
+    ]
+
+
+def _is_constant(code: Code, test: ir.If, needed: bool, runs: StepRuns) -> bool:
+    """Whether what the file itself sets, once and for all, decides a condition the other way in each run."""
+    if runs.decided.get(test.id) != {not needed}:
+        return False
+    values = [each for each in ir.walk_values(test.test) if not isinstance(each, ir.Constant)]
+    leaves = [each for each in values if isinstance(each, (ir.Name, ir.Attribute))]
+    if not leaves or not all(
+        isinstance(each, (ir.Name, ir.Attribute, ir.Compare, ir.Bool, ir.Unary)) for each in values
+    ):
+        return False
+    if any(isinstance(each, ir.Attribute) for each in leaves):
+        return all(code.sets_once(each.attr) for each in leaves if isinstance(each, ir.Attribute))
+    return all(_is_set_once(code, each) for each in leaves if isinstance(each, ir.Name))
+
+
+def _is_set_once(code: Code, name: ir.Name) -> bool:
+    """Whether the one binding of a variable is a constant."""
+    home = name.scope.home(name.name)
+    bindings = home.bindings[name.name] if home is not None else []
+    return len(bindings) == 1 and isinstance(bindings[0], Assigned) and isinstance(bindings[0].value, ir.Constant)
 
 
 def _function_id(value: ir.Value) -> int:
