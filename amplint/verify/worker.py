@@ -85,7 +85,7 @@ def _answer(answers: Answers, asked: dict[str, Any]) -> dict[str, Any]:
     try:
         return with_room(lambda: answers.answer(asked))
     except Exception as error:
-        return {"failed": said(error)}
+        return {"failed": f"an error of amplint's own, not of the program: {said(error)}"}
     finally:
         reset()
 

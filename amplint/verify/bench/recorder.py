@@ -38,6 +38,14 @@ class _Kept(NamedTuple):
     random: torch.Tensor
 
 
+class Spot(NamedTuple):
+    """A gradient: in which backward it is made, from 1, of which optimizer's parameter, both by their numbers."""
+
+    backward: int
+    optimizer: int
+    parameter: int
+
+
 class Recorder(Listener):
     """Writes a run down in `observed`.
 
@@ -51,8 +59,8 @@ class Recorder(Listener):
     own gradients were not finite, says nothing of the run beside it.
 
     With `overflow`, one gradient becomes inf in the first backward after the first step request: one of the first
-    optimizer that steps, or of the `nth` after it. Steps of optimizers that are none of torch.optim's are heard of only
-    through a scaler.
+    optimizer that steps, or of the `nth` after it; or the gradient at a `spot`. Steps of optimizers that are none of
+    torch.optim's are heard of only through a scaler.
     """
 
     def __init__(
@@ -62,6 +70,7 @@ class Recorder(Listener):
         leave_out: bool = False,
         overflow: bool = False,
         nth: int = 0,
+        spot: Spot | None = None,
         leaves_out: bool = True,
     ) -> None:
         self.observed = Observed()
@@ -70,6 +79,11 @@ class Recorder(Listener):
         self._leaves_out = leaves_out
         self._inject = overflow
         self._nth = nth
+        self._spot = spot
+        self._overflows_in = 0  # the backward in which a gradient becomes inf
+        self._plain: dict[int, Spot] = {}  # by optimizers' ids: a gradient that their last step without a scaler used
+        self._protected: set[int] = set()  # the ids of optimizers that a scaler has stepped
+        self._is_plain = False  # the step that is requested has no scaler
         self.overflowing: list[Any] = []  # optimizers that may overflow, in the order of their first steps
         self.may_overflow: Callable[[Any], bool] = lambda optimizer: True
         self._scalers: list[torch.amp.GradScaler] = []
@@ -116,6 +130,9 @@ class Recorder(Listener):
 
     def backward_started(self, roots: Sequence[torch.Tensor]) -> None:
         self.observed.backwards += 1
+        if self._spot is not None and self._spot.backward == self.observed.backwards:
+            optimizer = self._optimizers[self._spot.optimizer]
+            inject_overflow(self._parameters(self._spot.optimizer, optimizer)[self._spot.parameter])
         self.observed.backwards_inside += self._inside()
         self._applied.clear()
         self._stale.clear()
@@ -183,6 +200,11 @@ class Recorder(Listener):
         self._current, self._used = optimizer, None
         parameters = self._parameters(self._number(optimizer), optimizer)
         self._attempt(parameters)
+        self._is_plain = scaler is None
+        if scaler is not None:
+            self._protected.add(id(optimizer))
+        else:
+            self._note_plain(optimizer, parameters)
         self._before = _flat(parameters)
         self._state_before = _state(optimizer, parameters) if self._leave_out else []
         for each in parameters:
@@ -214,7 +236,9 @@ class Recorder(Listener):
             _restore(optimizer, parameters, self._before, self._state_before)
         if any(id(each) in self._overflowed for each in parameters):
             self.observed.overflows += 1
-            self.observed.overflows_applied += bool((update != 0).any())  # true for NaN, too
+            applied = bool((update != 0).any())  # true for NaN, too
+            self.observed.overflows_applied += applied
+            self.observed.bypassed += applied and self._is_plain and id(optimizer) in self._protected
         self.observed.skipped += not taken
         self._steps[key] = _Request(
             self._used if taken else None,
@@ -234,6 +258,22 @@ class Recorder(Listener):
         if self._may_inject(optimizer):
             self._overflow_one(parameters)
 
+    def _note_plain(self, optimizer: Any, parameters: Sequence[torch.Tensor]) -> None:
+        """A step without a scaler is requested: note a gradient that it uses."""
+        at = next((at for at, each in enumerate(parameters) if gradient(each) is not None), None)
+        if at is None:
+            self._plain.pop(id(optimizer), None)
+        else:
+            self._plain[id(optimizer)] = Spot(self.observed.backwards, self._number(optimizer), at)
+
+    def bypassing(self) -> list[Spot]:
+        """Of the optimizers that a scaler steps as well: the gradients that their last steps without it have used.
+
+        Those of the backward in which one of this run has overflowed say nothing new.
+        """
+        spots = (each for key, each in self._plain.items() if key in self._protected)
+        return [each for each in spots if each.backward not in (0, self._overflows_in)]
+
     def _note_used(self, parameters: Sequence[torch.Tensor]) -> None:
         """Keep the gradients that the step has used, as they are now."""
         for each in parameters:
@@ -245,6 +285,7 @@ class Recorder(Listener):
         target = next((each for each in parameters if each.requires_grad and gradient(each) is not None), None)
         if target is not None:
             self._inject = False
+            self._overflows_in = self.observed.backwards + 1
             inject_overflow(target)
 
     def _may_inject(self, optimizer: Any) -> bool:

@@ -16,8 +16,9 @@ from torch.amp.grad_scaler import OptState
 from torch.nn import functional
 
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
-from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
+from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, SCALERS
 from amplint.verify.interpreter.standins import Dotted
 from amplint.verify.program.program import Code
 
@@ -67,6 +68,8 @@ SAME = {
     "tqdm.notebook.tqdm",
     "tqdm.trange",
 }
+# What makes of a model another one, with parameters of its own.
+COPIES = {"copy.deepcopy", "torch.optim.swa_utils.AveragedModel"}
 # Methods of an unseen object that hand the object itself back, or what it holds in another form or place.
 SAME_METHODS = {
     "to", "cuda", "cpu", "xpu", "npu", "float", "half", "bfloat16", "train", "eval", "contiguous", "requires_grad_",
@@ -157,8 +160,15 @@ def _library(code: Code, value: ir.Value) -> Any:
         return None  # or it is something else: its bindings' conditions say
     names = sorted(found - {UNKNOWN, NOTHING})
     names = [each for each in names if each[0] not in ".!"]
-    if not names:
+    if not names or (isinstance(value, ir.Name) and _is_chosen(code, value, {*names})):
         return None
     name = next((each for each in names if each.startswith("torch.amp.")), names[0])
     known = constant(name)
     return Dotted(name) if known is None else known
+
+
+def _is_chosen(code: Code, value: ir.Name, names: set[str]) -> bool:
+    """Whether a variable is assigned a region's or scaler's class or something else, as the program runs."""
+    of_amp = names & {*REGIONS, *SCALERS}
+    assigned = any(isinstance(each, Assigned) for each in code.module.names.bindings(value))
+    return bool(of_amp and names - of_amp) and assigned

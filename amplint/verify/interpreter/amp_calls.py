@@ -17,6 +17,8 @@ from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from amplint.model.calls.events import CLIP_NAME
 from amplint.model.flow.value_uses import mentions_gradients
+from amplint.model.inference.dtypes import region_dtypes
+from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.key_parts import is_part
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, SCALER
@@ -128,9 +130,22 @@ class RegionCalls:
         elif key == "device_type":
             role = value.role if isinstance(value, Unknown) else None
             given[key] = role if isinstance(role, torch.device) else self._stage.device
+        elif key == "dtype":
+            self._settle_dtype(given, site)
         else:
             del given[key]
         self._record.note(site.code, site.call, f"{key} is {given.get(key, 'omitted')}")
+
+    def _settle_dtype(self, given: dict[str, Any], site: Site) -> None:
+        """Give a region one of the dtypes that the text shows, float16 first; else leave its dtype out."""
+        del given["dtype"]
+        region = region_of(site.code.module, site.call)
+        found = region_dtypes(site.code.module, region) if region is not None else []
+        known = [each.name for each in found if each.kind == "dtype" and each.name is not None]
+        if "float16" in known or (known and len(known) == len(found)):
+            given["dtype"] = getattr(torch, "float16" if "float16" in known else known[0])
+        else:
+            self._stage.unsure_regions[site.where] = None
 
 
 @dataclass(eq=False)
@@ -164,8 +179,7 @@ class OptimizerCalls:
                 for each in part.parameters():
                     kept.enter_context(_unsafe_preserve_version_counter(each))
             found = self._events.run(site, run)
-        if self._stage.clears_itself and (id(optimizer) in self._stage.own or self._stage.knowledge.cleared):
-            optimizer.zero_grad()
+        self._stage.stepped(optimizer)
         return found
 
     def as_callable(self, closure: Closure) -> Callable[[], Any]:
@@ -178,7 +192,11 @@ class OptimizerCalls:
         if not (isinstance(made, type) and issubclass(made, torch.optim.Optimizer)) or not (args or "params" in kwargs):
             return self._unseen.value(site, [*args, *kwargs.values()], None)
         options = _known_options(name, args, kwargs)
-        parameters = list(dict.fromkeys(self._roles.as_parameters(args[0] if args else kwargs["params"])))
+        given = args[0] if args else kwargs["params"]
+        if isinstance(given, torch.Tensor) and given.grad_fn is not None:  # lists of stand-ins were added as numbers
+            written = site.call.positional[0] if site.call.positional else site.call.keyword("params")
+            given = Unknown(site.code.text(written) if isinstance(written, ir.Value) else site.text)
+        parameters = [each for each in dict.fromkeys(self._roles.as_parameters(given)) if each.is_leaf]
         if not parameters:  # they were collected by what isn't run
             return self._roles.as_optimizer(Unknown(site.text, origin=site.call), site)
         parent = site.call.parent
@@ -323,7 +341,7 @@ def _owner(site: Site) -> str:
     own = (
         (site.frame.variables | site.frame.given).get(function.params[0].name) if function and function.params else None
     )
-    return own.text if isinstance(own, Instance) else ""
+    return own.identity if isinstance(own, Instance) else ""
 
 
 _BOUND = 0.1  # of a clip whose own is out of sight: less than a gradient's norm
@@ -391,6 +409,7 @@ class GradientCalls:
             raise CannotFollow(f"{site.where}: amplint can't see the gradients that a backward starts from")
         for each in roots:
             self._stage.used(each)
+        self._stage.clear_used()
         # The graph is kept: two losses that come from one unseen call have one graph here, and two of their own there.
         return self._events.run(site, lambda: torch.autograd.backward(roots, retain_graph=True))
 

@@ -13,7 +13,7 @@ from amplint.verify.interpreter.accelerate_calls import Accelerators
 from amplint.verify.interpreter.evaluate import Evaluator
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunState
-from amplint.verify.interpreter.standins import CannotFollow, Counted, Frame, Instance, Unknown, key_of
+from amplint.verify.interpreter.standins import CannotFollow, Counted, Frame, Instance, Unknown, key_of, made_in
 from amplint.verify.program.program import TOOLS, Code
 
 INNER = 2  # iterations of a loop inside one over batches, and items of a container out of sight
@@ -90,7 +90,8 @@ class Assignments:
     def bind(self, target: ir.Value, value: Any, frame: Frame) -> None:
         """Assign a value to a target; what a call out of sight has returned is named after its first variable."""
         if isinstance(value, Unknown) and value.origin is not None and isinstance(target, (ir.Name, ir.Attribute)):
-            value.rename(frame.code.text(target))
+            text = frame.code.text(target)
+            value.rename(text, text + made_in(frame))
         if isinstance(target, ir.Name):
             home = target.scope.home(target.name)
             found = frame.find(home) if home is not None else None

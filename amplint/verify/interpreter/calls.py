@@ -17,6 +17,7 @@ from amplint.model.usage.accelerators import ACCELERATORS
 from amplint.verify.interpreter.accelerate_calls import Accelerators
 from amplint.verify.interpreter.allowed_calls import (
     CONTEXTS,
+    COPIES,
     FUNCTIONS,
     METHODS,
     MODULES,
@@ -37,6 +38,7 @@ from amplint.verify.interpreter.lookup import Instances, Lookup, TableItems
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunState
 from amplint.verify.interpreter.standins import (
+    COPY,
     MISSING,
     CannotFollow,
     ClassValue,
@@ -52,11 +54,12 @@ from amplint.verify.interpreter.standins import (
     Raised,
     Site,
     Unknown,
+    made_in,
     none_used,
     text_of,
 )
 from amplint.verify.interpreter.tensor_calls import RANDOM, NetCalls, TensorCalls
-from amplint.verify.interpreter.unseen_calls import SHAPES, UnseenCalls, is_given_tools
+from amplint.verify.interpreter.unseen_calls import SHAPES, UnseenCalls, is_given_tools, named_after
 from amplint.verify.interpreter.world import Stage
 
 _SHORT = 15  # statements of a function that is run though nothing in it matters to AMP
@@ -83,10 +86,10 @@ class ProgramCalls:
         if function.is_generator and short and not matters:
             return self._generators.collect(called, args, kwargs)
         if matters and not function.is_generator:
-            return self._functions.apply(called, args, kwargs)
+            return self._functions.apply(called, args, kwargs, site)
         if short and not function.is_generator:
             try:
-                return self._functions.apply(called, args, kwargs)
+                return self._functions.apply(called, args, kwargs, site)
             except Raised as raised:  # as it hangs on what is out of sight, or is for subclasses to define
                 if raised.error is not None:
                     raise
@@ -95,9 +98,9 @@ class ProgramCalls:
 
     def construct(self, cls: ClassValue, args: list[Any], kwargs: dict[str, Any], site: Site) -> Instance:
         """The instance that a call of a class of the program makes."""
-        parent = site.call.parent
-        target = parent.targets[0] if isinstance(parent, ir.Assign) and parent.targets else None
-        instance = Instance(cls, site.code.text(target if target is not None else site.call))
+        target = named_after(site.call)
+        text = site.code.text(target if target is not None else site.call)
+        instance = Instance(cls, text, text + made_in(site.frame))
         found = self._instances.attribute(instance, "__init__")
         instance.given = (
             self._functions.parameters(found.function, [instance, *args], kwargs, found.frame)
@@ -152,6 +155,8 @@ class LibraryCalls:
             return self._device(args[0], site)
         if name == "torch.cuda.is_available":
             return torch.cuda.is_available()
+        if name in COPIES and args and isinstance(args[0], (Unknown, Instance)):
+            return _copy(args[0], site)
         if name in BUILTINS:
             return self._builtins.call(name, args, kwargs, site)
         if name in RANDOM:
@@ -212,6 +217,14 @@ class LibraryCalls:
             return torch.device(given)
         except RuntimeError:
             return Unknown(site.text)
+
+
+def _copy(of: Unknown | Instance, site: Site) -> Unknown:
+    """The deep copy that a call makes of something out of sight: a model's has parameters of its own."""
+    found = Unknown(site.text, origin=site.call, inputs=(of,))
+    found.mark = COPY
+    found.identity += made_in(site.frame) + COPY
+    return found
 
 
 _VIEWS = ("items", "keys", "values")
@@ -390,6 +403,9 @@ class Calls:
         if isinstance(called, Closure):
             return self._programs.closure(called, args, kwargs, site)
         if isinstance(called, ClassValue):
+            if self._instances.is_plain_optimizer(called) and (args or "params" in kwargs):
+                self._state.record.note(site.code, site.call, f"{called.cls.name} is a stand-in SGD")
+                return self._libraries.value("torch.optim.SGD", args[:1] or [kwargs["params"]], {}, site)
             return self._programs.construct(called, args, kwargs, site)
         if isinstance(called, Partial):
             return self.call_value(called.func, [*called.args, *args], {**called.kwargs, **kwargs}, site)
@@ -415,7 +431,7 @@ class Calls:
         if isinstance(found, Closure) and (not model or _trains(found)):
             return self._programs.closure(found, args, kwargs, site)
         runs = found if isinstance(found, Closure) else None
-        return self._unseen.value(site, [*args, *kwargs.values()], called.text, forward=True, runs=runs)
+        return self._unseen.value(site, [*args, *kwargs.values()], called.identity, forward=True, runs=runs)
 
 
 def _trains(method: Closure) -> bool:

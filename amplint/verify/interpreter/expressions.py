@@ -146,6 +146,8 @@ class Expressions:
 
         def go(at: int) -> None:
             if at == len(value.clauses):
+                if inner is not frame:
+                    inner.item = len(found)
                 found.append(tuple(self._evaluator.evaluate(each, inner) for each in value.elements))
                 return
             clause = value.clauses[at]

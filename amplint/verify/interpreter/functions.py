@@ -12,7 +12,7 @@ from amplint.model.syntax.interpreter import Paths
 from amplint.verify.interpreter.allowed_calls import CONTEXTS, REGIONS
 from amplint.verify.interpreter.evaluate import Evaluator
 from amplint.verify.interpreter.run_state import RunState
-from amplint.verify.interpreter.standins import Closure, Frame, Manager, Path, Raised, Unknown
+from amplint.verify.interpreter.standins import Closure, Frame, Manager, Path, Raised, Site, Unknown
 
 _DEPTH, _RECURSION = 40, 4  # of calls, and of those of one function
 
@@ -24,8 +24,8 @@ class Functions:
     _state: RunState
     _evaluator: Evaluator
 
-    def apply(self, closure: Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """What a function of the program returns; out of sight where the calls are nested too deep."""
+    def apply(self, closure: Closure, args: list[Any], kwargs: dict[str, Any], site: Site | None = None) -> Any:
+        """What a function of the program returns to a call; out of sight where the calls are nested too deep."""
         function = closure.function
         running = self._state.running
         if len(running) >= _DEPTH or sum(each.function is function for each in running) >= _RECURSION:
@@ -33,8 +33,8 @@ class Functions:
         given = [closure.own, *args] if closure.bound else args
         wrapper = None if closure.bare else self._decorated(closure)
         if wrapper is not None:
-            return self.apply(wrapper, given, kwargs)
-        frame = Frame(closure.frame.code, function.scope, closure.frame, function=function)
+            return self.apply(wrapper, given, kwargs, site)
+        frame = Frame(closure.frame.code, function.scope, closure.frame, function=function, site=site)
         frame.variables.update(self.parameters(function, given, kwargs, closure.frame))
         with ExitStack() as contexts:
             for each in function.decorators:

@@ -96,6 +96,7 @@ class Interpreter:
             self.stage.iteration += 1
             given = self._unknown_arguments(function, bound=own is not None)
             self._functions.apply(closure, [], given | {name: known[name] for name in given if name in known})
+            self.stage.clear_used()
 
     def _unknown_arguments(self, function: ir.Function, *, bound: bool) -> dict[str, Any]:
         """Values for a function's parameters, but for those whose default is a scaler or a region."""

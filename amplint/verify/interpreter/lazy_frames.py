@@ -121,7 +121,8 @@ class LazyFrames:
         if "builtins.staticmethod" in static:
             return outer, None
         cls = self._class if function is self._entry and self._class is not None else function.cls
-        return outer, Instance(ClassValue(cls, outer), function.params[0].name)
+        own = function.params[0].name
+        return outer, Instance(ClassValue(cls, outer), own, own)
 
     def _constructs(self, function: ir.Function) -> dict[str, Any]:
         """What a constructor is given where its instance comes from out of sight, as far as its class's calls say."""

@@ -120,9 +120,12 @@ class Instances:
             found = self._stored(instance, instance.cls, name)
             if found is MISSING:
                 found = Unknown(f"{instance.text}.{name}")
+                found.identity = f"{instance.identity}.{name}"
             elif isinstance(found, Unknown):
-                found.rename(f"{instance.text}.{name}")
+                found.rename(f"{instance.text}.{name}", f"{instance.identity}.{name}")
                 found.fixed = True
+            elif isinstance(found, Instance) and found.identity == f"self.{name}":  # each has made its own
+                found.text, found.identity = f"{instance.text}.{name}", f"{instance.identity}.{name}"
             instance.attributes[name] = found
         return found
 
@@ -194,6 +197,19 @@ class Instances:
             if place is not None and isinstance(place.what, ir.Class):
                 yield from self.bases(ClassValue(place.what, self._frames.variables_of(place.code)), depth - 1)
 
+    def is_plain_optimizer(self, cls: ClassValue) -> bool:
+        """Whether a class is an optimizer by what it inherits of torch, and all that it has to do is its own `step`."""
+        bases = [*self.bases(cls)]
+        names = {
+            name for each in bases for base in each.cls.bases for name in each.frame.code.module.names.of(base.value)
+        }
+        methods = [each for of in bases for each in of.cls.body.statements if isinstance(each, ir.Function)]
+        if not any(name.startswith("torch.optim.") for name in names) or "step" not in {each.name for each in methods}:
+            return False
+        public = {each.name for each in methods if not each.name.startswith("_")}
+        calls = (each for of in methods for each in ir.values_below(of.body) if isinstance(each, ir.Call))
+        return public <= _OF_OPTIMIZER and not any(ir.last_name(each.func) in ("step", "backward") for each in calls)
+
     def is_module(self, instance: Instance) -> bool:
         """Whether an instance is a model, by what its class inherits."""
         for each in self.bases(instance.cls):
@@ -232,6 +248,7 @@ def _method_name(value: ir.Value) -> str:
 # Methods of a gradient that leave its values, and what tells of its size.
 _SAME_SIZE = {"data", "detach", "float", "clone", "view", "flatten", "reshape", "cpu", "double"}
 _SIZES = {"norm", "vector_norm", "abs", "max", "min", "mean", "sum", "pow", "square", "item", "std", "var", "clone"}
+_OF_OPTIMIZER = {"step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"}
 _OF_SCALER = ("_per_optimizer_states", "_scale")
 
 

@@ -81,7 +81,7 @@ class Roles:
         if isinstance(value, Unknown):
             return list(self._stage.parameters(value.identity, lasting(value)))
         if isinstance(value, Instance):
-            return list(self._stage.parameters(value.text, lasting(value)))
+            return list(self._stage.parameters(value.identity, lasting(value)))
         if isinstance(value, dict):
             return self.as_parameters(value.get("params"))
         if isinstance(value, (list, tuple)):
@@ -105,6 +105,10 @@ class Roles:
         if not self._demand(value, Birth.LOSS):
             self._record.note(site.code, site.call, f"{value.text} is a stand-in loss")
         return self._stage.loss(None, ())
+
+    def outputs(self, values: Iterable[Any]) -> None:
+        """Learn which unseen calls the values come from that a loss is made of."""
+        self._demand_all(values, Birth.OUTPUT)
 
     def _demand(self, value: Any, what: Birth) -> bool:
         """Learn which unseen calls a value comes from: the next run gives them tensors."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from amplint.verify.program.program import Code
 
 
+COPY = " (copy)"  # ends the identity of a deep copy
 MISSING = object()  # where there is no value, not even one out of sight
 
 
@@ -37,6 +38,7 @@ class Unknown:
         "forward",
         "identity",
         "inputs",
+        "mark",
         "named",
         "net",
         "origin",
@@ -60,6 +62,7 @@ class Unknown:
     ) -> None:
         self.text = text
         self.identity = text  # tells it from others that the program writes in the same way
+        self.mark = ""  # what its identity ends with, under any name
         self.origin = origin  # the unseen call that returned it
         self.forward = forward  # that call can be a model's or a criterion's
         self.net = net  # what it is a method of
@@ -87,10 +90,10 @@ class Unknown:
         keys = [Key(f"{self.identity}[{at}]") for at in range(count)]
         return [(each, self.child(f"[{each!r}]")) for each in keys]
 
-    def rename(self, text: str) -> None:
+    def rename(self, text: str, identity: str = "") -> None:
         """Give what a call returned a variable's name, once."""
         if self.origin is not None and not self.named:
-            self.text = self.identity = text
+            self.text, self.identity = text, (identity or text) + self.mark
             self.named = True
 
     def child(self, suffix: str) -> Any:
@@ -132,7 +135,10 @@ def value_of(value: Any) -> Any:
 
 @dataclass(eq=False, slots=True)
 class Frame:
-    """The variables of one scope. A lazy frame's code isn't run: a variable is evaluated when it is asked for."""
+    """The variables of one scope. A lazy frame's code isn't run: a variable is evaluated when it is asked for.
+
+    `site`: the call that runs the function; `item`: which item of a comprehension is made, from 0.
+    """
 
     code: Code
     scope: Scope
@@ -142,6 +148,8 @@ class Frame:
     given: dict[str, Any] = field(default_factory=dict)  # a lazy frame's arguments
     variables: dict[str, Any] = field(default_factory=dict)
     once: dict[int, Any] = field(default_factory=dict)  # what `def` and `class` evaluate: defaults, class attributes
+    site: Site | None = None
+    item: int = 0
 
     def find(self, scope: Scope) -> Frame | None:
         """The frame of `scope` among this one and those around it."""
@@ -175,10 +183,14 @@ class ClassValue:
 
 @dataclass(eq=False, slots=True)
 class Instance:
-    """An instance of a class of the program. What its methods store is read from the text until one was run."""
+    """An instance of a class of the program. What its methods store is read from the text until one was run.
+
+    `text` is how the program writes it; `identity` tells it from others that are written in the same way.
+    """
 
     cls: ClassValue
     text: str
+    identity: str
     given: dict[str, Any] | None = None  # the constructor's arguments, by parameter
     attributes: dict[str, Any] = field(default_factory=dict)
 
@@ -333,7 +345,32 @@ def text_of(value: Any) -> str | None:
     """How the program writes a value that is out of sight, so that it is told from others."""
     if isinstance(value, Unknown):
         return value.identity
-    return value.text if isinstance(value, Instance) else None
+    return value.identity if isinstance(value, Instance) else None
+
+
+def made_in(frame: Frame) -> str:
+    """What tells an object that is made in a frame from those that other calls of the same function make.
+
+    Empty where the function is called once; in a comprehension also which item it is.
+    """
+    found: list[str] = []
+    now: Frame | None = frame
+    while now is not None:
+        if now.item:
+            found.append(f"item {now.item + 1}")
+        if now.site is not None and now.site.code.is_called_again(now.site.call):
+            found.append(f"line {now.site.row}")
+        now = now.site.frame if now.site is not None else now.parent if now.function is None else None
+    return f" ({', '.join(found)})" if found else ""
+
+
+def made_of(value: Unknown | Instance, depth: int = 5) -> Iterator[str]:
+    """The identities of what an object was made of: what its constructor or an unseen call was given, and so on."""
+    given = value.inputs if isinstance(value, Unknown) else tuple((value.given or {}).values())
+    for each in given if depth else ():
+        if isinstance(each, (Unknown, Instance)) and each is not value:
+            yield each.identity
+            yield from made_of(each, depth - 1)
 
 
 def tensors_in(values: Iterable[Any]) -> Iterable[torch.Tensor]:

@@ -14,8 +14,9 @@ from amplint.model.objects.amp_objects import given, objects
 from amplint.model.syntax import ir
 from amplint.verify.interpreter.allowed_calls import SAME_METHODS, library
 from amplint.verify.interpreter.half_losses import HalfLosses
+from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunRecord
-from amplint.verify.interpreter.standins import Closure, Dotted, Site, Unknown, origins, tensors_in, text_of
+from amplint.verify.interpreter.standins import Closure, Dotted, Site, Unknown, made_in, origins, tensors_in, text_of
 from amplint.verify.interpreter.world import Birth, Stage
 from amplint.verify.program.program import STEPS
 from amplint.verify.program.unfollowed import HARMLESS, called, makes
@@ -109,6 +110,7 @@ class UnseenCalls:
 
     _stage: Stage
     _record: RunRecord
+    _roles: Roles
     _training: UnseenTraining
     _halves: HalfLosses
 
@@ -137,8 +139,15 @@ class UnseenCalls:
         if net is None or net not in nets:
             net = next((each for each in map(text_of, inputs) if each in nets), net)
         with self._halves.region(site, runs) if forward else nullcontext():
+            if forward and net is not None:
+                self._stage.called_in_region(net, site.where)
             made = self._tensor(site, inputs, net, runs, forward=forward)
-        return Unknown(site.text, origin=site.call, forward=forward, net=net, inputs=tuple(inputs), tensor=made)
+        found = Unknown(site.text, origin=site.call, forward=forward, net=net, inputs=tuple(inputs), tensor=made)
+        target = named_after(site.call)
+        if isinstance(target, (ir.Name, ir.Attribute)) and not site.frame.lazy:  # it may be cast before it is assigned
+            text = site.code.text(target)
+            found.rename(text, text + made_in(site.frame))
+        return found
 
     def _tensor(
         self, site: Site, inputs: list[Any], net: str | None, runs: Closure | None, *, forward: bool
@@ -150,6 +159,8 @@ class UnseenCalls:
             shapes = tensors and not forward and _shapes(site)
             return self._stage.output(None, tensors) if shapes else None
         if born is Birth.LOSS:
+            if not tensors:  # it can be given something else than when it was known for one
+                self._roles.outputs(inputs)
             made = self._stage.returned(site.call, self._stage.loss(net, tensors))
             self._record.note(site.code, site.call, "a stand-in loss")
             self._halves.loss(site, runs, inputs, made)
@@ -166,3 +177,20 @@ class UnseenCalls:
 def _shapes(site: Site) -> bool:
     """Whether an unseen call makes of tensors something that hangs on them: in another shape, or by an op."""
     return ir.last_name(site.call.func) in SHAPES or library(site.code, site.call.func) is not None
+
+
+def named_after(call: ir.Call) -> ir.Value | None:
+    """What the object is assigned to that a call makes, through methods that hand it back; None: to nothing."""
+    value: ir.Value = call
+    while isinstance(method := value.parent, ir.Attribute) and method.attr in SAME_METHODS:
+        if not isinstance(method.parent, ir.Call) or method.parent.func is not method:
+            return None
+        value = method.parent
+    parent = value.parent
+    if isinstance(parent, ir.Assign):
+        return parent.targets[0] if parent.targets else None
+    assigned = parent.parent if isinstance(parent, ir.Sequence) else None
+    targets = assigned.targets[0] if isinstance(assigned, ir.Assign) and assigned.targets else None
+    if isinstance(parent, ir.Sequence) and isinstance(targets, ir.Sequence) and len(targets.items) == len(parent.items):
+        return targets.items[parent.items.index(value)]
+    return None

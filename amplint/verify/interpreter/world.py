@@ -14,7 +14,7 @@ from amplint.model.objects.key_parts import is_part
 from amplint.model.syntax import ir
 from amplint.verify.bench.bench import seed
 from amplint.verify.bench.instrument import open_regions
-from amplint.verify.interpreter.standins import Unknown, parameters_in, text_of
+from amplint.verify.interpreter.standins import COPY, Instance, Unknown, made_of, parameters_in, text_of
 
 WIDTH, HIDDEN, ROWS, BATCHES = 32, 64, 64, 8
 LOSS = 16.0  # the factor of a loss: with it gradients are larger than the bounds that programs clip to
@@ -22,6 +22,7 @@ INIT_SCALE = 64.0  # of a scaler, so that it can grow a few times without an ove
 _LOWER, _LOWEST_SCALE = 16.0, INIT_SCALE / 16**3  # by which factor it comes down between runs, and how far
 LEARNING_RATE, LOWEST_RATE = 0.01, 0.001
 _WORDS = re.compile(r"optimizers?|optim|opt|models?|networks?|net|self|[^a-z0-9]+")
+_MADE_IN = re.compile(r" \([^)]*\)")  # tells an object from others of the same name
 # What a function is called that leaves the dtypes of a model's parameters as they are.
 _KEEPS_DTYPES = re.compile(
     r"(?i)optim|sched|ema|load|save|log|print|count|num|info|summary|len|parallel|^ddp|compile|forward|eval|train_|norm|freez|trainable"
@@ -51,6 +52,7 @@ class Knowledge:
     called: dict[str, None] = field(default_factory=dict)  # models that were run, by their texts
     nets: dict[str, None] = field(default_factory=dict)  # what is asked for parameters, by its text
     optimizers: dict[str, tuple[str, ...] | None] = field(default_factory=dict)  # with the nets that they were made of
+    made: dict[str, frozenset[str]] = field(default_factory=dict)  # nets that the program makes, and of what
     there: set[str] = field(default_factory=set)  # what can't be None: its methods are called, whatever it is
     leaves: set[str] = field(default_factory=set)  # values out of sight whose gradients are asked for: a model's inputs
     stale: bool = False  # graphs are used behind a step that changes what they were made of
@@ -74,7 +76,7 @@ class Knowledge:
 
     def forget_objects(self) -> None:
         """Another path makes other models and optimizers."""
-        self.nets, self.optimizers, self.called = {}, {}, {}
+        self.nets, self.optimizers, self.called, self.made = {}, {}, {}, {}
         self.stale = False
 
     def learn_birth(self, call: ir.Call, what: Birth) -> None:
@@ -168,7 +170,9 @@ class Stage:
         self.made_here: set[int] = set()  # optimizers, by id, that code which is run has made
         self.protected: set[int] = set()  # optimizers, by id, that a scaler unscales or steps
         self.guessed: set[str] = set()  # models that may be any optimizer's
-        self.clears_itself = False  # behind a step, as somebody does whom the step's text doesn't show
+        # After a step, before the next backward, as somebody does whom the step's text doesn't show.
+        self.clears_itself = False
+        self._used: dict[torch.optim.Optimizer, None] = {}  # whose gradients are cleared then
         # Is told of what is added to tensors in place.
         self.adding: Callable[[torch.Tensor, torch.Tensor], None] = lambda to, what: None
         self.enabled: dict[int, bool] = {}  # by scalers' ids: whether the program enables them
@@ -177,6 +181,10 @@ class Stage:
         self.unsure_dtypes: set[str] = set()  # those of them that code out of sight may have cast, or added to
         self._whole: dict[int, bool] = {}  # by parameters: they were last asked for with all of their part
         self.has_frozen = False  # a parameter was frozen
+        self.in_float16: dict[
+            str, None
+        ] = {}  # lines that run, in a float16 region and with gradients, what may be a model
+        self.unsure_regions: dict[str, None] = {}  # lines that make regions whose dtype is out of sight
         self.iteration = 0  # of loops over batches, and calls of the step
         self.outliving: set[ir.Call] = set()  # unseen calls whose results were used in a later iteration's backward
         self._made_in: dict[Any, tuple[ir.Call, int]] = {}  # by what has made them in the graph: results, and when
@@ -199,6 +207,8 @@ class Stage:
         """The parts that a model consists of."""
         self.knowledge.learn_net(net)
         own = [each for each in self._atoms if _related(each, net)]
+        if not own and (other := self._apart(net)):
+            return [other]
         if own and (net in self._settled or not all(is_part(net, each) for each in own)):
             return own
         if net not in self._settled:  # what it is to others, only the next run knows
@@ -217,8 +227,35 @@ class Stage:
         self.guessed.add(net)
         return [*self._atoms]
 
+    def _apart(self, net: str) -> str:
+        """The part of a model that is none of those which optimizers have, and is made here; "": it can be one of them.
+
+        It is a deep copy, or the program makes it of other things than them, and them as well.
+        """
+        copy = net[: net.index(COPY) + len(COPY)] if COPY in net else ""
+        made = self.knowledge.made
+        root = copy or next((each for each in made if each == net or is_part(net, each)), "")
+        if not root or any(_related(each, root) for each in self._atoms):
+            return ""
+        seen = all(any(_related(each, other) for other in made) for each in self._atoms)
+        if not copy and not (seen and made[root].isdisjoint({*made, *self._atoms})):
+            return ""
+        if root not in self.parts:
+            with torch.random.fork_rng(devices=()):
+                seed()
+                torch.rand(len(self.parts))  # one of its own
+                self.parts[root] = _part()
+            self._net_of |= {id(each): root for each in self.parts[root].parameters()}
+        return root
+
+    def is_apart(self, parameter: torch.nn.Parameter) -> bool:
+        """Whether a parameter is of a model that no optimizer has."""
+        return self._net_of.get(id(parameter), "") not in self._atoms
+
     def parameters(self, net: str, lasting: Any = None) -> list[torch.nn.Parameter]:
         """The parameters of a model, by its text; `lasting` is the same for as long as the model is the same."""
+        if isinstance(lasting, (Unknown, Instance)) and lasting.identity == net:
+            self.knowledge.made[net] = frozenset(made_of(lasting))
         found: list[torch.nn.Parameter] = []
         of_another = any(is_part(net, each) for each in self.knowledge.nets)
         for atom in self.parts_of(net):
@@ -236,6 +273,11 @@ class Stage:
         """Whether a value can be a model: one that was asked for parameters, where any was."""
         nets = self.knowledge.nets
         return not nets or any(_related(each, text) for each in nets)
+
+    def called_in_region(self, net: str, where: str) -> None:
+        """Something out of sight is called on a line: remember it where that can be a model in a float16 region."""
+        if torch.is_grad_enabled() and any(each.dtype == "float16" for each in open_regions()) and self.may_be_net(net):
+            self.in_float16[where] = None
 
     def is_weights(self, value: Any) -> bool:
         """Whether a value is parameters, or something that is asked for them; where nothing is, a model that is run."""
@@ -288,6 +330,17 @@ class Stage:
         if not made:
             self._trained[found] = text
         return found
+
+    def stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        """An optimizer has made a step: where nobody in sight clears its gradients, somebody else does."""
+        if self.clears_itself and (id(optimizer) in self.own or self.knowledge.cleared):
+            self._used[optimizer] = None
+
+    def clear_used(self) -> None:
+        """A backward comes: clear the gradients of the steps before it that nobody in sight clears."""
+        for each in self._used:
+            each.zero_grad()
+        self._used.clear()
 
     def trained(self, optimizer: torch.optim.Optimizer) -> Any:
         """What stays the same while one training lasts: the models, as they were asked for their parameters.
@@ -352,12 +405,14 @@ class Stage:
         """The parts that a model's output hangs on: its own, and those that no model which is run has."""
         self.knowledge.learn_call(net)
         own = self.parts_of(net)
+        if own[0] not in self._atoms:
+            return own
         others = (each for each in self._atoms if not any(_related(each, called) for called in self.knowledge.called))
         return [*own, *(each for each in others if each not in own)]
 
     def _is_own(self, net: str | None) -> bool:
         return net is not None and (
-            net in self.knowledge.nets or any(_related(each, net) for each in self._atoms if each)
+            net in self.knowledge.nets or COPY in net or any(_related(each, net) for each in self._atoms if each)
         )
 
     @staticmethod
@@ -436,7 +491,7 @@ def _related(one: str, other: str) -> bool:
 
 def _sounds_like(optimizer: str, net: str) -> bool:
     """Whether an optimizer's name and a model's have a word in common, or its first letter: optimizer_g, generator."""
-    of, own = (set(filter(None, _WORDS.split(_spaced(each)))) for each in (optimizer, net))
+    of, own = (set(filter(None, _WORDS.split(_spaced(_MADE_IN.sub("", each))))) for each in (optimizer, net))
     short = {each[0] for each in own} & {each for each in of if len(each) == 1}
     short |= {each[0] for each in of} & {each for each in own if len(each) == 1}
     return bool(of & own or short)

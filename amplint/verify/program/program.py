@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple, TypeGuard
@@ -418,6 +419,22 @@ class Code(Texts):
                 if callee is not None:
                     self._calls_of.setdefault(callee.function.id, []).append(call)
         return self._calls_of.get(function.id, [])
+
+    def sets_once(self, attribute: str) -> bool:
+        """Whether an attribute has its value from a class of this file, and nothing in the file sets it anew."""
+        text = self.module.source.text
+        declared = re.findall(
+            rf"^[ \t]+{attribute}\s*(?::[^=\n]+)?=\s*(?:True|False|None|[\d.]+)\s*(?:#.*)?$", text, re.M
+        )
+        return len(declared) == 1 and not re.search(rf"\.{attribute}\s*[-+*/%|&]?=(?!=)|[\"']{attribute}[\"']", text)
+
+    def is_called_again(self, call: ir.Call) -> bool:
+        """Whether this file calls what a call calls elsewhere as well, by the text."""
+        return self._times_called[self.text(call.func)] > 1
+
+    @cached_property
+    def _times_called(self) -> Counter[str]:
+        return Counter(self.text(each.func) for each in self.module.calls)
 
     @cached_property
     def periods(self) -> frozenset[str]:

@@ -47,6 +47,7 @@ class Judged:
     parts: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict, compare=False)
     unseen: str = field(default="", compare=False)  # what a step that is right may do wrong all the same
     none_used: str = field(default="", compare=False)  # where conditions make it use None as an object, and which
+    unscaled: str = field(default="", compare=False)  # where it runs a model in float16, and no scaler scales the loss
 
 
 @dataclass
@@ -71,6 +72,8 @@ class Path:
     warned: dict[str, set[int]] = field(default_factory=dict)  # by warnings: the lines that have them
     half_losses: dict[str, float] = field(default_factory=dict)  # lines that scale float16 losses, and the start scale
     unsure_losses: dict[str, str] = field(default_factory=dict)  # lines with losses that may be float16, and the calls
+    unscaled: str = ""  # a line that runs a model in float16, where no scaler scales the loss
+    unsure_dtype: str = ""  # a line that makes a region whose dtype is out of sight, where no scaler scales the loss
     unseen_model: bool = False  # one was run whose own regions can't be seen
     remade: int = 0  # how often a scaler was made by the same line, less once
 
@@ -95,6 +98,7 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
     if failed and not paths:
         return Judged(UNKNOWN, reason=failed)
     found = _judge(paths, failed=failed, guessed=guessed, missing=missing)
+    found.unscaled = next((each.unscaled for each in paths if each.unscaled and not each.none_used), "")
     used = next((each for each in paths if each.none_used), None)
     if used is not None:
         found.none_used = f"{used.none_used}{f' where {used.label}' if used.label else ''}"
@@ -158,6 +162,9 @@ def _out_of_sight(paths: list[Path]) -> str:
     for path in paths:
         for where, call in path.unsure_losses.items():
             return f"{where}: amplint can't see whether {_short(call)} gives a float16 loss"
+    where = next((each.unsure_dtype for each in paths if each.unsure_dtype), "")
+    if where:
+        return f"{where}: amplint can't see the dtype of the region; float16 needs a scaler, and there is none"
     scaled = any(each.unseen_model and any(each.observed.enabled) for each in paths)
     if scaled and not any(each.observed.regions for each in paths):
         return "a scaler is on and there is no region: amplint can't see whether the model has one"
@@ -168,13 +175,22 @@ def _by_who_owns_what(paths: list[Path], guessed: set[str]) -> tuple[list[tuple[
     """The faults that don't hang on what the bench has guessed of models and optimizers, and why others are none."""
     faults = [(path, each) for path in paths for each in _faults(path)]
     reason = ""
-    if any(path.stale and each.shows in _BY_OWNERSHIP for path, each in faults):
-        faults = [(path, each) for path, each in faults if not path.stale or each.shows not in _BY_OWNERSHIP]
+    if any(_is_of_stale(path, each) for path, each in faults):
+        faults = [(path, each) for path, each in faults if not _is_of_stale(path, each)]
         reason = "a backward goes through parameters that a step has changed since the forward"
     if guessed and any(each.shows in _BY_OWNERSHIP for _, each in faults):
         faults = [(path, each) for path, each in faults if each.shows not in _BY_OWNERSHIP]
         reason = f"amplint can't see which optimizer has the parameters of {min(guessed)}"
     return faults, reason
+
+
+def _is_of_stale(path: Path, fault: Fault) -> bool:
+    """Whether a fault hangs on what a backward through changed parameters gives.
+
+    What a step takes that goes past the scaler of its own optimizer doesn't.
+    """
+    bypassed = fault.shows == "skips" and any(each.bypassed for each in path.overflows)
+    return path.stale and fault.shows in _BY_OWNERSHIP and not bypassed
 
 
 def _why_nothing_is_compared(paths: list[Path]) -> str:

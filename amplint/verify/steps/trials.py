@@ -15,7 +15,7 @@ from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import upwards
 from amplint.verify.bench.bench import on_device, regions_with, reset, switched_off
 from amplint.verify.bench.instrument import watched
-from amplint.verify.bench.recorder import Recorder
+from amplint.verify.bench.recorder import Recorder, Spot
 from amplint.verify.bench.simulated_devices import simulated
 from amplint.verify.fixtures.proof import Observed, said, show
 from amplint.verify.interpreter import lookup
@@ -216,6 +216,10 @@ class _Trial:
         path.half_losses = run.record.half_losses
         path.unsure_losses = run.record.unsure_losses
         path.unseen_model = run.record.unseen_model
+        if reference.observed.steps and not any(observed.enabled):
+            line = next(iter(run.stage.in_float16), "")
+            path.unsure_dtype = next(iter(run.stage.unsure_regions), "") if line else ""
+            path.unscaled = "" if path.unsure_dtype else line
         path.remade = run.record.scalers.most(again=self._again)
         # What a program does itself behind a reuse of gradients, it does without AMP as well.
         observed.reused = max(0, observed.reused - reference.observed.reused)
@@ -242,16 +246,22 @@ class _Trial:
             return self._observe(Choices(pair.given), Recorder(pair.reference, leaves_out=False))[1]
 
     def _with_overflows(self, choices: Choices, given: dict[str, Any]) -> list[Observed]:
-        """What runs show in which the gradients of one optimizer overflow, of each in turn."""
+        """What runs show in which the gradients of one optimizer overflow, of each in turn.
+
+        And those that a step without the scaler uses: it is the scaler that would leave it out.
+        """
         found: list[Observed] = []
+        spots: dict[Spot, None] = {}
         for nth in range(_MOST_OVERFLOWS):
             then, recorder = Choices(given), Recorder(overflow=True, nth=nth)
             run, observed = self._observe(then, recorder)
             choices.add(then)
             self._found.executed |= {each.id for each in run.record.executed}
             found.append(observed)
+            spots |= dict.fromkeys(recorder.bypassing())
             if len(recorder.overflowing) <= nth + 1:
                 break
+        found += [self._observe(Choices(given), Recorder(spot=each))[1] for each in spots]
         return found
 
     def _free_losses(self, given: dict[str, Any]) -> list[float]:
@@ -324,7 +334,36 @@ def _unreached(code: Code, step: Step, runs: StepRuns) -> list[ir.Value]:
     missing = [each.call for each in code.covered(step) if each.call.id not in runs.executed]
     # What another file's function is for may be something else: one that wasn't called is no part of the step.
     missing = [each for each in missing if code.owner(each) is code or _function_id(each) in runs.applied]
-    return [each for each in missing if not any(_is_given(test, needed, runs) for test, needed in _tests(each))]
+    return [
+        each
+        for each in missing
+        if not any(
+            _is_given(test, needed, runs) or _is_constant(code.owner(each), test, needed, runs)
+            for test, needed in _tests(each)
+        )
+    ]
+
+
+def _is_constant(code: Code, test: ir.If, needed: bool, runs: StepRuns) -> bool:
+    """Whether what the file itself sets, once and for all, decides a condition the other way in each run."""
+    if runs.decided.get(test.id) != {not needed}:
+        return False
+    values = [each for each in ir.walk_values(test.test) if not isinstance(each, ir.Constant)]
+    leaves = [each for each in values if isinstance(each, (ir.Name, ir.Attribute))]
+    if not leaves or not all(
+        isinstance(each, (ir.Name, ir.Attribute, ir.Compare, ir.Bool, ir.Unary)) for each in values
+    ):
+        return False
+    if any(isinstance(each, ir.Attribute) for each in leaves):
+        return all(code.sets_once(each.attr) for each in leaves if isinstance(each, ir.Attribute))
+    return all(_is_set_once(code, each) for each in leaves if isinstance(each, ir.Name))
+
+
+def _is_set_once(code: Code, name: ir.Name) -> bool:
+    """Whether the one binding of a variable is a constant."""
+    home = name.scope.home(name.name)
+    bindings = home.bindings[name.name] if home is not None else []
+    return len(bindings) == 1 and isinstance(bindings[0], Assigned) and isinstance(bindings[0].value, ir.Constant)
 
 
 def _function_id(value: ir.Value) -> int:

@@ -233,6 +233,15 @@ def with_errors(verdict: Verdict, judged: Judged, errors: Sequence[Found]) -> Ve
     return verdict
 
 
+def unless_unscaled(verdict: Verdict, last: Judged) -> Verdict:
+    """The verdict on a step of which `last` is known: what runs in float16 without a scaler can't be called right."""
+    if verdict.verdict not in (CONFIRMED, CLEAN) or not last.unscaled:
+        return verdict
+    shows = shows_of("AMP207")
+    why = shows.why if shows else ""
+    return Verdict(NOT_CHECKABLE, f"{last.unscaled} runs in float16, and no scaler scales the loss: {why}")
+
+
 def unexplained(judged: Judged, findings: Iterable[Found]) -> list[str]:
     """The observables that show something which no finding of the step is about."""
     known = shown_by(each.code for each in findings)

@@ -36,6 +36,7 @@ from amplint.verify.steps.verdict import (
     compared,
     decide,
     unexplained,
+    unless_unscaled,
     with_errors,
 )
 
@@ -245,7 +246,7 @@ class Verifier:
         verdict = decide(before, after, {each.code for each in gone}, [each.code for each in remaining], fixed_rows)
         listed = compared(before, [(each.code, source.row(each.start), each.message, each in gone) for each in inside])
         errors = [found for each, found in zip(inside, listed, strict=True) if each.severity is Severity.ERROR]
-        verdict = with_errors(verdict, before, errors)
+        verdict = unless_unscaled(with_errors(verdict, before, errors), after or before)
         return StepRow(
             path=path,
             name=step["name"],
@@ -306,7 +307,19 @@ class Verifier:
             reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
             return Judged(UNKNOWN, reason=f"the run failed: {reason}"), {"device": file["device"]}
         faults = [Fault(*each) for each in answer["faults"]]
-        fields = ("state", "reason", "numbers", "dtypes", "paths", "answers", "warned", "parts", "unseen", "none_used")
+        fields = (
+            "state",
+            "reason",
+            "numbers",
+            "dtypes",
+            "paths",
+            "answers",
+            "warned",
+            "parts",
+            "unseen",
+            "none_used",
+            "unscaled",
+        )
         known = {name: answer[name] for name in fields}
         return Judged(**known, faults=faults), answer
 

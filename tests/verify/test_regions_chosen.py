@@ -1,0 +1,126 @@
+"""Regions whose class, or dtype, a setting chooses; and what runs in float16 where no scaler is."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+
+import amplint
+from tests.interpreting import Ran, interpret
+
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
+HEAD = """
+import contextlib
+import torch
+from contextlib import nullcontext
+from torch import nn
+from torch.amp import GradScaler, autocast
+
+
+"""
+CHOSEN = """
+def train(model, loader, optimizer, args):
+    scaler = GradScaler("cuda", enabled=args.amp)
+    CHOICE
+    for x, y in loader:
+        optimizer.zero_grad()
+        with REGION:
+            loss = nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+def ran(choice: str, region: str) -> Ran:
+    (found,) = interpret(HEAD + CHOSEN.replace("CHOICE", choice).replace("REGION", region))
+    return found
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "made = autocast if args.amp else contextlib.nullcontext",
+        "made = contextlib.nullcontext if not args.amp else autocast",
+        "made = autocast if args.amp else nullcontext",
+        "made = nullcontext\n    if args.amp:\n        made = autocast",
+    ],
+)
+def test_a_region_whose_class_a_setting_chooses(choice: str) -> None:
+    found = ran(choice, 'made("cuda") if args.amp else made()')
+    regions = {where: path.observed.regions for path in found.runs.paths for where in [path.label]}
+    assert all(bool(of) is ("not" not in where) for where, of in regions.items())
+    assert len(regions) == 2
+    assert not found.judged.unseen
+
+
+TRAIN = """
+def train(model, loader, optimizer, args, criterion):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=DTYPE):  # noqa: AMP207
+            loss = criterion(model(x), y)
+        MORE
+        loss.backward()  # noqa: AMP207
+        optimizer.step()
+"""
+CONFIGURED = """
+class Config:
+    dtype = DTYPE
+
+
+class Trainer:
+    def __init__(self, model, config):
+        self.model = model
+        self.dtype = config.dtype
+        self.optimizer = torch.optim.AdamW(model.parameters())
+
+    def train(self, loader, criterion):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=self.dtype):  # noqa: AMP207
+                loss = criterion(self.model(x), y)
+            loss.backward()  # noqa: AMP207
+            self.optimizer.step()
+
+
+def main(model, loader, criterion):
+    Trainer(model, Config()).train(loader, criterion)
+"""
+
+
+def verdict(text: str, dtype: str, more: str = "pass") -> tuple[str, str]:
+    (row,) = amplint.verify(HEAD + text.replace("DTYPE", dtype).replace("MORE", more))
+    return row.verdict, row.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [
+        (TRAIN, "torch.float16"),
+        (CONFIGURED, "torch.float16"),
+        (CONFIGURED, "torch.float16 if torch.cuda.is_available() else torch.float32"),
+    ],
+)
+def test_float16_without_a_scaler_is_not_clean(text: str, dtype: str) -> None:
+    found, reason = verdict(text, dtype)
+    assert found == "not checkable"
+    assert "runs in float16, and no scaler scales the loss" in reason
+
+
+@pytest.mark.parametrize("text", [TRAIN, CONFIGURED])
+def test_bfloat16_needs_no_scaler(text: str) -> None:
+    assert verdict(text, "torch.bfloat16") == ("clean", "")
+
+
+def test_float16_without_gradients_needs_no_scaler() -> None:
+    more = "with torch.no_grad(), torch.autocast('cuda', dtype=torch.float16):\n            shown = model(x)"
+    assert verdict(TRAIN, "torch.bfloat16", more) == ("clean", "")
+
+
+def test_a_dtype_out_of_sight_is_said_to_be() -> None:
+    found, reason = verdict(TRAIN, "args.dtype")
+    assert found == "clean"
+    assert "amplint can't see the dtype of the region" in reason
