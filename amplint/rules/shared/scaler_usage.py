@@ -86,8 +86,8 @@ class ScalerUsage:
     def target(self) -> ir.Value | None:
         """What the statement that stores the scaler assigns it to: one of several where it unpacks a tuple."""
         targets = self.stored.targets if isinstance(self.stored, ir.Assign) else []
-        inside = [each for target in targets for each in (target.items if isinstance(target, ir.Sequence) else [target])]
-        return next((each for each in inside if self._known.key(each) == self.scaler), None)
+        items = [each.items if isinstance(each, ir.Sequence) else [each] for each in targets]
+        return next((each for one in items for each in one if self._known.key(each) == self.scaler), None)
 
     def _of_keepers(self) -> set[str]:
         """The keys by which the scaler is an attribute of the objects that keep it; a variable's own."""

@@ -198,9 +198,9 @@ def test_a_class_of_torch_that_a_file_passes_on_is_that_class(project: Project, 
 
 
 def test_a_star_import_among_other_statements_leaves_the_file_readable(project: Project) -> None:
-    helper = f"try:\n    from more import *\n    print('there')\nexcept ImportError:\n    print('not there')\n\n{HELPER}"
+    star = "try:\n    from more import *\n    print('there')\nexcept ImportError:\n    print('not there')\n"
     main = LOOP.format(imports="from helpers import clip", before="clip(model.parameters(), 1.0)")
-    found = project({"helpers.py": helper, "more.py": "SIZE = 3\n", "main.py": main})
+    found = project({"helpers.py": f"{star}\n{HELPER}", "more.py": "SIZE = 3\n", "main.py": main})
     assert found.codes("main.py") == [(row_of(main, " clip("), "AMP401")]
 
 
