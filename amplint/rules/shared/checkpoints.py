@@ -332,7 +332,7 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
 
 
 def _given_to_object(module: Module, base: ir.Value) -> Iterator[tuple[str, ir.Node]]:
-    """The optimizers that an object is given where it is made, each with that call: `Checkpointer(model, optimizer)`."""
+    """The optimizers that an object is given where it is made, with that call: `Checkpointer(model, optimizer)`."""
     cls = owner_class(base) if isinstance(base, ir.Attribute) else None
     for value in cls.stored(base.attr) if cls is not None and isinstance(base, ir.Attribute) else ():
         parameter = parameter_read(module, value) if value is not None else None
