@@ -24,10 +24,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         from amplint.cli.commands import dispatch  # noqa: PLC0415 - see above
 
-        return dispatch(arguments)
+        code = dispatch(arguments)
     except KeyboardInterrupt:
         print("amplint: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        code = INTERRUPTED
     except OSError as error:
         import os  # noqa: PLC0415
 
@@ -37,6 +37,11 @@ def main(argv: list[str] | None = None) -> int:
             return BROKEN_PIPE
         print(f"amplint: error: {error}", file=sys.stderr)
         return FAILED
+    if code == INTERRUPTED:
+        # After Ctrl-C inside a text that is executed, as `namedtuple` does, `python -m amplint` would end by a signal,
+        # though the KeyboardInterrupt is handled. Python forgets it with the next text.
+        exec("")
+    return code
 
 
 if __name__ == "__main__":

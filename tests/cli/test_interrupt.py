@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,17 @@ def _long(name: str) -> str:
     )
 
 
+def _wait_for_work(process: subprocess.Popen[bytes], jobs: int) -> None:
+    """Wait until it is at its files: with several jobs it has as many children, with one a thread in which it reads."""
+    tasks = Path(f"/proc/{process.pid}/task")
+    while process.poll() is None:
+        with suppress(FileNotFoundError):
+            threads = [each.name for each in tasks.iterdir()]
+            if len(threads if jobs == 1 else (tasks / str(process.pid) / "children").read_text().split()) > 1:
+                return
+        time.sleep(0.01)
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists a process's children")
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_run_ends_and_leaves_nothing(project: Write, jobs: int) -> None:
@@ -142,7 +154,7 @@ def test_a_run_ends_and_leaves_nothing(project: Write, jobs: int) -> None:
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, env=env
     ) as process:
-        time.sleep(3)
+        _wait_for_work(process, jobs)
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -151,3 +163,22 @@ def test_a_run_ends_and_leaves_nothing(project: Write, jobs: int) -> None:
     assert out == b"" or json.loads(out) is not None
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+WHILE_TEXT_IS_EXECUTED = """\
+import sys
+from amplint import cli
+from amplint.cli import commands
+
+commands.dispatch = lambda arguments: exec("raise KeyboardInterrupt")
+sys.exit(cli.main(["--no-cache"]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
+def test_the_code_is_the_same_while_a_text_is_executed(tmp_path: Path) -> None:
+    """What `python -m` runs would end by a signal."""
+    (tmp_path / "as_module.py").write_text(WHILE_TEXT_IS_EXECUTED)
+    command, env = [sys.executable, "-m", "as_module"], {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "amplint: interrupted\n")

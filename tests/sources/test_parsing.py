@@ -1,15 +1,22 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
+import subprocess
 import sys
 import threading
+import time
 import warnings
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from amplint.sources.parsing import LENGTH, Refusal, refusal, with_room
 from amplint.sources.source import Source
-from tests.conftest import processor_time
+from tests import ROOT
+from tests.conftest import LEGACY, processor_time
 
 CHAIN = 3000
 
@@ -211,3 +218,61 @@ def test_threads_wait_for_each_other() -> None:
         thread.join()
     assert len(set(limits)) == 1
     assert sys.getrecursionlimit() == before
+
+
+def _interrupt(after: float) -> None:
+    """Interrupt the main thread, which starts this one or already waits for it, and go on until this one is ended."""
+    time.sleep(after)
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    while True:
+        time.sleep(0.001)
+
+
+def _swallow_one() -> None:
+    try:
+        _interrupt(0.1)
+    except SystemExit:  # as what calls a rule of a plugin does
+        while True:
+            time.sleep(0.001)
+
+
+ENDLESS: dict[str, Callable[[], None]] = {
+    "while it is started": lambda: _interrupt(0),
+    "while it is waited for": lambda: _interrupt(0.1),
+    "it swallows an exception": _swallow_one,
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
+@pytest.mark.parametrize("when", ENDLESS)
+def test_what_is_interrupted_is_ended(when: str) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        with_room(ENDLESS[when])
+    assert not [each for each in threading.enumerate() if each.name == "amplint"]
+    assert with_room(lambda: with_room(lambda: 1)) == 1
+
+
+# Ctrl-C comes while libcst's native code makes the tree: it calls Python, where the thread can be ended.
+IN_NATIVE_CODE = """\
+import signal, sys, threading, time
+import libcst
+from amplint.cli import main
+
+def interrupted(self):
+    time.sleep(0.1)
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    while True:
+        pass
+
+libcst.Name.__post_init__ = interrupted
+sys.exit(main(["--no-cache", "--jobs", "1", "a.py"]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
+def test_an_interrupt_in_native_code_does_not_abort_the_process(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(LEGACY)
+    command, env = [sys.executable, "-c", IN_NATIVE_CODE], {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (130, "")
+    assert ran.stderr == "amplint: error: interrupted: 1 of 1 files were not linted\n"
