@@ -13,10 +13,8 @@ import os
 import re
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from amplint.base.paths import TooLargeError
@@ -31,8 +29,6 @@ LENGTH = 2_000_000
 RECURSION = 50_000
 # 512 MiB is address space, not memory; 64 MiB, where that is limited, still holds what DEPTH allows.
 STACKS = (512 << 20, 64 << 20)
-# How often an interrupted thread is told to end, and the seconds between. Rules of plugins may swallow the first.
-_TRIES, _PAUSE = 500, 0.02
 # Words of a frame, which Python reserves and doesn't touch.
 _LARGE_FRAME = 1 << 20
 
@@ -181,14 +177,12 @@ def with_room(function: Callable[[], T]) -> T:
         return function()
     answers: list[T] = []
     errors: list[BaseException] = []
-    interrupted = threading.Event()
 
     def call() -> None:
         global _room  # noqa: PLW0603
         _room = threading.get_ident()
         try:
-            if not interrupted.is_set():
-                answers.append(function())
+            answers.append(function())
         except BaseException as error:  # raised again below
             errors.append(error)
         finally:
@@ -204,17 +198,17 @@ def with_room(function: Callable[[], T]) -> T:
         # A syntax tree is many objects and no garbage: looking for some takes a sixth of the time.
         gc.disable()
         try:
-            _run(call)
-        except BaseException:  # Ctrl-C
-            interrupted.set()  # the thread may have yet to begin
-            if _room is not None:
-                _end_room()
-            raise
+            _start(call).join()
         finally:
             _as_before()
     if errors:
         raise errors[0]
     return answers[0]
+
+
+def is_busy() -> bool:
+    """Whether a thread is at work, which Ctrl-C doesn't end: only who waits for it has been interrupted."""
+    return _room is not None
 
 
 def _as_before() -> None:
@@ -240,39 +234,17 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_a_child)
 
 
-def _run(call: Callable[[], None]) -> None:
-    """Run `call` in a thread with the largest of STACKS that there is room for."""
+def _start(call: Callable[[], None]) -> threading.Thread:
+    """Start a thread with the largest of STACKS that there is room for."""
     for size in STACKS:
         before = threading.stack_size(size)
         try:
             thread = threading.Thread(target=call, name="amplint", daemon=True)
             thread.start()
+            return thread
         except RuntimeError:  # the address space is limited (ulimit -v)
             if size == STACKS[-1]:
                 raise
-            continue
         finally:
             threading.stack_size(before)
-        thread.join()
-        return
-
-
-def _end_room() -> None:
-    """End the thread that has the room, and wait for it.
-
-    It may be inside libcst's native code. A daemon thread that is still there when the process ends is unwound by
-    Python before 3.14, and where native code is on its stack, that aborts the process.
-    """
-    from ctypes import c_ulong, py_object, pythonapi  # noqa: PLC0415 - nearly no run needs it
-
-    global _room  # noqa: PLW0603
-    for _ in range(_TRIES):
-        if _room is None:
-            return
-        with suppress(KeyboardInterrupt):  # the user is impatient, but it is ending
-            # `join` is of no use: when it is interrupted, Python before 3.13 takes the thread for ended. A SystemExit
-            # ends it without a message, wherever it comes. Where there is no such thread, nothing is told.
-            if not pythonapi.PyThreadState_SetAsyncExc(c_ulong(_room), py_object(SystemExit)):
-                break
-            time.sleep(_PAUSE)
-    _room = None  # it may have come before the thread said so
+    raise AssertionError("unreachable")

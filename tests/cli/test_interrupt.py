@@ -171,7 +171,7 @@ from amplint import cli
 from amplint.cli import commands
 
 commands.dispatch = lambda arguments: exec("raise KeyboardInterrupt")
-sys.exit(cli.main(["--no-cache"]))
+sys.exit(cli.main())
 """
 
 
