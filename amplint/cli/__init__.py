@@ -51,7 +51,7 @@ def _end_interrupted() -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending
     if is_busy():
-        # Python before 3.14 would unwind the thread's stack. If native code of libcst is on it, that aborts the process.
+        # Python before 3.14 would unwind the thread's stack. If native code is on it, that aborts the process.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(INTERRUPTED)
