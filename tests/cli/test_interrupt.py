@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,6 +118,25 @@ def test_processes_at_work_are_not_waited_for(tmp_path: Path) -> None:
     found = list(pool.in_processes(_at_once_or_never, jobs, 2, lambda _: -1, lambda _: -2))
     thread.join()
     assert found == [-2, *range(1, 40)]
+
+
+def _nothing(number: int) -> int:
+    return number
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
+def test_an_interrupt_while_processes_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits until they are there, and can be ended."""
+
+    class Interrupted(pool.ProcessPoolExecutor):
+        def submit(self, *args: Any, **kwargs: Any) -> Any:
+            os.kill(os.getpid(), signal.SIGINT)
+            return super().submit(*args, **kwargs)
+
+    monkeypatch.setattr(pool, "ProcessPoolExecutor", Interrupted)
+    found = list(pool.in_processes(_nothing, range(4), 2, lambda _: -1, lambda _: -2))
+    assert len(found) == 4
+    assert -2 in found
 
 
 def _long(name: str) -> str:
