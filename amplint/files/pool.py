@@ -35,9 +35,6 @@ def in_processes(
     What a job comes to that ends the process that does it, `lost` says; the others are done. When the user ends it,
     what is done counts, and of the others `unfinished` says what they come to.
     """
-    # What a process forked from this one then need not import itself.
-    for module in ("amplint.engine.file", "amplint.model.module"):
-        import_module(module)
     rest = jobs
     while rest:
         try:
@@ -81,6 +78,9 @@ def _started(
     """Processes that do the jobs. Ctrl-C is held back, so that none is interrupted before it can ignore that."""
     _hold_back_interrupts(True)
     try:
+        # What a process forked from this one then need not import itself.
+        for module in ("amplint.engine.file", "amplint.model.module"):
+            import_module(module)
         with _nothing_from_here() as home:
             pool = ProcessPoolExecutor(min(processes, len(jobs), MOST), initializer=_begin, initargs=(home,))
             return pool, [pool.submit(work, job) for job in jobs]

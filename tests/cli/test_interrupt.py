@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from amplint import runner
+from amplint.engine import file as engine_file
 from amplint.engine.result import Outcome
 from amplint.files import pool
 from amplint.runner import MANY, Job
@@ -51,6 +52,19 @@ def test_what_was_found_is_printed(project: Write, amplint: Run, monkeypatch: py
         "[*] 1 fixable with `--fix`.",
     ]
     assert ran.err == LEFT.format(2, 3)
+
+
+def test_an_interrupt_inside_a_class_that_is_made(
+    project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python before 3.12 raises a RuntimeError from it."""
+    project(FILES)
+
+    def seen(*_: object) -> object:
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    monkeypatch.setattr(engine_file, "check_bytes", seen)
+    assert amplint("--no-cache") == Ran(130, "", LEFT.format(3, 3))
 
 
 def test_nothing_found_is_not_all_well(project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
