@@ -274,6 +274,8 @@ def process(data: bytes, job: Job) -> Outcome:
     except SettingsError as error:
         return Outcome(error=str(error))
     except Exception as error:  # a bug of ours in one file must not cost the user the others
+        if isinstance(error.__cause__, KeyboardInterrupt):  # what Python before 3.12 makes of it in a class's body
+            raise KeyboardInterrupt from error
         return Outcome(error=f"{job.path}: {reason(error)}")
 
 

@@ -334,7 +334,8 @@ def fixed_bytes(data: bytes, path: str, settings: Settings, unsafe: bool) -> Fix
         safe = fixed_bytes(data, path, settings, False)
         if not any(finding.is_fixable(unsafe=True) for finding in _not_safe(safe)):
             return safe  # there is nothing that `unsafe` adds
-    return fix_bytes(data, path, settings, unsafe=unsafe)
+        return fix_bytes(data, path, settings, unsafe=True, before=safe.before)
+    return fix_bytes(data, path, settings, unsafe=False)
 
 
 def _not_safe(made: FixResult) -> list[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import signal
 import tempfile
@@ -18,6 +19,9 @@ from hypothesis import HealthCheck, settings
 from amplint.base.paths import look_again
 from amplint.cli import main
 from amplint.verify.fixtures import run
+
+# As many processes as there are cores: threads of torch would only wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("amplint", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -36,6 +40,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected out of each later search for garbage: it stays, and is most of all objects."""
+    gc.collect()
+    gc.freeze()
 
 
 # It is tested where it is installed (test_plugins.py).

@@ -24,10 +24,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         from amplint.cli.commands import dispatch  # noqa: PLC0415 - see above
 
-        return dispatch(arguments)
+        code = dispatch(arguments)
     except KeyboardInterrupt:
         print("amplint: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        code = INTERRUPTED
     except OSError as error:
         import os  # noqa: PLC0415
 
@@ -37,6 +37,27 @@ def main(argv: list[str] | None = None) -> int:
             return BROKEN_PIPE
         print(f"amplint: error: {error}", file=sys.stderr)
         return FAILED
+    if code == INTERRUPTED and argv is None:
+        _end_interrupted()
+    return code
+
+
+def _end_interrupted() -> None:
+    """End the process, or prepare its end, with the exit code that it has."""
+    import os  # noqa: PLC0415 - see above
+    import signal  # noqa: PLC0415
+
+    from amplint.sources.parsing import is_busy  # noqa: PLC0415
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending
+    if is_busy():
+        # Python before 3.14 would unwind the thread's stack. If native code is on it, that aborts the process.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
+    # After Ctrl-C inside a text that is executed, as `namedtuple` does, `python -m amplint` would end by a signal,
+    # though the KeyboardInterrupt is handled. Python forgets it with the next text.
+    exec("")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from importlib import import_module
@@ -35,21 +35,17 @@ def in_processes(
     What a job comes to that ends the process that does it, `lost` says; the others are done. When the user ends it,
     what is done counts, and of the others `unfinished` says what they come to.
     """
-    # What a process forked from this one then need not import itself.
-    for module in ("amplint.engine.file", "amplint.model.module"):
-        import_module(module)
     rest = jobs
     while rest:
         try:
-            with _nothing_from_here() as home:
-                pool = ProcessPoolExecutor(min(processes, len(rest), MOST), initializer=_begin, initargs=(home,))
-                before = multiprocessing.active_children()
-                outcomes = [pool.submit(work, job) for job in rest]
+            before = multiprocessing.active_children()
+            pool, outcomes = _started(work, rest, processes)
         except (OSError, ImportError, NotImplementedError):  # no semaphores, as in some containers, or no memory
             yield from map(work, rest)
             return
         done = 0
         try:
+            _hold_back_interrupts(False)
             for future in outcomes:
                 outcome = future.result()
                 done += 1
@@ -74,6 +70,29 @@ def in_processes(
             # Processes that are at work on what nobody waits for any more are not waited for either.
             pool.shutdown(wait=done == len(rest), cancel_futures=True)
         rest = rest[done:]
+
+
+def _started(
+    work: Callable[[Job], Outcome], jobs: Sequence[Job], processes: int
+) -> tuple[ProcessPoolExecutor, list[Future[Outcome]]]:
+    """Processes that do the jobs. Ctrl-C is held back, so that none is interrupted before it can ignore that."""
+    _hold_back_interrupts(True)
+    try:
+        # What a process forked from this one then need not import itself.
+        for module in ("amplint.engine.file", "amplint.model.module"):
+            import_module(module)
+        with _nothing_from_here() as home:
+            pool = ProcessPoolExecutor(min(processes, len(jobs), MOST), initializer=_begin, initargs=(home,))
+            return pool, [pool.submit(work, job) for job in jobs]
+    except BaseException:
+        _hold_back_interrupts(False)
+        raise
+
+
+def _hold_back_interrupts(held: bool) -> None:
+    """Let SIGINT wait, in this process and in those that it starts, or let it come."""
+    if hasattr(signal, "pthread_sigmask"):  # not on Windows
+        signal.pthread_sigmask(signal.SIG_BLOCK if held else signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 @contextmanager

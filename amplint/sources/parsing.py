@@ -206,6 +206,11 @@ def with_room(function: Callable[[], T]) -> T:
     return answers[0]
 
 
+def is_busy() -> bool:
+    """Whether a thread is at work, which Ctrl-C doesn't end: only who waits for it has been interrupted."""
+    return _room is not None
+
+
 def _as_before() -> None:
     """Give the process back its settings."""
     global _before  # noqa: PLW0603

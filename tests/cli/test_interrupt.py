@@ -10,11 +10,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from amplint import runner
+from amplint.engine import file as engine_file
 from amplint.engine.result import Outcome
 from amplint.files import pool
 from amplint.runner import MANY, Job
@@ -49,6 +52,19 @@ def test_what_was_found_is_printed(project: Write, amplint: Run, monkeypatch: py
         "[*] 1 fixable with `--fix`.",
     ]
     assert ran.err == LEFT.format(2, 3)
+
+
+def test_an_interrupt_inside_a_class_that_is_made(
+    project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python before 3.12 raises a RuntimeError from it."""
+    project(FILES)
+
+    def seen(*_: object) -> object:
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    monkeypatch.setattr(engine_file, "check_bytes", seen)
+    assert amplint("--no-cache") == Ran(130, "", LEFT.format(3, 3))
 
 
 def test_nothing_found_is_not_all_well(project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,6 +134,25 @@ def test_processes_at_work_are_not_waited_for(tmp_path: Path) -> None:
     assert found == [-2, *range(1, 40)]
 
 
+def _nothing(number: int) -> int:
+    return number
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
+def test_an_interrupt_while_processes_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits until they are there, and can be ended."""
+
+    class Interrupted(pool.ProcessPoolExecutor):
+        def submit(self, *args: Any, **kwargs: Any) -> Any:
+            os.kill(os.getpid(), signal.SIGINT)
+            return super().submit(*args, **kwargs)
+
+    monkeypatch.setattr(pool, "ProcessPoolExecutor", Interrupted)
+    found = list(pool.in_processes(_nothing, range(4), 2, lambda _: -1, lambda _: -2))
+    assert len(found) == 4
+    assert -2 in found
+
+
 def _long(name: str) -> str:
     """A program that takes longer than anybody waits."""
     calls = "\n".join(f"        {name}{number}(scaler, optimizer)" for number in range(40))
@@ -132,6 +167,17 @@ def _long(name: str) -> str:
     )
 
 
+def _wait_for_work(process: subprocess.Popen[bytes], jobs: int) -> None:
+    """Wait until it is at its files: with several jobs it has as many children, with one a thread in which it reads."""
+    tasks = Path(f"/proc/{process.pid}/task")
+    while process.poll() is None:
+        with suppress(FileNotFoundError):
+            threads = [each.name for each in tasks.iterdir()]
+            if len(threads if jobs == 1 else (tasks / str(process.pid) / "children").read_text().split()) > 1:
+                return
+        time.sleep(0.01)
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists a process's children")
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_run_ends_and_leaves_nothing(project: Write, jobs: int) -> None:
@@ -142,7 +188,7 @@ def test_a_run_ends_and_leaves_nothing(project: Write, jobs: int) -> None:
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, env=env
     ) as process:
-        time.sleep(3)
+        _wait_for_work(process, jobs)
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -151,3 +197,22 @@ def test_a_run_ends_and_leaves_nothing(project: Write, jobs: int) -> None:
     assert out == b"" or json.loads(out) is not None
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+WHILE_TEXT_IS_EXECUTED = """\
+import sys
+from amplint import cli
+from amplint.cli import commands
+
+commands.dispatch = lambda arguments: exec("raise KeyboardInterrupt")
+sys.exit(cli.main())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
+def test_the_code_is_the_same_while_a_text_is_executed(tmp_path: Path) -> None:
+    """What `python -m` runs would end by a signal."""
+    (tmp_path / "as_module.py").write_text(WHILE_TEXT_IS_EXECUTED)
+    command, env = [sys.executable, "-m", "as_module"], {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "amplint: interrupted\n")

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
 import sys
 import threading
 import warnings
+from pathlib import Path
 
 import pytest
 
 from amplint.sources.parsing import LENGTH, Refusal, refusal, with_room
 from amplint.sources.source import Source
-from tests.conftest import processor_time
+from tests import ROOT
+from tests.conftest import LEGACY, processor_time
 
 CHAIN = 3000
 
@@ -211,3 +215,30 @@ def test_threads_wait_for_each_other() -> None:
         thread.join()
     assert len(set(limits)) == 1
     assert sys.getrecursionlimit() == before
+
+
+# Ctrl-C comes while libcst's native code makes the tree. It calls Python, where the thread notices the process's end.
+IN_NATIVE_CODE = """\
+import signal, sys, threading, time
+import libcst
+from amplint.cli import main
+
+def interrupted(self):
+    time.sleep(0.1)
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    while True:
+        time.sleep(0.001)
+
+libcst.Name.__post_init__ = interrupted
+sys.argv[1:] = ["--no-cache", "--jobs", "1", "a.py"]
+sys.exit(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
+def test_an_interrupt_in_native_code_does_not_abort_the_process(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(LEGACY)
+    command, env = [sys.executable, "-c", IN_NATIVE_CODE], {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (130, "")
+    assert ran.stderr == "amplint: error: interrupted: 1 of 1 files were not linted\n"
