@@ -55,7 +55,8 @@ def place_of(frame: FrameType | None) -> Place | None:
     """Where a frame is."""
     if frame is None:
         return None
-    return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+    code = frame.f_code
+    return Place(code.co_filename, frame.f_lineno, code.co_name, code, frame.f_lasti)
 
 
 def spoken(place: Place | None) -> str:
