@@ -9,6 +9,8 @@ from itertools import islice
 from types import CodeType
 from typing import NamedTuple
 
+from amplint.base.paths import shown
+
 
 class Cause(str, Enum):
     """What went wrong, in one word."""
@@ -26,6 +28,9 @@ class Cause(str, Enum):
     HIDDEN = "hidden"  # values that are not finite were replaced or passed over
     CASTS_NOTHING = "casts-nothing"  # a region in which no operation ran in half precision
     SCALE = "scale"  # the loss scale itself goes wrong
+
+    def __str__(self) -> str:
+        return self.value
 
 
 class Evidence(str, Enum):
@@ -57,6 +62,15 @@ class Place(NamedTuple):
     function: str = ""
     code: CodeType | None = None
     instruction: int = -1
+
+    def __str__(self) -> str:
+        return f"{shown(self.path)}:{self.line}"
+
+    def __repr__(self) -> str:
+        return f"Place(path={self.path!r}, line={self.line}, function={self.function!r})"
+
+    def __reduce__(self) -> tuple[type[Place], tuple[str, int, str]]:
+        return Place, self.is_at  # code can't be pickled
 
     @property
     def is_at(self) -> tuple[str, int, str]:
