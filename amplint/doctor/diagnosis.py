@@ -828,7 +828,8 @@ def _message(birth: Birth) -> str:
     if birth.origin is Origin.MASK:
         return f"{of} makes NaN of rows that are fully masked{_row_text(birth.rows)}"
     if birth.origin is Origin.MATH:
-        return f"{of} makes {birth.kind} in float32 as well, so AMP is not the cause{_row_text(birth.rows)}"
+        what = f"{of} of a tensor without elements" if birth.is_empty else of
+        return f"{what} makes {birth.kind} in float32 as well, so AMP is not the cause{_row_text(birth.rows)}"
     return f"{of} reads values that are not finite"
 
 
@@ -883,6 +884,8 @@ def _advice(birth: Birth) -> str:
         return "compute it in float32, or use a constant that float16 holds (at least 6e-8; as a divisor 1.6e-5)"
     if birth.origin is Origin.MASK:
         return "leave at least one position unmasked in every row, or replace the result of such rows"
+    if birth.origin is Origin.MATH and birth.is_empty:
+        return "skip it where nothing is selected, or divide a sum by the number, at least 1"
     if birth.origin is Origin.MATH:
         return "guard the argument (clamp, add a constant, filter)"
     return ""

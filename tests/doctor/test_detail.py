@@ -1488,3 +1488,15 @@ def test_little_memory_for_explanations(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("amplint.doctor.lineage.MOST_BYTES", 0)
     (first,) = seen(eps_in_half)
     assert first.origin is Origin.MATH
+
+
+def mean_of_nothing() -> Tensor:
+    losses = torch.tensor([0.5, 0.7])
+    return losses[losses > 1].mean()  # here
+
+
+def test_a_mean_of_nothing_says_so() -> None:
+    (first,) = seen(mean_of_nothing)
+    assert first.origin is Origin.MATH
+    assert first.is_empty
+    assert first.inputs == ()
