@@ -56,6 +56,7 @@ class Birth:
         rows: Which indices along dimension 0 of the output are not finite, the first few; empty where all are.
         zero: For UNDERFLOW, where a value became 0.
         parameter: For CAST, the dotted name of the parameter that was cast.
+        is_empty: Whether it was given a tensor without elements, such as the mean of what a mask selects.
     """
 
     origin: Origin
@@ -71,3 +72,4 @@ class Birth:
     rows: tuple[int, ...] = ()
     zero: Flush | None = None
     parameter: str = ""
+    is_empty: bool = False

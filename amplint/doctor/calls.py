@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
-import itertools
 import linecache
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import CodeType, FrameType
@@ -17,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from amplint.doctor.findings import Place
+from amplint.doctor.findings import Place, span_of
 from amplint.doctor.places import is_users
 
 MOST_LINES = 8
@@ -81,7 +79,7 @@ class Line(NamedTuple):
     @property
     def place(self) -> Place:
         """Where it is."""
-        return Place(self.code.co_filename, self.line, self.code.co_name)
+        return Place(self.code.co_filename, self.line, self.code.co_name, self.code, self.instruction)
 
 
 class Call(NamedTuple):
@@ -228,11 +226,10 @@ def node_name(node: str) -> str:
 @functools.lru_cache(maxsize=1024)
 def _expression(code: CodeType, instruction: int) -> ast.AST | None:
     """The expression or statement that an instruction of some code is of, None where Python doesn't say."""
-    if sys.version_info < (3, 11) or instruction < 0:
+    span = span_of(code, instruction)
+    if span is None:
         return None
-    first, last, start, end = next(itertools.islice(code.co_positions(), instruction // 2, None), (None,) * 4)
-    if first is None or last is None or start is None or end is None:
-        return None
+    first, start, last, end = span
     lines = [line.encode() for line in linecache.getlines(code.co_filename)[first - 1 : last]]
     if len(lines) != last - first + 1:
         return None

@@ -60,7 +60,7 @@ class Collector:
 
 
 def _key(finding: Finding) -> tuple[object, ...]:
-    return finding.cause, finding.code, finding.place
+    return finding.cause, finding.code, finding.place and finding.place.is_at
 
 
 def _is_consequence(finding: Finding, explained: list[Finding]) -> bool:

@@ -542,11 +542,12 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 dtype=name_of(tensor.dtype),
                 backward=step.call.running is not Running.FORWARD,
                 value=origins.value,
-                inputs=tuple(largest(each) for each in step.inputs),
+                inputs=tuple(largest(each) for each in step.inputs if each.numel()),
                 kind="nan" if is_nan else kind_of(tensor),
                 rows=rows_of(tensor, is_nan),
                 zero=origins.zero,
                 parameter=origins.parameter,
+                is_empty=any(not each.numel() for each in step.inputs),
             )
         )
         return len(self._all) - 1

@@ -44,6 +44,7 @@ _UNLIKE = 0.05  # relative difference of a loss from that in float32 that is one
 _OF_HALF = (Origin.OVERFLOW, Origin.CAST, Origin.UNDERFLOW)  # what float32 would not have made
 _UNLIKE_OUTPUT = 0.25  # the same of what a model returns
 _FEW_CALLS = 4  # of modules whose results are compared
+_TINY = 3e-8  # what float16 rounds to 0
 _SCALE = 65536.0  # of a new GradScaler
 _LOST = 0.1  # of the elements of gradients that a scale saves, from which on they are said to underflow
 _BACK = 6  # statements that are stepped back through
@@ -827,7 +828,8 @@ def _message(birth: Birth) -> str:
     if birth.origin is Origin.MASK:
         return f"{of} makes NaN of rows that are fully masked{_row_text(birth.rows)}"
     if birth.origin is Origin.MATH:
-        return f"{of} makes {birth.kind} in float32 as well, so AMP is not the cause{_row_text(birth.rows)}"
+        what = f"{of} of a tensor without elements" if birth.is_empty else of
+        return f"{what} makes {birth.kind} in float32 as well, so AMP is not the cause{_row_text(birth.rows)}"
     return f"{of} reads values that are not finite"
 
 
@@ -858,11 +860,17 @@ def _article(kind: str) -> str:
 
 def _code(birth: Birth) -> str | None:
     """The rule of the linter that is about it."""
-    if birth.origin is Origin.UNDERFLOW:
+    if birth.origin is Origin.UNDERFLOW and _is_of_constant(birth):
         return "AMP501"
     if birth.origin is Origin.OVERFLOW and not birth.backward and birth.dtype == "float16":
         return "AMP510"
     return None
+
+
+def _is_of_constant(birth: Birth) -> bool:
+    """Whether what became 0 is as small as the constants that float16 can't hold, not a difference that was rounded."""
+    zero = birth.zero
+    return zero is not None and zero.dtype == "float16" and zero.result == 0 < abs(zero.value) < _TINY
 
 
 def _advice(birth: Birth) -> str:
@@ -870,10 +878,14 @@ def _advice(birth: Birth) -> str:
         return "compute this part in float32: `with torch.autocast(..., enabled=False)` and `.float()` inputs"
     if birth.origin in (Origin.OVERFLOW, Origin.CAST):
         return "scale the inputs down first, or compute this part in float32 (`.float()`, with autocast disabled)"
+    if birth.origin is Origin.UNDERFLOW and not _is_of_constant(birth):
+        return "compute that part in float32 (`.float()`, with autocast disabled)"
     if birth.origin is Origin.UNDERFLOW:
         return "compute it in float32, or use a constant that float16 holds (at least 6e-8; as a divisor 1.6e-5)"
     if birth.origin is Origin.MASK:
         return "leave at least one position unmasked in every row, or replace the result of such rows"
+    if birth.origin is Origin.MATH and birth.is_empty:
+        return "skip it where nothing is selected, or divide a sum by the number, at least 1"
     if birth.origin is Origin.MATH:
         return "guard the argument (clamp, add a constant, filter)"
     return ""

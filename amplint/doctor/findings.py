@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
+from types import CodeType
 from typing import NamedTuple
+
+from amplint.base.paths import shown
 
 
 class Cause(str, Enum):
@@ -24,6 +29,9 @@ class Cause(str, Enum):
     CASTS_NOTHING = "casts-nothing"  # a region in which no operation ran in half precision
     SCALE = "scale"  # the loss scale itself goes wrong
 
+    def __str__(self) -> str:
+        return self.value
+
 
 class Evidence(str, Enum):
     """How a finding is known. Of a finding that is `NOT_SHOWN` no cause is claimed."""
@@ -34,12 +42,55 @@ class Evidence(str, Enum):
     NOT_SHOWN = "not shown"
 
 
+class Span(NamedTuple):
+    """A part of a file. Rows count from 1, columns from 0 in bytes of UTF-8, as in Python's syntax trees."""
+
+    row: int
+    column: int
+    end_row: int
+    end_column: int
+
+
 class Place(NamedTuple):
-    """A line of the user's code. `path` is as Python has it in the code object, `line` counts from 1."""
+    """A line of the user's code. `path` is as Python has it in the code object, `line` counts from 1.
+
+    `code` and `instruction` say which part of the line ran, where a frame was seen.
+    """
 
     path: str
     line: int
     function: str = ""
+    code: CodeType | None = None
+    instruction: int = -1
+
+    def __str__(self) -> str:
+        return f"{shown(self.path)}:{self.line}"
+
+    def __repr__(self) -> str:
+        return f"Place(path={self.path!r}, line={self.line}, function={self.function!r})"
+
+    def __reduce__(self) -> tuple[type[Place], tuple[str, int, str]]:
+        return Place, self.is_at  # code can't be pickled
+
+    @property
+    def is_at(self) -> tuple[str, int, str]:
+        """The line alone: all that is seen in a line goes together."""
+        return self[:3]
+
+    @property
+    def span(self) -> Span | None:
+        """The expression that ran, None where Python (before 3.11) doesn't say."""
+        return span_of(self.code, self.instruction) if self.code is not None else None
+
+
+def span_of(code: CodeType, instruction: int) -> Span | None:
+    """The expression or statement that an instruction of some code is of, None where Python doesn't say."""
+    if sys.version_info < (3, 11) or instruction < 0:
+        return None
+    row, end_row, column, end_column = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
+    if row is None or end_row is None or column is None or end_column is None:
+        return None
+    return Span(row, column, end_row, end_column)
 
 
 @dataclass(frozen=True)

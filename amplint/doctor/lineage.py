@@ -179,7 +179,9 @@ def swap_all(keys: Mapping[int, Key], values: Mapping[Key, Tensor]) -> Swap:
     return lambda tensor: values.get(keys[id(tensor)]) if id(tensor) in keys else None
 
 
-def find_flush(lineage: Lineage, args: Any, keys: Mapping[int, Key], values: Mapping[Key, Tensor]) -> Flush | None:
+def find_flush(
+    lineage: Lineage, args: Any, keys: Mapping[int, Key], values: Mapping[Key, Tensor], bad: Tensor
+) -> Flush | None:
     """Say where half precision made a value 0 that an operation got.
 
     Args:
@@ -187,13 +189,14 @@ def find_flush(lineage: Lineage, args: Any, keys: Mapping[int, Key], values: Map
         args: The arguments of the operation.
         keys: Their keys by their ids.
         values: The float32 values.
+        bad: Where the result is not finite: what became 0 elsewhere has done no harm.
 
     Returns:
         The flush; where nothing became 0, the largest difference that rounding made. None where there is neither.
     """
-    tensor = next((each for each in tensors_in(args) if _lost(each, keys, values) is not None), None)
+    tensor = next((each for each in tensors_in(args) if _harmed(_lost(each, keys, values), bad)), None)
     if tensor is None:
-        return _rounded(lineage, args, keys, values)
+        return _rounded(lineage, args, keys, values, bad)
     best: Flush | None = None
     while tensor is not None:
         key = keys[id(tensor)]
@@ -236,7 +239,22 @@ def _lost(tensor: Tensor, keys: Mapping[int, Key], values: Mapping[Key, Tensor])
     return lost if bool(lost.any()) else None
 
 
-def _rounded(lineage: Lineage, args: Any, keys: Mapping[int, Key], values: Mapping[Key, Tensor]) -> Flush | None:
+def _harmed(lost: Tensor | None, bad: Tensor) -> bool:
+    """Whether some of what is lost was read where the result is bad."""
+    return lost is not None and bool((lost & _read_by(bad, lost)).any())
+
+
+def _read_by(bad: Tensor, tensor: Tensor) -> Tensor:
+    """Which elements of an argument the bad elements of a result were made from; all, where the shapes don't say."""
+    shape, missing = tensor.shape, bad.dim() - tensor.dim()
+    if missing < 0 or any(own not in (1, whole) for own, whole in zip(shape, bad.shape[missing:], strict=True)):
+        return torch.ones_like(tensor, dtype=torch.bool)
+    return bad.float().sum_to_size(shape) > 0
+
+
+def _rounded(
+    lineage: Lineage, args: Any, keys: Mapping[int, Key], values: Mapping[Key, Tensor], bad: Tensor
+) -> Flush | None:
     """The largest difference, relative to the float32 value, between an argument and that value."""
     best: tuple[float, Flush] | None = None
     for tensor in tensors_in(args):
@@ -246,7 +264,7 @@ def _rounded(lineage: Lineage, args: Any, keys: Mapping[int, Key], values: Mappi
         if recipe is None or wide is None or not is_plain(tensor) or wide.shape != tensor.shape or not wide.numel():
             continue
         off = ((tensor.float() - wide).abs() / wide.abs().clamp(min=1e-30)).flatten()
-        at = int(torch.where(torch.isfinite(off), off, 0.0).argmax())
+        at = int(torch.where(torch.isfinite(off) & _read_by(bad, tensor).flatten(), off, 0.0).argmax())
         value, result = float(wide.flatten()[at]), float(tensor.flatten()[at])
         if value != result and (best is None or float(off[at]) > best[0]):
             dtype = name_of(_narrowest(tensor, recipe))

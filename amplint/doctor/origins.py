@@ -91,7 +91,8 @@ def origin_of(output: Output, lineage: Lineage, is_meant: Callable[[Tensor], boo
     if values:
         wide = output.mended(torch.float32, swap_all(output.keys, values))
         if wide is not None:
-            return Origins(Origin.UNDERFLOW, largest(wide), find_flush(lineage, arguments, output.keys, values))
+            bad = ~finite_mask(output.tensor)
+            return Origins(Origin.UNDERFLOW, largest(wide), find_flush(lineage, arguments, output.keys, values, bad))
     wide = output.mended(torch.float64)
     if wide is not None:
         return Origins(Origin.OVERFLOW, largest(wide))

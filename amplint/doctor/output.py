@@ -173,7 +173,9 @@ def _path(place: Place, folder: str | None) -> str:
         return place.path
     path = os.path.normpath(os.path.join(folder, place.path))
     below = folder.rstrip(os.sep) + os.sep
-    return path[len(below) :] if path.startswith(below) else path
+    if path.startswith(below):
+        return path[len(below) :]
+    return path if os.path.isabs(place.path) else place.path  # as the command has it, and the details
 
 
 def _wrapped(text: str, width: int, indent: str, behind: str | None = None) -> list[str]:

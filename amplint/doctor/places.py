@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from types import FrameType
 from typing import Any
 
-from amplint.base.paths import shown
 from amplint.doctor.findings import Place
 from amplint.verify.bench.patching import patch
 
@@ -48,19 +47,23 @@ def users_frames(frame: FrameType | None = None) -> Iterator[FrameType]:
 
 def user_frame(frame: FrameType | None = None) -> FrameType | None:
     """The innermost frame of the user's code, None if there is none."""
-    return next(users_frames(frame or sys._getframe(1)), None)
+    frame = frame or sys._getframe(1)
+    while frame is not None and not is_users(frame.f_code.co_filename):  # each event asks: no generator
+        frame = frame.f_back
+    return frame
 
 
 def place_of(frame: FrameType | None) -> Place | None:
     """Where a frame is."""
     if frame is None:
         return None
-    return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+    code = frame.f_code
+    return Place(code.co_filename, frame.f_lineno, code.co_name, code, frame.f_lasti)
 
 
 def spoken(place: Place | None) -> str:
     """A place in a few characters, `train.py:12`; "" for none."""
-    return f"{shown(place.path)}:{place.line}" if place is not None else ""
+    return str(place) if place is not None else ""
 
 
 def number(value: float) -> str:

@@ -286,7 +286,19 @@ class Protocol(Listener):
             return
         for part, code, message in _RAISED:
             if part in text:
-                self._collector.add(Finding(Cause.PROTOCOL, Evidence.SEEN, message, place, code), raises=True)
+                finding = Finding(Cause.PROTOCOL, Evidence.SEEN, message, place, code)
+                optimizer, stepping = self._current
+                if code == "AMP418" and stepping is scaler and (unit := self._units.of(optimizer)).has_plain:
+                    finding = Finding(
+                        Cause.PROTOCOL,
+                        Evidence.SEEN,
+                        f"{message}, and the loss of this backward pass was not scaled",
+                        unit.plain_at or place,
+                        "AMP403",
+                        details=tuple(_at("`step()`", place)),
+                        advice="`scaler.scale(loss).backward()`",
+                    )
+                self._collector.add(finding, raises=True)
                 return
 
     def loss_scaled(self, loss: torch.Tensor) -> None:
@@ -496,6 +508,8 @@ class Protocol(Listener):
         if unit.is_by_hand:
             self._divided_by_hand(unit, place, what)
         elif unit.has_plain and not unit.is_scaled:
+            if getattr(scaler, "_scale", None) is None:
+                return  # it will raise
             self._protocol(
                 "AMP403",
                 f"`{what}` divides gradients by {now:,.0f} that no `scale()` has multiplied: the loss of this backward "

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from amplint.base.findings import Finding as Linted
+from amplint.base.findings import Location
 from amplint.base.paths import contents, look_again, shown
 from amplint.config.selection import ALWAYS
 from amplint.config.settings import Overrides, Resolver
-from amplint.doctor.findings import Finding, Related
+from amplint.doctor.findings import Finding, Place, Related, Span
 from amplint.engine.file import check_bytes
 from amplint.explain.search import find
+from amplint.sources.source import Source
 
 _LONGEST = 300  # characters of a message
 # A comment with this word may silence a whole file.
 _DIRECTIVE = b"amplint:"
+# Rules about one operation, not about how several lines go together: of another operation they say nothing.
+_OF_ONE = frozenset({"AMP501", "AMP502", "AMP510"})
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _Functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def related_to(finding: Finding, folder: str | None = None, since: float | None = None) -> Related | None:
     """What the finding's rule says of its statement, else of its function; that it says nothing is said as well.
+
+    What it says of an operation that was not seen, or of another call of the same function, doesn't count.
 
     The command names the file as `folder` (the current directory) sees it. None: there is no such rule, line or file,
     or the file was changed after `since`. It never raises.
@@ -34,7 +42,7 @@ def related_to(finding: Finding, folder: str | None = None, since: float | None 
         path = os.path.normpath(os.path.join(folder, finding.place.path))
         if since is not None and os.stat(path).st_mtime > since:
             return None
-        return _related(finding.code, path, finding.place.line, folder)
+        return _related(finding.code, path, finding.place, folder)
     except Exception:  # a file that isn't there, or a bug of the linter's: it is said where the file is linted
         return None
 
@@ -50,24 +58,97 @@ def explained(error: BaseException | None) -> str:
         return ""
 
 
-def _related(code: str, path: str, line: int, folder: str) -> Related | None:
+def _related(code: str, path: str, place: Place, folder: str) -> Related | None:
     data = contents(path)
-    tree = ast.parse(data)
+    text = Source.from_bytes(data, path).text
+    tree = ast.parse(text)
     look_again()
     settings = Resolver(Overrides()).for_file(path)
     settings = settings._replace(codes=ALWAYS | {code}, unsafe_fixes=True, suspicions=True, unfixable=frozenset())
     result = check_bytes(data, path, settings, noqa=False)
     if any(each.code in ALWAYS for each in result.findings):
         return None  # it couldn't be read
-    found = [each for each in result.findings if each.code == code]
-    first, last = _statement(tree, line)
+    seen = _Seen.of(tree, place, text)
+    found = [each for each in result.findings if each.code == code and _is_about(each, seen)]
+    first, last = _statement(tree, place.line)
     here = [each for each in found if first <= each.location.row <= last]
-    function = _function(tree, line)
+    function = _function(tree, place.line)
     near = here or [each for each in found if _function(tree, each.location.row) is function]
     if near:
-        best = min(near, key=lambda each: abs(each.location.row - line))
+        best = min(near, key=lambda each: abs(each.location.row - place.line))
         return _said(best, path, folder, "" if here else f"line {best.location.row}: ")
-    return None if _DIRECTIVE in data else Related(is_missed=True)
+    return None if _DIRECTIVE in data or (seen is None and code in _OF_ONE) else Related(is_missed=True)
+
+
+class _Seen:
+    """The call or operation that ran, in the text of its file."""
+
+    def __init__(self, node: ast.AST, tree: ast.AST, lines: list[str]) -> None:
+        self._node = node
+        self._tree = tree
+        self._lines = lines
+
+    @classmethod
+    def of(cls, tree: ast.AST, place: Place, text: str) -> _Seen | None:
+        """What ran at a place, None where that isn't known."""
+        node = _node_at(tree, place.span)
+        return cls(node, tree, _LINE_END.split(text)) if node is not None else None
+
+    def is_in(self, found: Linted) -> bool:
+        """Whether the linter speaks of it, of what it is given, or of a call that has read the attribute it is."""
+        span = self._span(found)
+        if any(_span_of(each) == span for each in _parts(self._node)):
+            return True
+        own = _span_of(self._node)
+        return isinstance(self._node, ast.Attribute) and own is not None and span[:2] <= own[:2] and own[2:] <= span[2:]
+
+    def is_alike(self, found: Linted) -> bool:
+        """Whether the linter speaks of a call of the same function."""
+        other = _node_at(self._tree, self._span(found))
+        return (
+            isinstance(other, ast.Call) and isinstance(self._node, ast.Call) and _called(other) == _called(self._node)
+        )
+
+    def _span(self, found: Linted) -> Span:
+        start, end = found.location, found.end_location
+        return Span(start.row, self._bytes_before(start), end.row, self._bytes_before(end))
+
+    def _bytes_before(self, at: Location) -> int:
+        return len(self._lines[at.row - 1][: at.column - 1].encode())
+
+
+def _is_about(found: Linted, seen: _Seen | None) -> bool:
+    """Whether a finding can be about what was seen, and not about something alike."""
+    if seen is None:
+        return found.code not in _OF_ONE
+    return seen.is_in(found) or not (found.code in _OF_ONE or seen.is_alike(found))
+
+
+def _parts(node: ast.AST) -> Iterator[ast.AST]:
+    """A call or operation, and what it is given."""
+    yield node
+    for each in ast.iter_child_nodes(node):
+        inner = each.value if isinstance(each, (ast.keyword, ast.Starred)) else each
+        yield inner.operand if isinstance(inner, ast.UnaryOp) else inner
+        if isinstance(node, ast.Call) and each is node.func and isinstance(each, ast.Attribute):
+            yield each.value
+
+
+def _node_at(tree: ast.AST, span: Span | None) -> ast.AST | None:
+    """The outermost call, operation or name that has just this part of the file."""
+    if span is None:
+        return None
+    return next((node for node in ast.walk(tree) if not isinstance(node, ast.Expr) and _span_of(node) == span), None)
+
+
+def _span_of(node: ast.AST) -> Span | None:
+    if not isinstance(node, (ast.expr, ast.stmt)) or node.end_lineno is None or node.end_col_offset is None:
+        return None
+    return Span(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 def _said(found: Linted, path: str, folder: str, where: str) -> Related:

@@ -383,6 +383,20 @@ def test_what_rounding_made_negative_is_said_with_what_it_became() -> None:
     assert first.zero.result < 0 < first.zero.value
 
 
+def some_rows_rounded() -> Tensor:
+    rows = [[6.0, 6.0, 6.125, 6.0], [7.125, 7.1875, 7.09375, 7.1875], [8.0, 9.0, 17.0, 8.0]]
+    x = torch.tensor(rows, dtype=torch.bfloat16)
+    variance = (x * x).mean(-1) - x.mean(-1) ** 2
+    return torch.sqrt(variance)  # here
+
+
+def test_a_value_that_became_0_elsewhere_is_not_the_cause() -> None:
+    (first,) = seen(some_rows_rounded)
+    assert first.zero is not None
+    assert first.zero.op == "sub"
+    assert first.zero.result < 0 < first.zero.value
+
+
 # float32 fails as well.
 
 
@@ -1474,3 +1488,15 @@ def test_little_memory_for_explanations(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("amplint.doctor.lineage.MOST_BYTES", 0)
     (first,) = seen(eps_in_half)
     assert first.origin is Origin.MATH
+
+
+def mean_of_nothing() -> Tensor:
+    losses = torch.tensor([0.5, 0.7])
+    return losses[losses > 1].mean()  # here
+
+
+def test_a_mean_of_nothing_says_so() -> None:
+    (first,) = seen(mean_of_nothing)
+    assert first.origin is Origin.MATH
+    assert first.is_empty
+    assert first.inputs == ()

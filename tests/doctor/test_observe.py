@@ -3,15 +3,18 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import pickle
 import subprocess
 import sys
 
 import pytest
 
 import amplint.doctor
+from amplint.base.paths import shown
 from amplint.doctor import observe, start
-from amplint.doctor.findings import Cause, Evidence, Finding, Report
+from amplint.doctor.findings import Cause, Evidence, Finding, Place, Report
 from amplint.doctor.options import Stopped
+from amplint.doctor.places import place_of
 from amplint.doctor.session import Session
 from amplint.doctor.start import CannotWatch
 from tests import ROOT
@@ -131,3 +134,13 @@ def test_its_import_costs_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
     assert amplint.doctor.__all__ == ["Seen", "observe"]
+
+
+def test_causes_and_places_are_printed_and_kept() -> None:
+    place = place_of(sys._getframe())
+    assert place is not None
+    assert place.span is not None or sys.version_info < (3, 11)
+    assert (str(Cause.DATA), str(place)) == ("data", f"{shown(__file__)}:{place.line}")
+    assert "code" not in repr(place)
+    kept = pickle.loads(pickle.dumps(Finding(Cause.DATA, Evidence.SEEN, "message", place)))
+    assert kept == Finding(Cause.DATA, Evidence.SEEN, "message", Place(*place.is_at))

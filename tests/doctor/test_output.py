@@ -195,3 +195,10 @@ def test_each_cause_has_a_rule_in_sarif() -> None:
     report = Report(tuple(Finding(each, Evidence.COMPUTED, "x") for each in Cause))
     rules = sarif(report)["tool"]["driver"]["rules"]
     assert len({each["shortDescription"]["text"] for each in rules}) == len(Cause)
+
+
+def test_a_path_above_the_folder_stays_as_the_command_has_it() -> None:
+    paths = {"../train.py": "../train.py", "/data/train.py": "/data/train.py", "./train.py": "train.py"}
+    for path, said in paths.items():
+        finding = Finding(Cause.DATA, Evidence.SEEN, "message", Place(path, 3))
+        assert f"data {said}:3 " in as_text(Report((finding,)), folder="/work/run")

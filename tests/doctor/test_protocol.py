@@ -205,6 +205,11 @@ WRONG = {
         loss_of(model).backward()
         scaler.unscale_(optimizer)  # AMP418
     """,
+    "a step of a scaler that has scaled nothing": """
+        optimizer.zero_grad()
+        loss_of(model).backward()  # AMP403
+        scaler.step(optimizer)
+    """,
     "clip after the step": """
         optimizer.zero_grad()
         scaler.scale(loss_of(model)).backward()

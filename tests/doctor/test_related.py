@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import os
+import runpy
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType
 
 import pytest
 
+from amplint.doctor import observe
 from amplint.doctor.findings import Cause, Evidence, Finding, Place, Related
 from amplint.doctor.related import related_to
 from tests.conftest import UNSAFE
 
 Write = Callable[[dict[str, str | bytes]], Path]
+needs_positions = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python doesn't say which part of a line ran")
 
 TRAIN = """\
 import torch
@@ -109,3 +114,109 @@ def test_nothing_is_said(project: Write, monkeypatch: pytest.MonkeyPatch) -> Non
     assert related_to(finding, since=since - 1) is None
     monkeypatch.setattr("amplint.doctor.related.check_bytes", lambda *_, **__: 1 / 0)
     assert related_to(finding) is None
+
+
+TWO = """\
+import torch
+
+
+class Head(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        a, b = self.a(x), self.b(x)
+        c = a**2
+        return torch.sum(a**2) + torch.relu(b**2 + c)
+
+
+def train(model, optimizer, scaler, x):
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = model(x).sum()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+model = Head()
+train(model, torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu"), torch.randn(2, 8))
+"""
+
+
+def seen_at(path: Path, text: str, line: int) -> Place:
+    """The place of the call or operation that is written like this, as a frame that runs it gives it."""
+    source = path.read_text("utf-8")
+    written = source.splitlines()[line - 1]
+    waiting = [compile(source, str(path), "exec")]
+    while waiting:
+        code = waiting.pop()
+        waiting += [each for each in code.co_consts if isinstance(each, CodeType)]
+        for number, (row, _, start, end) in enumerate(code.co_positions()):
+            if row == line and written[start:end] == text:
+                return Place(str(path), line, code.co_name, code, 2 * number)
+    raise AssertionError(text)
+
+
+def ask_of(path: Path, text: str, line: int, code: str = "AMP510") -> Related | None:
+    finding = Finding(Cause.OVERFLOW, Evidence.REPRODUCED, "message", seen_at(path, text, line), code)
+    return related_to(finding, str(path.parent))
+
+
+@needs_positions
+def test_of_two_operations_in_a_line_the_one_that_was_seen(project: Write) -> None:
+    path = project({"two.py": TWO}) / "two.py"
+    for name in "ab":
+        found = ask_of(path, f"{name}**2", 12)
+        assert found is not None
+        assert f"`{name}`" in found.fix
+        assert found.command == "amplint --fix --unsafe-fixes --select AMP510 two.py"
+
+
+@needs_positions
+def test_no_fix_of_another_operation_of_the_line_or_function(project: Write) -> None:
+    path = project({"two.py": TWO}) / "two.py"
+    assert ask_of(path, "torch.relu(b**2 + c)", 12) == Related(is_missed=True)
+    assert ask_of(path, "self.a(x)", 10) == Related(is_missed=True)
+
+
+@needs_positions
+def test_a_run_says_which_operation_it_was(project: Write) -> None:
+    pytest.importorskip("torch")
+    large = TWO.replace("model = Head()", "model = Head()\nmodel.b.weight.data.mul_(2000)")
+    path = project({"two.py": large}) / "two.py"
+    with observe(quiet=True) as seen:
+        runpy.run_path(str(path))
+    (finding,) = [each for each in seen.findings if each.code == "AMP510"]
+    found = related_to(finding, str(path.parent))
+    assert found is not None
+    assert "`b`" in found.fix
+
+
+CLIPS = """\
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+
+def train(model, other, scaler, optimizer, batches):
+    for x, y in batches:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = torch.nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        clip_grad_norm_(other.parameters(), 1.0)
+        clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@needs_positions
+def test_nothing_of_another_call_of_the_same_function(project: Write) -> None:
+    path = project({"clips.py": CLIPS}) / "clips.py"
+    found = ask_of(path, "clip_grad_norm_(other.parameters(), 1.0)", 10, "AMP401")
+    assert found is not None
+    assert found.message
+    assert ask_of(path, "clip_grad_norm_(model.parameters(), 1.0)", 11, "AMP401") == Related(is_missed=True)
+    found = ask_of(path, "scaler.step(optimizer)", 12, "AMP401")
+    assert found is not None
+    assert found.message.startswith("line 10: ")
