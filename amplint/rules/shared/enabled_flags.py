@@ -74,12 +74,16 @@ def _scaled(module: Module) -> dict[ir.Call, list[Trained]]:
 
 def about_amp(module: Module, formula: Formula, but: Formula) -> bool:
     """Whether a formula hangs on facts that may be about AMP, by their names, and of which another says nothing."""
-    known, conditions, shared = decided(module), module.once(_conditions), but.subjects()
-    return is_vague(formula) or any(
-        name not in known.tests or conditions.may_ask_for_amp(known.tests[name])
-        for name in _settings(formula)
-        if name.subject not in shared
-    )
+    shared = but.subjects()
+    return is_vague(formula) or any(name.subject not in shared for name in _amp_settings(module, formula))
+
+
+def _amp_settings(module: Module, formula: Formula) -> set[Term]:
+    """What of a formula may be about AMP, by its names: not that a loop goes on, or that a file is run."""
+    known, conditions = decided(module), module.once(_conditions)
+    return {
+        name for name in _settings(formula) if name not in known.tests or conditions.may_ask_for_amp(known.tests[name])
+    }
 
 
 def _settings(formula: Formula) -> set[Term]:
@@ -93,7 +97,7 @@ def independent(module: Module, one: Formula, other: Formula) -> bool:
     That is: attributes or items of one object that the file doesn't set (`args.amp` and `args.scaler`).
     """
     known = decided(module)
-    mine, others = _settings(one) - other.facts(), _settings(other)
+    mine, others = _amp_settings(module, one) - other.facts(), _settings(other)
     values = [known.tests.get(name) for name in (*mine, *others)]
     bases = {known.path(each.base) for each in values if isinstance(each, (ir.Attribute, ir.Subscript))}
     if not others or len(bases) != 1 or None in bases or not all(isinstance(each, _OPTIONS) for each in values):
