@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.model.calls.external_calls import local_function
 from amplint.model.names.tables import items_of
 from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import objects
@@ -63,6 +64,7 @@ class Containers:
             return [Round({}, places) for places in indexes]
         used = any(self._is_used(name, values) for name in names)
         used = used or (self._in_sight(source) and any(self._is_passed_on(name, values) for name in names))
+        used = used or any(self._is_used_by_callees(name, values) for name in names)
         aligned = self._aligned(target, source) if used and all(map(self._is_loops, names)) else None
         return [Round(keys, {}) for keys in aligned] if aligned is not None else None
 
@@ -145,6 +147,23 @@ class Containers:
         own = [value for value in values if value.name == name.name]
         calls = [value.parent for value in own if isinstance(value.parent, ir.Call) and value.parent.func is not value]
         return any(self._objects.function(self._objects.key(call.func) or "") is not None for call in calls)
+
+    def _is_used_by_callees(self, name: ir.Name, values: Sequence[ir.Name]) -> bool:
+        """Whether a function that is given a loop's variable uses it as a scaler or optimizer."""
+        for value in values:
+            call = value.parent
+            if value.name != name.name or not isinstance(call, ir.Call) or value not in call.positional:
+                continue
+            function = local_function(self._module, call.func)
+            is_bound = function is not None and function.cls is not None and isinstance(call.func, ir.Attribute)
+            index = call.positional.index(value) + is_bound
+            if function is None or call.unpacks() or index >= len(function.params):
+                continue
+            param = function.params[index].name
+            read = [each for each in ir.values_below(function.body) if isinstance(each, ir.Name) and each.name == param]
+            if any(self._is_used(each, read) for each in read[:1]):
+                return True
+        return False
 
     def _in_sight(self, source: ir.Value) -> bool:
         """Whether what a loop runs over is written out in the file."""

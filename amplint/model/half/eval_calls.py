@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from amplint.model.calls.external_calls import local_class, local_function, method
 from amplint.model.half.autocast_context import Autocast, is_listed
 from amplint.model.half.eval_values import Values
-from amplint.model.half.layers import gives_float32, is_model, makes_layer, plain_weights
+from amplint.model.half.layers import classes_of, gives_float32, is_model, makes_layer, plain_weights
 from amplint.model.half.observations import Env, Given, Met, Observations
 from amplint.model.half.op_results import result_of
 from amplint.model.inference.constructions import constructions
@@ -288,12 +288,12 @@ class Calls:
         """What a call of a layer gives, whichever of its constructions made it."""
         found: Kind | None = None
         for made in kind.made:
-            each = self._of_layer(made, met)
-            found = each if found is None else join(found, each)
+            for name in classes_of(self._module, made) or [""]:
+                each = self._of_layer(made, name, met)
+                found = each if found is None else join(found, each)
         return found or UNKNOWN_KIND
 
-    def _of_layer(self, made: ir.Call, met: Met) -> Kind:
-        name = self._module.names.only(made.func) or ""
+    def _of_layer(self, made: ir.Call, name: str, met: Met) -> Kind:
         if not name.startswith("torch."):
             return self._of_own_layer(made, met)
         last = name.rpartition(".")[2]

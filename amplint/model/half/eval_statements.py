@@ -11,6 +11,7 @@ from amplint.model.half.eval_calls import Calls
 from amplint.model.half.eval_values import Values
 from amplint.model.half.observations import Env, Observations, Seen
 from amplint.model.inference.tensor_types import A_NUMBER, MODULE, NUMBER, UNKNOWN_KIND, Kind, join
+from amplint.model.names.grad_mode import without_gradients
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.interpreter import Interpreter, Paths, Rounds
@@ -172,15 +173,35 @@ class Run(Interpreter[Env]):
         """The paths behind the arms of an `if`.
 
         Where the test asks for AMP, and a region in one arm leaves something in half precision that the other arm
-        doesn't, what holds is what the region leaves: the other arm is for a run without AMP.
+        doesn't, what holds is what the region leaves: the other arm is for a run without AMP. So it is where the other
+        arm makes it without gradients: that arm evaluates.
         """
-        if len(states) == 2 and _asks(statement.test):
+        if len(states) == 2:
+            for_amp = _asks(statement.test)
             one, other = states[0].kinds, states[1].kinds
             for key in one.keys() & other.keys():
                 in_one, in_other = (self._left_by_region_in(statement, each[key]) for each in (one, other))
-                if in_one != in_other:
+                counts = in_one != in_other
+                if counts and not for_amp:
+                    arms = statement.then, statement.orelse
+                    counts = self._evaluates(arms[in_one], key) and not self._evaluates(arms[in_other], key)
+                if counts:
                     one[key] = other[key] = one[key] if in_one else other[key]
         return states
+
+    def _evaluates(self, arm: ir.Block | None, key: str) -> bool:
+        """Whether an arm sets a variable without gradients alone."""
+        setting = (
+            [
+                each
+                for each in ir.walk_statements(arm)
+                if isinstance(each, ir.Assign)
+                if any(self.values.key(part) == key for target in each.targets for part in ir.walk_values(target))
+            ]
+            if arm is not None
+            else []
+        )
+        return bool(setting) and all(without_gradients(self._module, each) for each in setting)
 
     def _left_by_region_in(self, statement: ir.If, kind: Kind) -> bool:
         """Whether something, or a part of it, is what a region in the arms of an `if` leaves in half precision."""

@@ -12,6 +12,7 @@ from amplint.model.inference.constructions import constructions
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.tensor_types import FLOAT32, MODULE, UNKNOWN_KIND, Kind
 from amplint.model.inference.values import asked
+from amplint.model.names.tables import values_in
 from amplint.model.objects.amp_objects import Objects, objects
 from amplint.model.syntax import ir
 
@@ -29,8 +30,16 @@ _LAYER = re.compile(r"torch\.nn\.(modules\.\w+\.)?[A-Z]\w*")
 
 def makes_layer(module: Module, call: ir.Call) -> bool:
     """Whether a call constructs a layer of torch.nn's, or an object of a class of this file."""
-    name = module.names.only(call.func) or ""
-    return bool(_LAYER.fullmatch(name)) or local_class(module, call.func) is not None
+    names = classes_of(module, call)
+    return (bool(names) and all(map(_LAYER.fullmatch, names))) or local_class(module, call.func) is not None
+
+
+def classes_of(module: Module, call: ir.Call) -> list[str]:
+    """The classes that a call can construct an object of, by their qualified names: all that a table of them has."""
+    func = call.func
+    found = values_in(module, func.base) if isinstance(func, ir.Subscript) else [func]
+    names = [module.names.only(each) for each in found]
+    return [each for each in names if each is not None] if None not in names else []
 
 
 def plain_weights(module: Module) -> bool:
@@ -95,9 +104,14 @@ def _asked_models(module: Module) -> frozenset[str]:
     asked = (
         known.key(call.func.base)
         for call in module.whole.called(*_OF_A_MODEL)
-        if isinstance(call.func, ir.Attribute) and not call.positional
+        if isinstance(call.func, ir.Attribute) and all(map(_is_flag, call.positional))
     )
     return frozenset(key for key in asked if key is not None)
+
+
+def _is_flag(value: ir.Value) -> bool:
+    """`model.train(True)`: what trains is given data, or nothing."""
+    return isinstance(value, ir.Constant) and isinstance(value.value, bool)
 
 
 def _wrapped_models(module: Module) -> frozenset[str]:

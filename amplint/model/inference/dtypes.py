@@ -114,13 +114,18 @@ def _defaults(module: Module, region: Region, none: Dtype) -> list[Dtype]:
     old = module.names.only(region.call.func)
     if old in OLD_AUTOCAST and region.dtype is None:
         return [none._replace(kind="dtype", name=_OLD_DTYPE[old])]
-    if any(name in module.source.text for name in _SETTERS):
+    if changes_defaults(module):
         return [none._replace(kind="other", name=None)]
     outer = region_round(module, region)
     if outer is not None:  # the dtype is taken over
         return region_dtypes(module, outer)
     names = dict.fromkeys(DEFAULT_DTYPE.get(each.type or "") for each in region_devices(module, region))
     return [none._replace(kind="dtype" if name else "other", name=name) for name in names] or [none]
+
+
+def changes_defaults(module: Module) -> bool:
+    """Whether a file sets the dtype that regions run in where they are given none."""
+    return any(name in module.source.text for name in _SETTERS)
 
 
 def region_round(module: Module, region: Region) -> Region | None:

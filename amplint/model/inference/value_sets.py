@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.calls.call_sites import CallSites, callers, passed
 from amplint.model.inference.declared_settings import option_named
 from amplint.model.inference.devices import devices, region_devices
-from amplint.model.inference.dtypes import BY_QUALIFIED, Dtype, dtypes, region_dtypes
+from amplint.model.inference.dtypes import BY_QUALIFIED, Dtype, changes_defaults, dtypes, region_dtypes
 from amplint.model.inference.formulas import (
     FALSE,
     TRUE,
@@ -42,23 +42,32 @@ from amplint.model.syntax.operators import COMPARES, ORDERS
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import class_of_self, owner_class
 from amplint.model.torch_facts.deprecated_names import is_in_all
-from amplint.model.torch_facts.names import SCALERS
+from amplint.model.torch_facts.names import DEFAULT_DTYPE, SCALERS
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
+
+def _on(device: str) -> Formula:
+    """That the code runs on a device of this type."""
+    return fact(Term(Op.ON, device))
+
+
 # The code runs on cuda: a region and a scaler for cuda switch themselves off where it is missing.
-ON_CUDA = fact(Term(Op.ON, "cuda"))
+ON_CUDA = _on("cuda")
 _FOLLOW = 8
 _MANY = 1000  # more devices than anybody compares with
 # Tests of tests of tests: a formula doubles with each.
 _DEEP = 10
 _ACCELERATORS = ("xpu", "mps", "npu", "hpu")
-_OTHERS = ("cpu", *_ACCELERATORS)
 _NOT_ON_CUDA = {"torch.cuda.amp.amp_definitely_not_available"}
-# What is true only where there is CUDA, though it may be false there too; and what is true only where there is none.
+# What is true only where there is CUDA, though it may be false there too; and what says that there is another device.
 _TRUE_ON_CUDA = {"torch.cuda.is_bf16_supported", "torch.cuda.is_initialized"}
-_TRUE_ELSEWHERE = {"torch.backends.mps.is_available"}
+_ELSEWHERE = {
+    "torch.backends.mps.is_available": "mps",
+    "torch.mps.is_available": "mps",
+    "torch.xpu.is_available": "xpu",
+}
 _COUNT = "torch.cuda.device_count"
 # What raises without CUDA: a comparison of it comes out only where there is some.
 _NEEDS_CUDA = {f"torch.cuda.get_device_{name}" for name in ("capability", "properties", "name")}
@@ -343,8 +352,10 @@ class Decided:
             return TRUE
         if names & _NOT_ON_CUDA:
             return negated(ON_CUDA)
-        if names & (_TRUE_ON_CUDA | _TRUE_ELSEWHERE) and len(names) == 1:
-            return both(self._open(call), ON_CUDA if names & _TRUE_ON_CUDA else negated(ON_CUDA))
+        if names & _TRUE_ON_CUDA and len(names) == 1:
+            return both(self._open(call), ON_CUDA)
+        if names & _ELSEWHERE.keys() and len(names) == 1:
+            return self._elsewhere(call, _ELSEWHERE[min(names)])
         if names == {"builtins.isinstance"}:
             given = call.positional  # which optimizer it is, is a choice like any other
             return self._open(call) if given and self._objects.is_optimizer(given[0]) else _vague(call)
@@ -437,12 +448,15 @@ class Decided:
             device = value.partition(":")[0]
             if device == "cuda":
                 return FALSE if self._never_cuda(left) else ON_CUDA
-            if device in _OTHERS:
-                if device == "cpu":
-                    others = (negated(self._equal(left, each)) for each in self._accelerators(left))
-                    return both(negated(ON_CUDA), *others)
-                return both(self._equal(left, device), negated(ON_CUDA))
+            if device == "cpu":
+                return both(negated(ON_CUDA), *(negated(_on(each)) for each in self._accelerators(left)))
+            if device in _ACCELERATORS:
+                return self._elsewhere(left, device)
         return self._whichever(left, lambda each: self._equal(each, value))
+
+    def _elsewhere(self, value: ir.Value, device: str) -> Formula:
+        """That a device is an accelerator other than cuda: a test asks for that by a value."""
+        return both(self._asked(_on(device), value), negated(ON_CUDA))
 
     def _never_cuda(self, value: ir.Value) -> bool:
         """Whether a device, or its type, is seen to be another than cuda."""
@@ -535,12 +549,26 @@ class Decided:
         on = self.of(region.enabled)
         if types == {"cuda"}:
             return both(on, ON_CUDA, self._is_one(found, name))
+        default = any(each.value is region.call for each in found)
+        if default and name == "float16" and types != {"cpu"}:  # on other devices it is another
+            possible = {*self.defaults_to(region, name), *(("cuda",) if not types or None in types else ())}
+            return both(on, either(*map(_is_on, sorted(possible))))
         if types and None not in types and "cuda" not in types:
             return both(on, TRUE if types == {"cpu"} else negated(ON_CUDA), self._is_one(found, name))
-        default = any(each.value is region.call for each in found)
-        if default and name == "float16":  # elsewhere than on cuda it is another
-            return both(on, ON_CUDA)
         return both(on, _vague(region.call)) if default else both(on, self._is_one(found, name))
+
+    def defaults_to(self, region: Region, name: str) -> list[str]:
+        """The devices on which a region without a dtype runs in the dtype `name`, of those that it is seen to be for.
+
+        Where its device is unknown these are the ones for which its `enabled` asks, or what it is inside of.
+        """
+        if changes_defaults(self._module):
+            return []
+        types = {each.type for each in region_devices(self._module, region)}
+        if None in types or not types:
+            tests = both(self.of(region.enabled), self.inside(region.call)).facts()
+            types |= {term.name for term in tests if term.op == Op.ON}
+        return [device for device in sorted(filter(None, types)) if DEFAULT_DTYPE.get(device) == name]
 
     def scaler_on(self, value: ir.Value) -> Formula:
         """That a scaler is there, and switched on."""
@@ -568,6 +596,11 @@ class Decided:
             return found
         calls = [each for each in callers(self._module, function) if ir.function_of(each) is not function]
         return both(found, either(*(self.around(each, depth - 1) for each in calls))) if calls else found
+
+
+def _is_on(device: str) -> Formula:
+    """That the code runs on this device; where there is cuda it runs on no other."""
+    return ON_CUDA if device == "cuda" else both(_on(device), negated(ON_CUDA))
 
 
 def _of_count(op: str, number: int, found: Formula, *, turned: bool) -> Formula:

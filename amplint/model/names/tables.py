@@ -42,6 +42,12 @@ def _whole(module: Module, table: ir.Value) -> list[dict[object, ir.Value]]:
     return known if len(known) == len(tables) else []
 
 
+def values_in(module: Module, table: ir.Value) -> list[ir.Value]:
+    """What stands in the one dict that a table is, where that is written out and nothing is put in later."""
+    known = _whole(module, table)
+    return list(known[0].values()) if len(known) == 1 else []
+
+
 class Taken(NamedTuple):
     """What can be taken from a dict: the index that is asked for, what there is by key, and what is given else."""
 

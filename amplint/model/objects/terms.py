@@ -70,6 +70,8 @@ class Term(NamedTuple):
     @property
     def subject(self) -> Term:
         """What it is about, as a condition: what is compared with a literal, or is there; else what is true itself."""
+        if self.op == Op.ON:
+            return Term(Op.ON)
         return self.parts[0] if self.op == Op.PRESENT else self.compared or self
 
     @property
@@ -153,8 +155,11 @@ def multiple(condition: Term) -> tuple[Term, Term] | None:
 def implied(condition: Term, facts: Mapping[Term, bool]) -> bool | None:
     """The truth of a condition by what some facts say of the same thing; None where they don't tell.
 
-    What is true or equals a literal is there, what equals one literal equals no other, and is as true as that one.
+    What is true or equals a literal is there, what equals one literal equals no other, and is as true as that one. What
+    runs on one device runs on no other.
     """
+    if condition.op == Op.ON:
+        return False if any(holds and fact.op == Op.ON and fact != condition for fact, holds in facts.items()) else None
     subject = condition.subject
     if condition.op != Op.PRESENT and facts.get(present(subject)) is False:
         return False

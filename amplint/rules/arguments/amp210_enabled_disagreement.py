@@ -4,9 +4,10 @@
 Finds a loss from an autocast region that is enabled and in float16 on some path on which the scaler is disabled or
 missing. amplint follows `enabled` of both, and the conditions under which the scaler is created, to the flags and tests
 that decide, and compares those, whatever their names. So it also finds a scaler that is enabled for the wrong dtype
-(`enabled=dtype == "bfloat16"`), and a branch without the scaler for an optimizer with a stepping method of its own,
-such as `first_step`. The finding is a warning if nothing is really trained: all data is random and nothing is saved.
-It is a note, and a suspicion, if the scaler is a parameter that is None and amplint sees no caller that passes one.
+(`enabled=dtype == "bfloat16"`), a scaler that is enabled on cuda only where autocast is in float16 on mps or xpu, too,
+and a branch without the scaler for an optimizer with a stepping method of its own, such as `first_step`. The finding is
+a warning if nothing is really trained: all data is random and nothing is saved. It is a note, and a suspicion, if the
+scaler is a parameter that is None and amplint sees no caller that passes one.
 
 amplint reports nothing about the reverse, an enabled scaler with float32, which is harmless; and nothing if region and
 scaler depend on different flags that may be connected. Two options of one set of options count as independent.

@@ -14,7 +14,7 @@ from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import events
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.inference.formulas import Formula, World, in_order
-from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.event import Event
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _SAID = 2
-_NOT_ON_CUDA = "on devices other than cuda"
+_NOT_ON = "on devices other than"
 # Sharpness-aware optimizers step in two halves, with a backward before each.
 _OWN_STEPS = ("first_step", "second_step")
 _MANY = 16
@@ -74,12 +74,21 @@ def _scaled(module: Module) -> dict[ir.Call, list[Trained]]:
 
 def about_amp(module: Module, formula: Formula, but: Formula) -> bool:
     """Whether a formula hangs on facts that may be about AMP, by their names, and of which another says nothing."""
-    known, conditions, shared = decided(module), module.once(_conditions), but.subjects()
-    return is_vague(formula) or any(
-        name not in known.tests or conditions.may_ask_for_amp(known.tests[name])
-        for name in formula.facts() - ON_CUDA.facts()
-        if name.subject not in shared
-    )
+    shared = but.subjects()
+    return is_vague(formula) or any(name.subject not in shared for name in _amp_settings(module, formula))
+
+
+def _amp_settings(module: Module, formula: Formula) -> set[Term]:
+    """What of a formula may be about AMP, by its names: not that a loop goes on, or that a file is run."""
+    known, conditions = decided(module), module.once(_conditions)
+    return {
+        name for name in _settings(formula) if name not in known.tests or conditions.may_ask_for_amp(known.tests[name])
+    }
+
+
+def _settings(formula: Formula) -> set[Term]:
+    """What a formula hangs on, without the device that the code runs on."""
+    return {term for term in formula.facts() if term.op != Op.ON}
 
 
 def independent(module: Module, one: Formula, other: Formula) -> bool:
@@ -88,7 +97,7 @@ def independent(module: Module, one: Formula, other: Formula) -> bool:
     That is: attributes or items of one object that the file doesn't set (`args.amp` and `args.scaler`).
     """
     known = decided(module)
-    mine, others = one.facts() - other.facts() - ON_CUDA.facts(), other.facts() - ON_CUDA.facts()
+    mine, others = _amp_settings(module, one) - other.facts(), _settings(other)
     values = [known.tests.get(name) for name in (*mine, *others)]
     bases = {known.path(each.base) for each in values if isinstance(each, (ir.Attribute, ir.Subscript))}
     if not others or len(bases) != 1 or None in bases or not all(isinstance(each, _OPTIONS) for each in values):
@@ -98,7 +107,10 @@ def independent(module: Module, one: Formula, other: Formula) -> bool:
 
 def can_be_float16(module: Module, region: Region) -> bool:
     """Whether the file itself shows that a region can run in float16."""
-    half = any(each.name == "float16" for each in decided(module).region_dtypes(region))
+    known = decided(module)
+    found = known.region_dtypes(region)
+    default = not region.opaque and any(each.name is None and each.value is region.call for each in found)
+    half = any(each.name == "float16" for each in found) or (default and bool(known.defaults_to(region, "float16")))
     return half and not does_nothing(module, region)
 
 
@@ -129,13 +141,17 @@ def said(
     `device`: the one device type that the code is for, where that is known.
     """
     facts = formula.facts() if about is None else formula.facts() & about
-    if any(world[term] and _names_device(term) for term in facts):
-        facts -= ON_CUDA.facts()  # the device's name says it
+    on = {term for term in facts if term.op == Op.ON}
+    if on:  # the device that it is says more than which ones it is not
+        on |= {term for term in world if term.op == Op.ON and world[term]}
+        facts |= on
+    if any(world[term] and (term in on or _names_device(term)) for term in facts):
+        facts -= {term for term in on if not world[term]}  # the device's name says it
     equal = {term.compared for term in facts if world[term]}
     # What equals one literal equals no other.
     telling = [term for term in in_order(facts) if world[term] or term.compared is None or term.compared not in equal]
     found = [
-        f"on {device}" if device not in (None, "cuda") and each == _NOT_ON_CUDA else each
+        f"on {device}" if device not in (None, "cuda") and each.startswith(_NOT_ON) else each
         for each in filter(None, _in_words(module, world, telling))
     ][:_SAID]
     return " and ".join(found).replace(" and if ", " and ")
@@ -147,9 +163,14 @@ def _names_device(term: Term) -> bool:
 
 
 def _in_words(module: Module, world: World, telling: list[Term]) -> Iterator[str]:
-    """Facts in words; that one value equals none of several literals is one of them."""
+    """Facts in words; that one value equals none of several literals is one of them, so is that the device is none."""
+    off = [term for term in telling if term.op == Op.ON and not world[term]]
     unequal = [term for term in telling if term.compared is not None and not world[term]]
     for term in telling:
+        if term in off:
+            if term == off[0]:
+                yield f"{_NOT_ON} {' and '.join(each.name for each in off)}"
+            continue
         alike = [each for each in unequal if each.compared == term.compared and each.op == term.op]
         if term not in alike or len(alike) == 1 or not all(each in decided(module).tests for each in alike):
             yield _said(module, term, world[term])
@@ -177,8 +198,8 @@ def _is_progress(module: Module, test: ir.Value | None) -> bool:
 def _said(module: Module, term: Term, holds: bool) -> str:
     """How a fact comes out, in words; "" where nothing in the file asks for it."""
     known = decided(module)
-    if term in ON_CUDA.facts():
-        return "on cuda" if holds else _NOT_ON_CUDA
+    if term.op == Op.ON:
+        return f"on {term.name}"
     if term not in known.tests:
         return ""
     text = module.on_one_line(known.tests[term])
