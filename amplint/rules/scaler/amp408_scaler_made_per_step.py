@@ -103,6 +103,7 @@ def check(module: Module) -> Iterator[Finding]:
             for each in made:
                 if flow.contains(each.call) and not _may_be_off(each):
                     steps = [event for event in calls_of(flow, scaler, "step") if flow.contains(event.call)]
+                    steps = steps or list(_steps_by_helpers(module, flow.container, scaler))
                     yield from _judge(module, flow.container, steps, scaler, each)
     for scaler, made in known.made.items():
         for each in made:
@@ -223,6 +224,24 @@ def _steps_of_functions(module: Module, loop: ir.For | ir.While, scaler: str) ->
                 own = known.variable(callee.function.scope, name)
                 below = events(module).below(callee.function.body)
                 yield from ((call, each) for each in below if each.kind == "step" and each.scaler == own)
+
+
+def _steps_by_helpers(module: Module, container: ir.Function | ir.Program, scaler: str) -> Iterator[Event]:
+    """The steps of the functions that a function gives its scaler to, as if its calls of them made these."""
+    if not isinstance(container, ir.Function):
+        return
+    known, calls = objects(module), module.once(CallGraph)
+    for call in near_kept(module, {scaler}).calls:
+        callee = calls.callee(call) if ir.function_of(call) is container and loop_of(call) is not None else None
+        if callee is None:
+            continue
+        given = calls.arguments(call, callee) or {}
+        own = {known.variable(callee.function.scope, name): known.key(value) for name, value in given.items() if value}
+        for event in events(module).below(callee.function.body) if scaler in own.values() else ():
+            optimizer = own.get(str(event.optimizer))
+            if event.kind == "step" and own.get(str(event.scaler)) == scaler and loop_of(event.call) is None:
+                if optimizer is not None:
+                    yield event._replace(call=call, scaler=scaler, optimizer=optimizer)
 
 
 def _is_of_an_epoch(module: Module, loop: ir.For | ir.While, call: ir.Call, step: Event) -> bool:
