@@ -38,6 +38,7 @@ _MAKES = {"torch.tensor", "torch.arange", "torch.full", "torch.as_tensor"}
 _SIMILAR = ("matmul", "mm", "bmm", "einsum")
 # What a criterion is called, and one that has a network of its own.
 _CRITERION = re.compile(r"(?i)loss|criterion|criteria")
+_AMP = re.compile(r"(?i)(^|_)amp(_|$)|autocast|mixed|precision|(fp|bf|float)16|(^|_)half(_|$)")
 _NETWORK = re.compile(r"(?i)percep|lpips|vgg|feature|content|style|dis|adv|gan|critic|teacher|model|net|embed|ident")
 _FOLLOW = 3
 
@@ -198,8 +199,19 @@ def _is_forward(module: Module, call: ir.Call) -> bool:
     in_sight = any(makes_layer(module, each) for each in constructions(module, func))
     if not (multiplies(module, call) if in_sight else is_model(module, func)):
         return False
+    if not in_sight and _opens_its_own(module, func):
+        return False
     calls = [each for each in module.whole.near(ir.last_name(func)).calls if objects(module).key(each.func) == key]
     return not any(_may_be_in_region(module, each) for each in calls)
+
+
+def _opens_its_own(module: Module, model: ir.Value) -> bool:
+    """Whether a model out of sight has a method or attribute that is named for AMP: `model.configure_amp(...)`."""
+    name = ir.last_name(model)
+    return any(
+        isinstance(each, ir.Attribute) and ir.last_name(each.base) == name and _AMP.search(each.attr)
+        for each in module.whole.near(name).values
+    )
 
 
 def _may_be_in_region(module: Module, call: ir.Call) -> bool:
