@@ -183,12 +183,15 @@ def _in_place_of_the_device(module: Module, call: ir.Call, value: ir.Value) -> F
     text, called = module.text(value), ir.last_name(call.func)
     message = f"`{text}` is taken for the device, the first argument of `{called}`"
     fix, withheld = _with_device(module, call, value, meant)
+    sure = by_number or meant == "enabled"
+    if fix is not None and not sure:
+        fix = fix._replace(applicability=Applicability.UNSAFE)
     return rule.finding(
         module.span(value),
         f"{message}: {effect}; pass the device, and `{meant}={text}`",
         fix=fix,
         withheld=withheld,
-        confidence=None if by_number or meant == "enabled" else Confidence.LIKELY,
+        confidence=None if sure else Confidence.LIKELY,
     )
 
 
