@@ -216,7 +216,7 @@ def _is_set_from_outside(value: ir.Value, attr: str) -> bool:
 
 
 def _made_values(cls: ir.Class, attr: str) -> list[ir.Value | None]:
-    """What is stored in an attribute, without what leaves the same module there: `self.model = self.model.to(device)`."""
+    """What is stored in an attribute, apart from what leaves the same module there: `self.net = self.net.cuda()`."""
 
     def is_itself(value: ir.Value | None) -> bool:
         source = _unmoved(value)

@@ -175,7 +175,7 @@ def _is_cleared_otherwise(module: Module, each: Misuse) -> bool:
 
 
 def _clears_in_its_step(module: Module, name: str) -> bool:
-    """Whether an optimizer of a class of the file, by its name, may clear gradients in another method than `zero_grad`."""
+    """Whether an optimizer of a class of the file may clear gradients in another method than `zero_grad`."""
     classes = [each.cls for each in module.whole.defined("step") if each.cls is not None and each.cls.name == name]
     if len(classes) != 1 or classes[0] is None:
         return True
