@@ -103,7 +103,7 @@ _SCALED_BY = (
     "mmcv", "mmengine", "torch_xla", "hivemind", "paddle", "mindspore",
 )  # fmt: skip
 _SCALES = re.compile(
-    r"scaler|scale_?loss|loss_?scal|scaled_?loss|(?<!torch\.)accelerat(?:e\b|or)|\bfabric|lightning|deepspeed|apex"
+    r"scaler|scale_?loss|loss_?scal|scaled_?loss|(?<!torch\.)(?<!current_)accelerat(?:e\b|or)|\bfabric|lightning|deepspeed|apex"
     r"|manual_backward|colossal|fairscale|horovod|mmcv|mmengine|torch_xla|hivemind|paddle|mindspore"
 )
 # What divides gradients by what a loss was multiplied with; or clips them, where it was multiplied with nothing.
