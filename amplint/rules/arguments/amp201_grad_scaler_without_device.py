@@ -5,8 +5,8 @@ Finds `torch.amp.GradScaler(...)` without `device`.
 
 amplint reports nothing if the default, cuda, is right:
 
-- everything in the file is on cuda, or its autocast regions can be enabled only on cuda (`enabled=device.type ==
-  "cuda"`);
+- everything in the file is on cuda, or its autocast regions are for cuda alone, or can be enabled only on cuda
+  (`enabled=device.type == "cuda"`);
 - all losses that the scaler scales come from such regions, or from regions that are bfloat16 on other devices;
 - the file has neither losses nor regions, and all regions in the files that are connected with it by imports are on
   cuda;
@@ -162,9 +162,11 @@ def _only_device(module: Module) -> str | None:
 def _is_for_cuda(module: Module) -> bool:
     """Whether all that the scaler can scale is on cuda alone, as far as the file shows: it is, too, by default."""
     shown = evidence(module)
+    on = [each for each in regions(module) if not is_false(each.enabled)]
+    if on and all({of.type for of in region_devices(module, each)} == {"cuda"} for each in on):
+        return True  # elsewhere the regions are off as well
     if shown.types - {"cuda", "cpu"}:
         return False
-    on = [each for each in regions(module) if not is_false(each.enabled)]
     if on:
         return all(_is_on_cuda(module, each) for each in on)
     return "cuda" in shown.types and not shown.chosen

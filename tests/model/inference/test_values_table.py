@@ -52,7 +52,7 @@ USES = {
     "AMP203 region": Use("AMP203", '"xpu"', '"xpu"', "model.cuda()\n" + REGION.format("V")),
     "AMP204": Use("AMP204", '"gpu"', '"cuda"', REGION.format("V")),
     "AMP204 object": Use("AMP204", 'torch.device("cuda")', 'torch.device("cpu")', REGION.format("V")),
-    "AMP205": Use("AMP205", "torch.float32", "torch.bfloat16", REGION.format('"cpu", dtype=V')),
+    "AMP205": Use("AMP205", "torch.float64", "torch.bfloat16", REGION.format('"cpu", dtype=V')),
     "AMP205 text": Use("AMP205", '"bfloat16"', '"float16"', REGION.format('"cuda", dtype=V')),
     "AMP206": Use("AMP206", "torch.bfloat16", "torch.bfloat16", 'scaler = GradScaler("cuda")\n'
                   + STEP.format(region='"cuda", dtype=V', **SCALED)),
