@@ -328,7 +328,22 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
                 keys = _optimizers_of(module, base)
             found += [(key, call) for key in keys if given is not None]
     found += _given_to_object(module, base)
+    found += _given_from_further(module, found)
     return [*found, *_known_where_called_back(module, state, found), *_known_where_called(module, state, found)]
+
+
+def _given_from_further(module: Module, found: list[tuple[str, ir.Node]]) -> Iterator[tuple[str, ir.Node]]:
+    """The optimizers that functions hand on which are given them, with the calls that give them."""
+    known, seen = objects(module), {key for key, _ in found}
+    todo = [key for key, _ in found]
+    for key in todo:  # grows
+        parameter = known.parameter_of(key)
+        for call, value in passed_by(module, *parameter) if parameter is not None else ():
+            given = known.is_optimizer(value) if value is not None else None
+            if given is not None and given not in seen:
+                seen.add(given)
+                todo.append(given)
+                yield given, call
 
 
 def _given_to_object(module: Module, base: ir.Value) -> Iterator[tuple[str, ir.Node]]:

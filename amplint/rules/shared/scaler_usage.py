@@ -459,17 +459,27 @@ def _stepped_in(module: Module, usage: ScalerUsage, function: ir.Function) -> It
 
 
 def in_reach(module: Module, usage: ScalerUsage, place: ir.Node) -> bool:
-    """Whether the scaler can be read at a place: the variable is visible there, or it is the same object's."""
+    """Whether the scaler can be read at a place: a variable of it is visible there, or it is the same object's."""
+    return _is_own_at(module, usage, place) or _is_held_at(usage, place) or _is_given_at(module, usage, place)
+
+
+def _is_own_at(module: Module, usage: ScalerUsage, place: ir.Node) -> bool:
+    """Whether a place can read the scaler under the name that it is made with."""
     function = ir.function_of(place)
     owner = root_of(usage.scaler)
-    if _is_held_at(usage, place):
-        return True
     if is_of_self(owner) and is_attribute(usage.scaler, owner):
         while function is not None and function.cls is None:
             function = function.outer
         return function is not None and function.cls is not None and owner == own_self(function.cls)
     scope = function.scope if function is not None else module.program.scope
     return objects(module).variable(scope, last_name(usage.scaler)) == usage.scaler
+
+
+def _is_given_at(module: Module, usage: ScalerUsage, place: ir.Node) -> bool:
+    """Whether a place is in a function that is given the scaler."""
+    known, function = objects(module), ir.function_of(place)
+    params = function.params if function is not None else ()
+    return function is not None and any(known.variable(function.scope, each.name) in usage.keys for each in params)
 
 
 def _is_held_at(usage: ScalerUsage, place: ir.Node) -> bool:
@@ -513,6 +523,8 @@ def why_not_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None
         return f"where the scaler created on {line} is not accessible"
     if _is_held_at(usage, place):
         return f"where the scaler created on {line} belongs to the object that got it"
+    if not _is_own_at(module, usage, place):
+        return f"where the scaler created on {line} is a parameter"
     if len(usage.makes) != 1:
         others = " and ".join(sorted({module.line(each.call) for each in usage.makes}))
         return f"and the scaler is created on {others}"
