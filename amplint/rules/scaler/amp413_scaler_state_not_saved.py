@@ -20,7 +20,7 @@ reports nothing about the file of the best model or the final one.
 
 amplint has to see everything that happens to the scaler: this file creates it, it can be saved under one of its names,
 and it is not returned, kept in a container or passed to code elsewhere. Objects of the project's own classes that get
-the scaler in their constructor are followed. Classes that inherit torch's scaler and leave its state alone count as
+the scaler in their constructor are followed, and those that make it and step the optimizers they are given. Classes that inherit torch's scaler and leave its state alone count as
 torch's. Optimizers may be items of a dict or list, and the function that saves may be a callback of the training.
 `torch.distributed.checkpoint`'s functions for states and FSDP's count as `state_dict()` and `load_state_dict()`.
 
@@ -194,7 +194,7 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
             yield from _beside_accelerate(module, usage)
     elif any(is_saved(module, each.call) for each in saved):
         if "load_state_dict" not in usage.methods:
-            yield from [*_not_loaded(module, usage, saved)] or _of_wrapper(module, usage, saved)
+            yield from [*_of_wrapper(module, usage, saved)] or _not_loaded(module, usage, saved)
         elif _reads_a_file(module, loaded):
             yield from _loaded_by_another_key(module, saved, loaded)
 

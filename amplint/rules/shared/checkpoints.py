@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import called_back, callers, passed, passed_by
-from amplint.model.calls.external_calls import function_named, local_function
+from amplint.model.calls.external_calls import function_named, inherits, local_function
 from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
@@ -16,10 +16,10 @@ from amplint.model.objects.loop_sources import container_of, loop_source
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import arguments, given_to
 from amplint.model.syntax.ir import Other, Scope, node_of
-from amplint.model.syntax.scopes import owner_class
+from amplint.model.syntax.scopes import class_of_self, owner_class
 from amplint.model.torch_facts.signatures import GETS_STATES, SETS_STATES
 from amplint.rules.shared.scaler_keepers import SAVES, is_taken_unnamed, reads
-from amplint.rules.shared.scaler_usage import ScalerUsage, holds_optimizers, scaler_usages
+from amplint.rules.shared.scaler_usage import ScalerUsage, given_as, holds_optimizers, scaler_usages
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -367,22 +367,8 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
                 keys = _optimizers_of(module, base)
             found += [(key, call) for key in keys if given is not None]
     found += _given_to_object(module, base)
-    found += _given_from_further(module, found)
+    found += [(key, call) for key, call in given_as(module, [key for key, _ in found]).items() if call is not None]
     return [*found, *_known_where_called_back(module, state, found), *_known_where_called(module, state, found)]
-
-
-def _given_from_further(module: Module, found: list[tuple[str, ir.Node]]) -> Iterator[tuple[str, ir.Node]]:
-    """The optimizers that functions hand on which are given them, with the calls that give them."""
-    known, seen = objects(module), {key for key, _ in found}
-    todo = [key for key, _ in found]
-    for key in todo:  # grows
-        parameter = known.parameter_of(key)
-        for call, value in passed_by(module, *parameter) if parameter is not None else ():
-            given = known.is_optimizer(value) if value is not None else None
-            if given is not None and given not in seen:
-                seen.add(given)
-                todo.append(given)
-                yield given, call
 
 
 def _given_to_object(module: Module, base: ir.Value) -> Iterator[tuple[str, ir.Node]]:
@@ -400,18 +386,29 @@ def _given_to_object(module: Module, base: ir.Value) -> Iterator[tuple[str, ir.N
 def _known_where_called(
     module: Module, state: State, found: list[tuple[str, ir.Node]]
 ) -> Iterator[tuple[str, ir.Node]]:
-    """The optimizers of an object, in the methods that call the one that takes their state, directly or not."""
+    """The optimizers of an object, in the methods that have their state taken, those of inheriting classes too."""
     function = ir.function_of(state.call)
     if function is None or function.cls is None:
         return
     own, functions = own_self(function.cls), [function]
     kept = [key for key, place in found if place is state.call and is_attribute(key, own)]
     for each in functions if kept else ():  # grows
-        for call in callers(module, each):
+        for call in (*callers(module, each), *_called_on_self(module, each.name)):
             caller = ir.function_of(call)
-            if caller is not None and caller.cls is function.cls and caller not in functions:
+            cls = caller.cls if caller is not None else None
+            if caller is None or cls is None or caller in functions:
+                continue
+            if cls is function.cls or inherits(module, cls, function.cls):
                 functions.append(caller)
-                yield from ((key, call) for key in kept)
+                yield from ((own_self(cls) + key.removeprefix(own), call) for key in kept)
+
+
+def _called_on_self(module: Module, name: str) -> Iterator[ir.Call]:
+    """The calls of a method of `self`, which a class that inherits may override."""
+    for call in module.whole.near(name).calls:
+        owner = ir.called_on(call, name)
+        if isinstance(owner, ir.Name) and class_of_self(owner) is not None:
+            yield call
 
 
 def _passed_back(module: Module, function: ir.Function, name: str) -> Iterator[tuple[ir.Call, ir.Value | None]]:
