@@ -20,8 +20,9 @@ reports nothing about the file of the best model or the final one.
 
 amplint has to see everything that happens to the scaler: this file creates it, it can be saved under one of its names,
 and it is not returned, kept in a container or passed to code elsewhere. Objects of the project's own classes that get
-the scaler in their constructor are followed, and those that make it and step the optimizers they are given. Classes that inherit torch's scaler and leave its state alone count as
-torch's. Optimizers may be items of a dict or list, and the function that saves may be a callback of the training.
+the scaler in their constructor are followed, and those that create it and step the optimizers that they are given.
+Classes that inherit torch's scaler and leave its state alone count as torch's. Optimizers may be items of a dict or
+list, and the function that saves may be a callback of the training.
 `torch.distributed.checkpoint`'s functions for states and FSDP's count as `state_dict()` and `load_state_dict()`.
 
 amplint also reports nothing:

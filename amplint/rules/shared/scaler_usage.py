@@ -122,8 +122,19 @@ class ScalerUsage:
             calls = self._unpacked_in(up)
             self.unseen = self.unseen or not calls
             return set().union(*(self._given(value, call) for call in calls))
-        self.unseen = self.unseen or self._gets_away(value)
-        return set()
+        given = self._of_property(up)
+        self.unseen = self.unseen or (not given and self._gets_away(value))
+        return given
+
+    def _of_property(self, up: ir.Node | None) -> set[str]:
+        """The keys of the attribute as which a property of the object that keeps the scaler gives it."""
+        function = ir.function_of(up) if isinstance(up, ir.Return) else None
+        if function is None or self.keeper is None or function.cls is not self.keeper or len(function.decorators) != 1:
+            return set()
+        if "builtins.property" not in self._module.names.of(function.decorators[0]):
+            return set()
+        owners = keepers(self._module, self.keeper)
+        return {attribute_of(each, function.name) for each in (own_self(self.keeper), *owners)}
 
     def _gets_away(self, value: ir.Value) -> bool:
         """Whether a use of the scaler, other than by a call, may give it a name that isn't known."""
