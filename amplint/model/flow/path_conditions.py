@@ -115,7 +115,9 @@ class Conditions:
         return known if known is not None else _of_number(condition, state)
 
     def _computed(self, test: ir.Value, state: State) -> bool | None:
-        """The truth of a comparison of numbers that the path knows, or whether one is finite."""
+        """The truth of a comparison of numbers that the path knows, whether one is finite, or what a scaler has."""
+        if isinstance(test, ir.Call) and self._objects.has_method(test):
+            return True
         if isinstance(test, ir.Call) and len(test.positional) == 1 and isinstance(test.positional[0], ir.Name):
             held = state.look_up(self._objects.own_key(test.positional[0]))
             return _ZERO_IS.get(ir.last_name(test.func)) if held is not None and held.kind is ValueKind.ZERO else None

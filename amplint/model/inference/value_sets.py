@@ -367,7 +367,12 @@ class Decided:
         return self._followed(call)
 
     def _is_offered(self, call: ir.Call) -> bool:
-        """Whether a call asks torch for a name that all admitted releases have: `hasattr(torch.amp, "GradScaler")`."""
+        """Whether a call asks torch for a name that all admitted releases have: `hasattr(torch.amp, "GradScaler")`.
+
+        Or a scaler for a method.
+        """
+        if self._objects.has_method(call):
+            return True
         given = call.positional
         if self._module.names.only(call.func) != "builtins.hasattr" or len(given) != 2:
             return False

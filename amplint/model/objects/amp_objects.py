@@ -17,7 +17,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument, arguments
 from amplint.model.syntax.ir import Assigned, Other, node_of
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
-from amplint.model.torch_facts.names import SCALER, SCALERS
+from amplint.model.torch_facts.names import SCALER, SCALER_METHODS, SCALERS
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -102,6 +102,14 @@ class Objects(Keys):
     def is_scalers(self, key: str) -> bool:
         """Whether a key is one of a scaler."""
         return key in self.scalers or self.original(key) in self.scalers
+
+    def has_method(self, call: ir.Call) -> bool:
+        """Whether a call asks a scaler for a method that each has: `hasattr(scaler, "unscale_")`."""
+        given = call.positional
+        if self._module.names.of(call.func) != {"builtins.hasattr"} or len(given) != 2:
+            return False
+        name = given[1].value if isinstance(given[1], ir.Constant) else None
+        return name in SCALER_METHODS and self.is_scaler(given[0]) is not None
 
     def every_scaler(self) -> set[str]:
         """All keys of scalers, those too that a call context gave."""

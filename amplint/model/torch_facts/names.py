@@ -19,3 +19,9 @@ DEFAULT_DTYPE = {
     "xla": "bfloat16",
 }
 SCALERS = {SCALER, *OLD_SCALER, "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}
+# What every scaler has, for `hasattr(scaler, "unscale_")`.
+SCALER_METHODS = (
+    "scale", "unscale_", "step", "update", "get_scale", "is_enabled", "state_dict", "load_state_dict",
+    "get_growth_factor", "set_growth_factor", "get_backoff_factor", "set_backoff_factor", "get_growth_interval",
+    "set_growth_interval",
+)  # fmt: skip

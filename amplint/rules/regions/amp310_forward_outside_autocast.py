@@ -11,7 +11,8 @@ loss multiplies the outputs with each other, as a contrastive loss does: that is
 amplint reports nothing:
 
 - if amplint can't follow something else in the region, or the name of a criterion says that it has a network;
-- if the model opens a region itself, or any of its calls is in a region;
+- if the model opens a region itself, any of its calls is in a region, or a method of it is named for AMP, such as
+  `model.configure_amp(...)`;
 - about models that are frozen or called without gradients;
 - if a model of the file is cast to half precision (the region then computes its loss in float32).
 

@@ -20,7 +20,7 @@ from amplint.model.regions.regions_at import regions_at
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import is_false
-from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
+from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, SCALERS
 from amplint.model.torch_facts.op_spellings import LOSSES, PRODUCTS, SPELLINGS, spelled
 from amplint.model.usage.frozen_models import frozen
 from amplint.rules.shared.in_region import is_cast_to_half
@@ -38,6 +38,7 @@ _MAKES = {"torch.tensor", "torch.arange", "torch.full", "torch.as_tensor"}
 _SIMILAR = ("matmul", "mm", "bmm", "einsum")
 # What a criterion is called, and one that has a network of its own.
 _CRITERION = re.compile(r"(?i)loss|criterion|criteria")
+_AMP = re.compile(r"(?i)(^|_)amp(_|$)|autocast|mixed|precision|(fp|bf|float)16|(^|_)half(_|$)")
 _NETWORK = re.compile(r"(?i)percep|lpips|vgg|feature|content|style|dis|adv|gan|critic|teacher|model|net|embed|ident")
 _FOLLOW = 3
 
@@ -135,7 +136,7 @@ class _Content:
             return all(_is_output(each) for each in call.positional if not isinstance(each, ir.Constant))
         if spelling is not None:
             return spelling not in PRODUCTS
-        return name in _MAKES or name.startswith("torch.distributed.")
+        return name in _MAKES or name in SCALERS or name.startswith("torch.distributed.")
 
     def _out_of_sight(self, call: ir.Call) -> bool:
         """A method, or a function of elsewhere: of a tensor, or a criterion by its name."""
@@ -198,8 +199,19 @@ def _is_forward(module: Module, call: ir.Call) -> bool:
     in_sight = any(makes_layer(module, each) for each in constructions(module, func))
     if not (multiplies(module, call) if in_sight else is_model(module, func)):
         return False
+    if not in_sight and _opens_its_own(module, func):
+        return False
     calls = [each for each in module.whole.near(ir.last_name(func)).calls if objects(module).key(each.func) == key]
     return not any(_may_be_in_region(module, each) for each in calls)
+
+
+def _opens_its_own(module: Module, model: ir.Value) -> bool:
+    """Whether a model out of sight has a method or attribute that is named for AMP: `model.configure_amp(...)`."""
+    name = ir.last_name(model)
+    return any(
+        isinstance(each, ir.Attribute) and ir.last_name(each.base) == name and _AMP.search(each.attr)
+        for each in module.whole.near(name).values
+    )
 
 
 def _may_be_in_region(module: Module, call: ir.Call) -> bool:

@@ -421,12 +421,23 @@ class Code(Texts):
         return self._calls_of.get(function.id, [])
 
     def sets_once(self, attribute: str) -> bool:
-        """Whether an attribute has its value from a class of this file, and nothing in the file sets it anew."""
-        text = self.module.source.text
-        declared = re.findall(
-            rf"^[ \t]+{attribute}\s*(?::[^=\n]+)?=\s*(?:True|False|None|[\d.]+)\s*(?:#.*)?$", text, re.M
-        )
-        return len(declared) == 1 and not re.search(rf"\.{attribute}\s*[-+*/%|&]?=(?!=)|[\"']{attribute}[\"']", text)
+        """Whether an attribute is a constant of a class of this file, and nothing in the file sets it anew."""
+        near = self.module.whole.near(attribute)
+        made = [each for each in near.statements if isinstance(each, (ir.Assign, ir.AugAssign))]
+        declared = [
+            each
+            for each in made
+            if isinstance(each, ir.Assign)
+            and isinstance(each.block.owner, ir.Class)
+            and any(isinstance(target, ir.Name) and target.name == attribute for target in each.targets)
+        ]
+        targets = [
+            target for each in made for target in (each.targets if isinstance(each, ir.Assign) else [each.target])
+        ]
+        anew = any(isinstance(each, ir.Attribute) and each.attr == attribute for each in targets)
+        anew = anew or any(isinstance(each, ir.Constant) and each.value == attribute for each in near.values)
+        anew = anew or any(attribute in each.keywords for each in near.calls)
+        return len(declared) == 1 and isinstance(declared[0].value, ir.Constant) and not anew
 
     def is_called_again(self, call: ir.Call) -> bool:
         """Whether this file calls what a call calls elsewhere as well, by the text."""

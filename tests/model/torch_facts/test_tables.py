@@ -9,6 +9,7 @@ import pytest
 from amplint.model.objects.event import OF_SCALER
 from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 from amplint.model.torch_facts.modules import DATA_PARALLEL, RETURNS_ITSELF, WRAPPERS
+from amplint.model.torch_facts.names import SCALER_METHODS
 from amplint.model.torch_facts.op_spellings import CASTS, PRODUCT_METHODS, PRODUCTS, RESHAPES, SAME_VALUES
 from amplint.model.torch_facts.signatures import SIGNATURES
 
@@ -88,3 +89,4 @@ def test_methods_of_a_scaler() -> None:
         warnings.simplefilter("ignore")
         scaler = torch.amp.GradScaler("cuda", enabled=False)
     assert all(callable(getattr(scaler, name)) and f"torch.amp.GradScaler.{name}" in SIGNATURES for name in OF_SCALER)
+    assert all(callable(getattr(scaler, name)) for name in SCALER_METHODS)
