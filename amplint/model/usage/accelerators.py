@@ -96,7 +96,7 @@ class Accelerators:
         return makers if len(makers) == len(sources) else []
 
     def _is_another(self, value: ir.Value) -> bool:
-        """Whether what is called an accelerator is made by the project's or another library's class, and nothing else."""
+        """Whether what is called an accelerator is made by a class of the project or of another library alone."""
         sources = objects(self._module).sources(value) if isinstance(value, (ir.Name, ir.Attribute)) else ()
         return bool(sources) and all(isinstance(each, ir.Call) and self._makes_another(each.func) for each in sources)
 
