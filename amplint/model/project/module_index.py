@@ -562,10 +562,15 @@ def _own_words(path: str) -> bytes | None:
 
 @remembered
 def _imported_words(path: str) -> frozenset[bytes] | None:
-    """The words in what may be a file's imports: what they bind is written in one. None where it can't be read."""
+    """The words in what may be a file's imports: what they bind is written in one.
+
+    None where that can't be read, or a star import binds more.
+    """
     try:
         data = contents(path, _LARGEST)
     except OSError:
+        return None
+    if _STAR.search(data):
         return None
     return frozenset(word for each in _IMPORTED.finditer(data) for word in _WORDS.findall(each[1]))
 
@@ -575,6 +580,8 @@ def within(path: str, name: str, depth: int = _DEPTH, among: Container[str] | No
     if among is not None and path not in among and _is_its_own(path, name):
         return None
     of = outline(path)
+    if of is not None and depth and of.stars and name not in of.bound:
+        return _within_star(path, of, name, depth, among)
     if of is None or not of.is_sure(name):
         return None
     if name in of.units:
@@ -583,6 +590,13 @@ def within(path: str, name: str, depth: int = _DEPTH, among: Container[str] | No
         module, original = of.imports[name]
         return find(path, module, original, depth - 1, among)
     return None
+
+
+def _within_star(path: str, of: Outline, name: str, depth: int, among: Container[str] | None) -> Place | str | None:
+    """The same of a name that a star import may give: where one alone may, and its module is one of the project."""
+    giving = [module for _, module in of.stars if offers(path, module, name)]
+    star = module_file(path, giving[0]) if len(giving) == 1 else None
+    return within(star, name, depth - 1, among) if star is not None else None
 
 
 @remembered

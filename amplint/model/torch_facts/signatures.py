@@ -42,6 +42,13 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "torch.nn.DataParallel": ("module", "device_ids"),
     "torch.nn.parallel.DistributedDataParallel": ("module", "device_ids"),
     "torch.distributed.fsdp.FullyShardedDataParallel": ("module", "process_group", "sharding_strategy"),
+    "torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict": ("model", "optim"),
+    "torch.distributed.fsdp.FullyShardedDataParallel.full_optim_state_dict": ("model", "optim"),
+    "torch.distributed.fsdp.FullyShardedDataParallel.sharded_optim_state_dict": ("model", "optim"),
+    "torch.distributed.checkpoint.state_dict.get_state_dict": ("model", "optimizers"),
+    "torch.distributed.checkpoint.state_dict.get_optimizer_state_dict": ("model", "optimizers"),
+    "torch.distributed.checkpoint.state_dict.set_state_dict": ("model", "optimizers"),
+    "torch.distributed.checkpoint.state_dict.set_optimizer_state_dict": ("model", "optimizers", "optim_state_dict"),
     "torch.distributed.init_process_group": ("backend",),
     "torch.cuda.graph": ("cuda_graph",),
     "torch.device": ("type", "index"),
@@ -53,5 +60,10 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "timm.utils.adaptive_clip_grad": ("parameters", "clip_factor", "eps", "norm_type"),
 }  # fmt: skip
 
+# What gives, and loads, the state of the optimizers that it is given.
+GETS_STATES = {
+    name for name in SIGNATURES if name.endswith(("optim_state_dict", ".get_state_dict", ".get_optimizer_state_dict"))
+}
+SETS_STATES = {name for name in SIGNATURES if name.endswith((".set_state_dict", ".set_optimizer_state_dict"))}
 # What clips gradients.
 CLIPS = {name for name in SIGNATURES if "clip_grad" in name and not name.startswith("accelerate.")}

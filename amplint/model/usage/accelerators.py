@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amplint.model.calls.external_calls import local_class
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
@@ -95,11 +96,13 @@ class Accelerators:
         return makers if len(makers) == len(sources) else []
 
     def _is_another(self, value: ir.Value) -> bool:
-        """Whether what is called an accelerator is made by a class of another library, and by nothing else."""
+        """Whether what is called an accelerator is made by a class of the project or of another library alone."""
         sources = objects(self._module).sources(value) if isinstance(value, (ir.Name, ir.Attribute)) else ()
         return bool(sources) and all(isinstance(each, ir.Call) and self._makes_another(each.func) for each in sources)
 
     def _makes_another(self, func: ir.Value) -> bool:
+        if local_class(self._module, func) is not None:
+            return True
         name = self._module.names.only(func) or ""
         library, _, cls = name.partition(".")
         return bool(library) and library[0].isalpha() and library != LIBRARY and cls.rpartition(".")[2][:1].isupper()

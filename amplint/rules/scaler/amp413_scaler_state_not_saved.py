@@ -20,8 +20,10 @@ reports nothing about the file of the best model or the final one.
 
 amplint has to see everything that happens to the scaler: this file creates it, it can be saved under one of its names,
 and it is not returned, kept in a container or passed to code elsewhere. Objects of the project's own classes that get
-the scaler in their constructor are followed. Classes that inherit torch's scaler and leave its state alone count as
-torch's. Optimizers may be items of a dict or list, and the function that saves may be a callback of the training.
+the scaler in their constructor are followed, and those that create it and step the optimizers that they are given.
+Classes that inherit torch's scaler and leave its state alone count as torch's. Optimizers may be items of a dict or
+list, and the function that saves may be a callback of the training.
+`torch.distributed.checkpoint`'s functions for states and FSDP's count as `state_dict()` and `load_state_dict()`.
 
 amplint also reports nothing:
 
@@ -92,6 +94,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loop_of
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.signatures import GETS_STATES
 from amplint.model.usage.accelerators import Accelerators, accelerators
 from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
@@ -100,6 +103,7 @@ from amplint.rules.shared.checkpoints import (
     State,
     from_file,
     is_saved,
+    loaded_by,
     optimizer_at,
     slot_of,
     states,
@@ -191,7 +195,7 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
             yield from _beside_accelerate(module, usage)
     elif any(is_saved(module, each.call) for each in saved):
         if "load_state_dict" not in usage.methods:
-            yield from [*_not_loaded(module, usage, saved)] or _of_wrapper(module, usage, saved)
+            yield from [*_of_wrapper(module, usage, saved)] or _not_loaded(module, usage, saved)
         elif _reads_a_file(module, loaded):
             yield from _loaded_by_another_key(module, saved, loaded)
 
@@ -375,7 +379,7 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
         for state, place in _of_its_optimizers(module, usage, "state_dict")
         if not asks(module, usage, state.call)
         and is_saved(module, state.call)
-        and (is_loaded or _beside_a_model(module, state.call))
+        and (is_loaded or any(_beside_a_model(module, each) for each in (state.call, place)))
     ]
     if not entries:
         return
@@ -513,8 +517,9 @@ def _resumes(module: Module, usage: ScalerUsage, entries: list[tuple[State, ir.N
 def _is_of_others(module: Module, usage: ScalerUsage, load: ir.Call, keys: set[str | None]) -> bool:
     """Whether a load gives its state to optimizers that the scaler doesn't step, and reads none of the keys."""
     known = objects(module)
-    key = known.key(load.func.base) if isinstance(load.func, ir.Attribute) else None
-    optimizers = {each for each, _ in optimizer_at(module, State(load, key))} if key is not None else set()
+    owner = ir.called_on(load, "load_state_dict")
+    key = known.key(owner) if owner is not None else None
+    optimizers = {each for each, _ in optimizer_at(module, State(load, key, owner))} if key and owner else set()
     if not optimizers or any(each not in known.constructed or linked(module, usage, each) for each in optimizers):
         return False
     read = {each.key for each in entries_read(module, load)}
@@ -555,11 +560,16 @@ def _not_loaded(module: Module, usage: ScalerUsage, saved: list[State]) -> Itera
 def _loads(module: Module, usage: ScalerUsage) -> list[State]:
     """The loads of its optimizers' states from files, where the scaler can be reached."""
     found = _of_its_optimizers(module, usage, "load_state_dict")
-    return [state for state, _ in found if state.call.args and from_file(module, state.call.args[0].value)]
+    return [state for state, _ in found if (value := loaded_by(state.call)) and from_file(module, value)]
 
 
-def _beside_a_model(module: Module, call: ir.Call) -> bool:
-    """Whether a model's state is taken in the same function or one that it calls, or an entry is called like one."""
+def _beside_a_model(module: Module, call: ir.Node) -> bool:
+    """Whether a model's state is taken in the same function or one that it calls, or an entry is called like one.
+
+    What torch gives of an optimizer and its model together is for both.
+    """
+    if isinstance(call, ir.Call) and module.names.of(call.func) & GETS_STATES:
+        return True
     function = ir.function_of(call)
     own = [each for each in module.whole.within(function).calls if ir.function_of(each) is function]
     places = {function, *(local_function(module, each.func) for each in own)} - ({None} if function else set())
@@ -620,10 +630,9 @@ def _fix(
         slot = slot_of(module, state.call)
         if place is not state.call:
             there = f"the function that saves on {module.line(state.call)}"
-            optimizer = state.call.func.base if isinstance(state.call.func, ir.Attribute) else None
-            if isinstance(optimizer, ir.Attribute) and owner_class(optimizer) is not None:
+            if isinstance(state.of, ir.Attribute) and owner_class(state.of) is not None:
                 return None, f"{there} can't reach the scaler; create the scaler as an attribute, and save its state"
-            if isinstance(optimizer, ir.Attribute):
+            if isinstance(state.of, ir.Attribute):
                 return (
                     None,
                     f"{there} gets the object that holds the scaler; save and load the scaler's `state_dict()` by hand",
@@ -734,7 +743,7 @@ def _load_edits(
     last = {id(ir.function_of(state.call)): state.call for state in loads}
     edits: list[Edit] = []
     for call in last.values():
-        statement, given = own_statement(call), call.args[0].value
+        statement, given = own_statement(call), loaded_by(call)
         where = f"the checkpoint is loaded on {module.line(call)}"
         why, scaler = why_not_at(module, usage, call), text_at(module, usage, call)
         if why is not None or scaler is None:

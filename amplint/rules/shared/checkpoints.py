@@ -7,30 +7,34 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import called_back, callers, passed, passed_by
-from amplint.model.calls.external_calls import function_named, local_function
+from amplint.model.calls.external_calls import function_named, inherits, local_function
 from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
 from amplint.model.objects.key_parts import attribute_of_self, is_attribute, made_key, own_self, root_of
 from amplint.model.objects.loop_sources import container_of, loop_source
 from amplint.model.syntax import ir
-from amplint.model.syntax.arguments import given_to
+from amplint.model.syntax.arguments import arguments, given_to
 from amplint.model.syntax.ir import Other, Scope, node_of
-from amplint.model.syntax.scopes import owner_class
+from amplint.model.syntax.scopes import class_of_self, owner_class
+from amplint.model.torch_facts.signatures import GETS_STATES, SETS_STATES
 from amplint.rules.shared.scaler_keepers import SAVES, is_taken_unnamed, reads
-from amplint.rules.shared.scaler_usage import ScalerUsage, holds_optimizers, scaler_usages
+from amplint.rules.shared.scaler_usage import ScalerUsage, given_as, holds_optimizers, scaler_usages
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
+# Gives a model's state, and the optimizer's.
+_MODELS_TOO = "torch.distributed.checkpoint.state_dict.get_state_dict"
 _HOOK = re.compile(r"(?i)^_?(on|pre|post|before|after)_|hook|callback")
 
 
 class State(NamedTuple):
-    """A call of `state_dict()` or `load_state_dict(...)`, and the key of the object whose state it is."""
+    """A call that takes or loads a state, `state_dict()` or `load_state_dict(...)`, of what, and the key of that."""
 
     call: ir.Call
     key: str
+    of: ir.Value
 
 
 class Slot(NamedTuple):
@@ -74,7 +78,7 @@ def _assigned_slot(module: Module, value: ir.Value, state: ir.Value, depth: int)
     statement = ir.statement_of(value)
     if not isinstance(statement, ir.Assign) or not _is_assigned(statement, value):
         return None
-    targets = _targets(statement, value)
+    targets = _targets(statement, value, _place_in(module, value))
     target = targets[0] if len(targets) == 1 else None
     if isinstance(target, ir.Subscript) and isinstance(target.base, ir.Name):
         index = target.index
@@ -149,14 +153,29 @@ def why_no_slot(module: Module, call: ir.Call) -> str:
 
 
 def states(module: Module, method: str) -> list[State]:
-    """The calls of `state_dict` or `load_state_dict` of objects that have a key."""
+    """The calls of `state_dict` or `load_state_dict` of objects that have a key, and those by which torch does that."""
     known = objects(module)
-    return [
-        State(call, key)
-        for call in module.whole.near(method).calls
-        if isinstance(call.func, ir.Attribute) and call.func.attr == method
-        if (key := known.key(call.func.base)) is not None
-    ]
+    found = [(call, owner) for call in module.whole.near(method).calls if (owner := ir.called_on(call, method))]
+    found += [(call, owner) for call, owner in torchs_states(module, gives=method == "state_dict")]
+    return [State(call, key, owner) for call, owner in found if (key := known.key(owner)) is not None]
+
+
+def torchs_states(module: Module, *, gives: bool) -> Iterator[tuple[ir.Call, ir.Value]]:
+    """The calls of torch's functions that give, or load, the state of optimizers, with what they are given as such."""
+    for name in GETS_STATES if gives else SETS_STATES:
+        for call in module.calls_of(name):
+            given = arguments(call, name)
+            owner = given.get("optim", given.get("optimizers"))
+            if owner is not None:
+                yield call, owner
+
+
+def loaded_by(call: ir.Call) -> ir.Value | None:
+    """The state that a call loads: an optimizer's, where it loads a model's too."""
+    if call.keywords.get("optim_state_dict") is not None:
+        return call.keywords["optim_state_dict"]
+    place = 0 if ir.called_on(call, "load_state_dict") is not None else 2
+    return call.args[place].value if place < len(call.args) else None
 
 
 def states_unclear(module: Module, usage: ScalerUsage) -> bool:
@@ -233,23 +252,44 @@ def _saved_behind(module: Module, top: ir.Value, value: ir.Value, seen: set[obje
     """The same, of what a statement assigns or returns: a value, in the expression `top`."""
     statement = top.parent
     if isinstance(statement, ir.Assign) and top is statement.value:
-        return _first(_saved_as(module, each, seen) for each in _targets(statement, value))
+        return _first(_saved_as(module, each, seen) for each in _targets(statement, value, _place_in(module, value)))
     function = ir.function_of(statement) if isinstance(statement, ir.Return) else None
     if function is None or function.id in seen:
         return None
     seen.add(function.id)
-    calls = module.whole.near(function.name).calls
-    return _first(saved_by(module, call, seen) for call in calls if ir.last_name(call.func) == function.name)
+    calls = [each for each in module.whole.near(function.name).calls if ir.last_name(each.func) == function.name]
+    place = top.items.index(value) if isinstance(top, ir.Sequence) and value in top.items else None
+    return _first(_saved_result(module, call, place, seen) for call in calls)
+
+
+def _saved_result(module: Module, call: ir.Call, place: int | None, seen: set[object]) -> ir.Call | None:
+    """The same, of what a call gives, or of the item of it at a place where that is unpacked."""
+    made = call.parent
+    if place is None or not isinstance(made, ir.Assign) or not isinstance(made.targets[0], ir.Sequence):
+        return saved_by(module, call, seen)
+    return _first(_saved_as(module, each, seen) for each in _targets(made, call, place))
+
+
+def _place_in(module: Module, value: ir.Value) -> int | None:
+    """At which place of what a call gives the optimizer's state is, where it gives a model's too."""
+    gives_both = isinstance(value, ir.Call) and _MODELS_TOO in module.names.of(value.func)
+    return 1 if gives_both else None
 
 
 def _first(calls: Iterable[ir.Call | None]) -> ir.Call | None:
     return next((each for each in calls if each is not None), None)
 
 
-def _targets(statement: ir.Assign, value: ir.Value) -> list[ir.Value]:
-    """What an assignment binds to a value: with a tuple on each side, the target in the same place."""
+def _targets(statement: ir.Assign, value: ir.Value, place: int | None = None) -> list[ir.Value]:
+    """What an assignment binds to a value: with a tuple on each side, the target in the same place.
+
+    `place`: that of the value in the tuple that is assigned.
+    """
     found: list[ir.Value] = []
     for target in statement.targets:
+        if place is not None and isinstance(target, ir.Sequence):
+            found += target.items[place : place + 1]
+            continue
         if isinstance(target, ir.Sequence) and isinstance(statement.value, ir.Sequence):
             found += [one for one, other in zip(target.items, statement.value.items, strict=False) if other is value]
         else:
@@ -318,8 +358,7 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
     another one as a callback is called there.
     """
     known = objects(module)
-    assert isinstance(state.call.func, ir.Attribute)
-    base = state.call.func.base
+    base = state.of
     found: list[tuple[str, ir.Node]] = [(each, state.call) for each in _optimizers_of(module, base)]
     for own, parameter in _parameters_of(module, state):
         for call, value in [*passed_by(module, *parameter), *_passed_back(module, *parameter)]:
@@ -328,6 +367,7 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
                 keys = _optimizers_of(module, base)
             found += [(key, call) for key in keys if given is not None]
     found += _given_to_object(module, base)
+    found += [(key, call) for key, call in given_as(module, [key for key, _ in found]).items() if call is not None]
     return [*found, *_known_where_called_back(module, state, found), *_known_where_called(module, state, found)]
 
 
@@ -346,18 +386,29 @@ def _given_to_object(module: Module, base: ir.Value) -> Iterator[tuple[str, ir.N
 def _known_where_called(
     module: Module, state: State, found: list[tuple[str, ir.Node]]
 ) -> Iterator[tuple[str, ir.Node]]:
-    """The optimizers of an object, in the methods that call the one that takes their state, directly or not."""
+    """The optimizers of an object, in the methods that have their state taken, those of inheriting classes too."""
     function = ir.function_of(state.call)
     if function is None or function.cls is None:
         return
     own, functions = own_self(function.cls), [function]
     kept = [key for key, place in found if place is state.call and is_attribute(key, own)]
     for each in functions if kept else ():  # grows
-        for call in callers(module, each):
+        for call in (*callers(module, each), *_called_on_self(module, each.name)):
             caller = ir.function_of(call)
-            if caller is not None and caller.cls is function.cls and caller not in functions:
+            cls = caller.cls if caller is not None else None
+            if caller is None or cls is None or caller in functions:
+                continue
+            if cls is function.cls or inherits(module, cls, function.cls):
                 functions.append(caller)
-                yield from ((key, call) for key in kept)
+                yield from ((own_self(cls) + key.removeprefix(own), call) for key in kept)
+
+
+def _called_on_self(module: Module, name: str) -> Iterator[ir.Call]:
+    """The calls of a method of `self`, which a class that inherits may override."""
+    for call in module.whole.near(name).calls:
+        owner = ir.called_on(call, name)
+        if isinstance(owner, ir.Name) and class_of_self(owner) is not None:
+            yield call
 
 
 def _passed_back(module: Module, function: ir.Function, name: str) -> Iterator[tuple[ir.Call, ir.Value | None]]:
@@ -391,8 +442,7 @@ def _optimizers_of(module: Module, base: ir.Value) -> list[str]:
 
 def _parameters_of(module: Module, state: State) -> Iterator[tuple[str, tuple[ir.Function, str]]]:
     """The parameters that an optimizer or its container is, or is an attribute of: key, function and name of each."""
-    assert isinstance(state.call.func, ir.Attribute)
-    container = container_of(module, state.call.func.base)
+    container = container_of(module, state.of)
     for own in {root_of(each): None for each in (state.key, container) if each is not None}:
         if (parameter := objects(module).parameter_of(own)) is not None:
             yield own, parameter

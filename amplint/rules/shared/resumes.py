@@ -15,7 +15,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import ifs_round, loop_of, upwards
 from amplint.model.syntax.operators import ORDERS
-from amplint.rules.shared.checkpoints import is_of_none, saved_by
+from amplint.rules.shared.checkpoints import is_of_none, loaded_by, saved_by, torchs_states
 from amplint.rules.shared.scaler_usage import holds_optimizers
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ def loads_in_sight(module: Module) -> list[ir.Call]:
 
 
 def _loads_in_sight(module: Module) -> list[ir.Call]:
-    return [
-        call
-        for call in module.whole.near("load_state_dict").calls
-        if isinstance(call.func, ir.Attribute) and call.func.attr == "load_state_dict" and call.args
-        if _is_of_an_optimizer(module, call.func.base, call) and not _from_memory(module, call.args[0].value)
-        if not is_of_none(module, call.func.base)
-    ]
+    found = [*torchs_states(module, gives=False)]
+    for call in module.whole.near("load_state_dict").calls:
+        base = ir.called_on(call, "load_state_dict")
+        if base is not None and _is_of_an_optimizer(module, base, call):
+            found.append((call, base))
+    loads = [(call, of, value) for call, of in found if (value := loaded_by(call)) is not None]
+    return [call for call, of, value in loads if not _from_memory(module, value) and not is_of_none(module, of)]
 
 
 def _is_of_an_optimizer(module: Module, base: ir.Value, call: ir.Call) -> bool:
@@ -174,7 +174,8 @@ def _loaded(module: Module) -> tuple[set[object], set[str]]:
     """The keys under which optimizers' states are read, and what the files are called that are loaded there."""
     keys, paths = set[object](), set[str]()
     for call in loads_in_sight(module):
-        for value in ir.walk_values(call.args[0].value):
+        loaded = loaded_by(call)
+        for value in ir.walk_values(loaded) if loaded is not None else ():
             if isinstance(value, ir.Constant):
                 keys.add(value.value)
         function = ir.function_of(call)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import parameter_for
-from amplint.model.calls.call_sites import callers
+from amplint.model.calls.call_sites import callers, passed_by
 from amplint.model.calls.external_calls import bases_in_sight, function_named, local_class, local_function, method
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.tables import arguments_of
@@ -122,8 +122,19 @@ class ScalerUsage:
             calls = self._unpacked_in(up)
             self.unseen = self.unseen or not calls
             return set().union(*(self._given(value, call) for call in calls))
-        self.unseen = self.unseen or self._gets_away(value)
-        return set()
+        given = self._of_property(up)
+        self.unseen = self.unseen or (not given and self._gets_away(value))
+        return given
+
+    def _of_property(self, up: ir.Node | None) -> set[str]:
+        """The keys of the attribute as which a property of the object that keeps the scaler gives it."""
+        function = ir.function_of(up) if isinstance(up, ir.Return) else None
+        if function is None or self.keeper is None or function.cls is not self.keeper or len(function.decorators) != 1:
+            return set()
+        if "builtins.property" not in self._module.names.of(function.decorators[0]):
+            return set()
+        owners = keepers(self._module, self.keeper)
+        return {attribute_of(each, function.name) for each in (own_self(self.keeper), *owners)}
 
     def _gets_away(self, value: ir.Value) -> bool:
         """Whether a use of the scaler, other than by a call, may give it a name that isn't known."""
@@ -316,13 +327,21 @@ def parameter_of(module: Module, function: ir.Function, call: ir.Call, value: ir
     return next((name for name, each in _given_by(module, function, call).items() if each is value), None)
 
 
-def argument_of(module: Module, function: ir.Function, call: ir.Call, param: str) -> ir.Value | None:
-    """What a call gives for a parameter of the function, its default where it gives nothing."""
-    return _given_by(module, function, call).get(param)
+def argument_of(
+    module: Module, function: ir.Function, call: ir.Call, param: str, *, bound: bool | None = None
+) -> ir.Value | None:
+    """What a call gives for a parameter of the function, its default where it gives nothing.
+
+    `bound`: whether it is a method that gets its object by itself; by default as the call is written.
+    """
+    return _given_by(module, function, call, bound).get(param)
 
 
-def _given_by(module: Module, function: ir.Function, call: ir.Call) -> dict[str, ir.Value | None]:
-    bound = function.cls is not None and isinstance(call.func, ir.Attribute)
+def _given_by(
+    module: Module, function: ir.Function, call: ir.Call, bound: bool | None = None
+) -> dict[str, ir.Value | None]:
+    if bound is None:
+        bound = function.cls is not None and isinstance(call.func, ir.Attribute)
     params = function.params[1 if bound else 0 :]
     given = arguments_of(module, call)
     positional, keywords = given if given is not None else (call.positional, call.keywords)
@@ -411,7 +430,41 @@ def linked(module: Module, usage: ScalerUsage, optimizer: str) -> bool:
             function = function_named(module, ir.last_name(call.func))
             if function is not None and not _steps_another(module, usage, function, call, optimizer):
                 return True
-    return together
+    return together or optimizer in module.once(_stepped_by_keeper, usage)
+
+
+def _stepped_by_keeper(module: Module, usage: ScalerUsage) -> set[str]:
+    """The optimizers that the object which keeps a scaler is given by its callers, and steps with it."""
+    if usage.keeper is None:
+        return set()
+    known, own = objects(module), keepers(module, usage.keeper)
+    found = dict[str, None]()
+    for call in near_kept(module, own).calls:
+        of_method = isinstance(call.func, ir.Attribute) and known.key(call.func.base) in own
+        name = ir.last_name(call.func) if of_method else "__call__"
+        called = of_method or known.key(call.func) in own
+        function = method(module, usage.keeper, name) if called else None
+        if function is None:
+            continue
+        for stepped in _stepped_in(module, usage, function):
+            value = argument_of(module, function, call, ir.last_name(stepped), bound=True)
+            key = known.is_optimizer(value) if value is not None else None
+            found |= {key: None} if key is not None else {}
+    return set(given_as(module, list(found)))
+
+
+def given_as(module: Module, keys: list[str]) -> dict[str, ir.Call | None]:
+    """Some optimizers, and those that functions are given which hand them on: keys, and the calls that give them."""
+    known, found = objects(module), dict[str, ir.Call | None](dict.fromkeys(keys))
+    todo = list(found)
+    for key in todo:  # grows
+        parameter = known.parameter_of(key)
+        for call, value in passed_by(module, *parameter) if parameter is not None else ():
+            given = known.is_optimizer(value) if value is not None else None
+            if given is not None and given not in found:
+                found[given] = call
+                todo.append(given)
+    return found
 
 
 def holds_optimizers(module: Module, container: str | None) -> bool:
@@ -459,17 +512,20 @@ def _stepped_in(module: Module, usage: ScalerUsage, function: ir.Function) -> It
 
 
 def in_reach(module: Module, usage: ScalerUsage, place: ir.Node) -> bool:
-    """Whether the scaler can be read at a place: the variable is visible there, or it is the same object's."""
+    """Whether the scaler can be read at a place: under one of its names, or because it is the same object's."""
+    return _is_held_at(usage, place) or any(_is_visible(module, key, place) for key in usage.keys)
+
+
+def _is_visible(module: Module, key: str, place: ir.Node) -> bool:
+    """Whether a place can read a variable, or the variable or `self` that the attribute is one of."""
     function = ir.function_of(place)
-    owner = root_of(usage.scaler)
-    if _is_held_at(usage, place):
-        return True
-    if is_of_self(owner) and is_attribute(usage.scaler, owner):
+    owner = root_of(key)
+    if is_of_self(owner) and is_attribute(key, owner):
         while function is not None and function.cls is None:
             function = function.outer
         return function is not None and function.cls is not None and owner == own_self(function.cls)
     scope = function.scope if function is not None else module.program.scope
-    return objects(module).variable(scope, last_name(usage.scaler)) == usage.scaler
+    return objects(module).variable(scope, last_name(owner)) == owner
 
 
 def _is_held_at(usage: ScalerUsage, place: ir.Node) -> bool:
@@ -513,6 +569,8 @@ def why_not_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None
         return f"where the scaler created on {line} is not accessible"
     if _is_held_at(usage, place):
         return f"where the scaler created on {line} belongs to the object that got it"
+    if not _is_visible(module, usage.scaler, place):
+        return f"where the scaler created on {line} has another name"
     if len(usage.makes) != 1:
         others = " and ".join(sorted({module.line(each.call) for each in usage.makes}))
         return f"and the scaler is created on {others}"

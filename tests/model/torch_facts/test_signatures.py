@@ -18,7 +18,8 @@ torch = pytest.importorskip("torch")
 def test_parameters(name: str) -> None:
     if name == "torch.nn.utils.clip_grad_value":
         pytest.skip("no release since 0.4 has it")
-    import_module("torch.distributed.fsdp.sharded_grad_scaler")  # torch doesn't import it by itself
+    import_module("torch.distributed.fsdp.sharded_grad_scaler")  # torch doesn't import these by itself
+    import_module("torch.distributed.checkpoint.state_dict")
     called = inspect.unwrap(operator.attrgetter(name.removeprefix("torch."))(torch))
     params = [each for each in inspect.signature(called).parameters.values() if each.name != "self"]
     positional = [each.name for each in params if each.kind is each.POSITIONAL_OR_KEYWORD]
