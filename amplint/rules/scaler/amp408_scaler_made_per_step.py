@@ -65,7 +65,7 @@ from amplint.model.syntax.queries import is_false
 from amplint.model.usage.mentions_of import near_definition, near_kept
 from amplint.registry.rule import Rule
 from amplint.rules.shared.scaler_order import calls_of, methods_used
-from amplint.rules.shared.scaler_usage import argument_of, trains_off
+from amplint.rules.shared.scaler_usage import GIVES_THE_SAME, argument_of, starts_anew, trains_off
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -79,8 +79,6 @@ rule = Rule(
     shown_by=("scale",),
 )
 
-# What gives the optimizers that there are.
-_GIVES_THE_SAME = {"optimizers"}
 _SETS_BACK = re.compile(r"(?i)load_state_dict|reset|init_weights|weights_init|reinit")
 _EPOCH = re.compile(r"(?i)epoch(?!s)")
 _STEP = re.compile(r"(?i)(train|optimi[sz]e)\w*_(step|batch|iter)|^(step|batch)_?(train|update)")
@@ -164,7 +162,7 @@ def _is_made_anew(module: Module, loop: ir.For | ir.While, made: Made) -> bool:
     again = not any(isinstance(each, (ir.Jump, ir.Return)) for each in loop.body.statements)
     around = list(takewhile(lambda each: each is not loop, upwards(ir.statement_of(made.call))))[1:]
     always = all(_is_the_same_in(module, loop, each) for each in around)
-    return again and always and not _starts_anew(module, loop) and not _is_tried_out(module, made, loop)
+    return again and always and not starts_anew(module, loop) and not _is_tried_out(module, made, loop)
 
 
 def _is_made_by(statement: ir.Assign, call: ir.Call) -> bool:
@@ -247,7 +245,7 @@ def _steps_by_helpers(module: Module, container: ir.Function | ir.Program, scale
 def _is_of_an_epoch(module: Module, loop: ir.For | ir.While, call: ir.Call, step: Event) -> bool:
     """Whether a call trains on with what the loop has from before: its function steps in a loop of its own."""
     function = ir.function_of(step.call)
-    if function is None or len(loops_round(step.call)) != 1 or _starts_anew(module, function):
+    if function is None or len(loops_round(step.call)) != 1 or starts_anew(module, function):
         return False
     bound = set(objects(module).assigned_in(loop))
     given = (objects(module).is_optimizer(arg.value) for arg in call.args)
@@ -283,18 +281,6 @@ def _epochs(module: Module, made: Made, when: str, offered: Fix | None, withheld
     )
 
 
-def _starts_anew(module: Module, where: ir.For | ir.While | ir.Function) -> bool:
-    """Whether a model or optimizer is made beside the scaler: a training run of its own."""
-    known = objects(module)
-    return any(
-        isinstance(each, ir.Assign)
-        and isinstance(each.value, ir.Call)
-        and ir.last_name(each.value.func) not in _GIVES_THE_SAME
-        and any(known.is_optimizer(value) is not None for target in each.targets for value in ir.walk_values(target))
-        for each in ir.walk_statements(where.body, into=False)
-    )
-
-
 def _is_a_step(module: Module, function: ir.Function | ir.Program, made: Made, steps: list[Event]) -> bool:
     """Whether a function that steps once is run for each step: called in a loop of this file, or a training method.
 
@@ -313,7 +299,7 @@ def _is_a_step(module: Module, function: ir.Function | ir.Program, made: Made, s
     if function.name.startswith("test") or any(conditions(step.call, made.call) for step in steps):
         return False
     if function.cls is not None:
-        gives_same = (call for call in ir.calls_below(function.body) if ir.last_name(call.func) in _GIVES_THE_SAME)
+        gives_same = (call for call in ir.calls_below(function.body) if ir.last_name(call.func) in GIVES_THE_SAME)
         return all(is_attribute(each, own_self(function.cls)) for each in optimizers) or any(gives_same)
     return bool(_STEP.search(function.name)) and _are_given(module, function, optimizers)
 
@@ -352,7 +338,7 @@ def _is_for_each_call(module: Module, function: ir.Function, made: Made) -> bool
     """Whether each call of a function makes the scaler, and neither model nor optimizer."""
     around = list(upwards(ir.statement_of(made.call)))
     tests = [each.test for each in around if isinstance(each, ir.If)]
-    if any(isinstance(each, ir.Try) for each in around) or _starts_anew(module, function):
+    if any(isinstance(each, ir.Try) for each in around) or starts_anew(module, function):
         return False
     return not any(isinstance(each, ir.Call) for test in tests for each in ir.walk_values(test)) and not any(
         objects(module).names_in(test) & set(objects(module).made) for test in tests
@@ -379,12 +365,12 @@ def _is_repeated(
         given = _given(module, function, call, optimizers)
         loop, around = loop_of(call), ir.function_of(call)
         if loop is not None:
-            if not _starts_anew(module, loop) and not _is_set_back(module, loop):
+            if not starts_anew(module, loop) and not _is_set_back(module, loop):
                 if not any(_is_of(each, set(objects(module).assigned_in(loop))) for each in given):
                     return True
         elif _is_in_comprehension(call):
             return True
-        elif around is not None and depth and not _starts_anew(module, around):
+        elif around is not None and depth and not starts_anew(module, around):
             if _is_repeated(module, around, _calls_of(module, around), given, depth - 1):
                 return True
     return False

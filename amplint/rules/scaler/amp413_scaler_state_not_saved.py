@@ -32,7 +32,7 @@ amplint also reports nothing:
   computed name;
 - if all autocast regions, or those of the scaler's losses, are bfloat16 or disabled;
 - if no connected file has a region or anything in half precision;
-- if the scaler is created again in a loop;
+- if the scaler is created again in a loop, unless the loop makes the optimizer as well (a loop over folds);
 - if the scale is saved by hand;
 - about states that stay in memory.
 
@@ -128,6 +128,7 @@ from amplint.rules.shared.scaler_usage import (
     in_reach,
     linked,
     scaler_usages,
+    starts_anew,
     text_at,
     trains_off,
     why_not_at,
@@ -181,7 +182,7 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
         or usage.methods & _BY_HAND
         or not _is_used(module, usage)
         or _scale_is_saved(module, usage)
-        or loop_of(usage.made.call) is not None
+        or _is_made_again(module, usage)
         or _scales_no_float16(module, usage)
     ):
         return
@@ -198,6 +199,12 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
             yield from [*_of_wrapper(module, usage, saved)] or _not_loaded(module, usage, saved)
         elif _reads_a_file(module, loaded):
             yield from _loaded_by_another_key(module, saved, loaded)
+
+
+def _is_made_again(module: Module, usage: ScalerUsage) -> bool:
+    """Whether a loop makes the scaler again for the same training; one over folds has an optimizer for each, too."""
+    loop = loop_of(usage.made.call)
+    return loop is not None and not starts_anew(module, loop)
 
 
 def _beside_accelerate(module: Module, usage: ScalerUsage) -> Iterator[Finding]:

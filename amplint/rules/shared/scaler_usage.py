@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _LOOKS = re.compile(r"builtins\.(isinstance|print|type|bool|id|hasattr|repr|len|str)$")
 # How classes of scalers are called, as far as they are looked for.
 _SCALER = re.compile(r"Scaler\s*\(")
+# Methods that give the optimizers that there are: Lightning's `self.optimizers()`.
+GIVES_THE_SAME = {"optimizers"}
 _HANDED_ON = 3  # times that a scaler is handed on from one name to the next
 # With these a scaler of its own class may keep its state by itself.
 _STATE = {"state_dict", "load_state_dict", "__getstate__", "__setstate__", "__getattr__", "_scale"}
@@ -371,6 +373,18 @@ def asks(module: Module, usage: ScalerUsage, node: ir.Node) -> bool:
     """Whether an if round a node asks for the scaler, or for something of its flag."""
     about = set(usage.keys) | (flags_in(module, usage.made.enabled) if usage.made.enabled is not None else set())
     return any(flags_in(module, each.test) & about for each in ifs_round(node))
+
+
+def starts_anew(module: Module, where: ir.For | ir.While | ir.Function) -> bool:
+    """Whether a loop or function makes an optimizer: each of its iterations or calls is a training run of its own."""
+    known = objects(module)
+    return any(
+        isinstance(each, ir.Assign)
+        and isinstance(each.value, ir.Call)
+        and ir.last_name(each.value.func) not in GIVES_THE_SAME
+        and any(known.is_optimizer(value) is not None for target in each.targets for value in ir.walk_values(target))
+        for each in ir.walk_statements(where.body, into=False)
+    )
 
 
 def float16_possible(module: Module) -> bool:
