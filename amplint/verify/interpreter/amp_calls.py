@@ -38,7 +38,8 @@ from amplint.verify.interpreter.standins import (
     is_simple,
     value_of,
 )
-from amplint.verify.interpreter.unseen_calls import UnseenCalls, UnseenTraining, is_given_tools
+from amplint.verify.interpreter.unseen_calls import UnseenCalls
+from amplint.verify.interpreter.unseen_training import UnseenTraining, is_given_tools
 from amplint.verify.interpreter.world import LEARNING_RATE, LOWEST_RATE, Stage
 
 _HALF = "unscale FP16 gradients"

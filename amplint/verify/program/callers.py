@@ -225,6 +225,33 @@ class Callers(Generic[AnyFile]):
             yield from self._of_place(place, depth)
         elif place is not None:
             yield code, value
+        elif isinstance(value.base, ir.Name):
+            for owner, each in {each.id: (owner, each) for owner, each in self._classes_of(code, value.base)}.values():
+                for of, base in self._files.bases(owner, each):
+                    for stored in base.stored(value.attr):
+                        yield from self.sources(of, stored, depth - 1)
+
+    def _classes_of(self, code: AnyFile, name: ir.Name, depth: int = 3) -> Iterator[tuple[AnyFile, ir.Class]]:
+        """The classes of the program that a parameter is an instance of, by its annotation or by what calls give it."""
+        function = _with_parameter(name)
+        param = next((each for each in function.params if each.name == name.name), None) if function else None
+        if function is None or param is None or not depth:
+            return
+        if function.cls is not None and param is function.params[0]:
+            yield code, function.cls
+            return
+        annotated = self._files.what(code, param.annotation) if param.annotation is not None else None
+        if isinstance(annotated, ir.Class):
+            yield self._files.owner(annotated), annotated
+            return
+        for of, call in self.calls(function):
+            given = argument(call, function, name.name)
+            if isinstance(given, ir.Name):
+                yield from self._classes_of(of, given, depth - 1)
+            for source_of, source in self.sources(of, given, depth - 1):
+                what = self._files.what(source_of, source.func) if isinstance(source, ir.Call) else None
+                if isinstance(what, ir.Class):
+                    yield self._files.owner(what), what
 
     def _of_name(self, code: AnyFile, name: ir.Name, depth: int) -> Iterator[_Source[AnyFile]]:
         for each in code.module.names.bindings(name):
@@ -234,10 +261,8 @@ class Callers(Generic[AnyFile]):
                 yield from self._of_place(place, depth)
             elif isinstance(each, (Defined, Imported)):
                 yield code, name
-        function = ir.function_of(name)
-        while function is not None and function.scope is not name.scope.home(name.name):
-            function = function.outer
-        if function is None or not any(each.name == name.name for each in function.params):
+        function = _with_parameter(name)
+        if function is None:
             return
         for of, call in self.calls(function):
             given = argument(call, function, name.name)
@@ -258,12 +283,15 @@ class Callers(Generic[AnyFile]):
 
     def is_scaler(self, code: AnyFile, value: ir.Value) -> bool:
         """Whether a value is a scaler: by its use in its file, or by what it comes from, in another file maybe."""
-        if objects(code.module).is_scaler(value) is not None:
-            return True
-        return any(
-            isinstance(source, ir.Call) and bool(of.module.names.of(source.func) & SCALERS)
+        return objects(code.module).is_scaler(value) is not None or bool(self.scalers(code, value))
+
+    def scalers(self, code: AnyFile, value: ir.Value) -> list[tuple[AnyFile, ir.Call]]:
+        """The calls that make the scaler which a value is, as far as the program shows them."""
+        return [
+            (of, source)
             for of, source in self.sources(code, value, _DEPTH)
-        )
+            if isinstance(source, ir.Call) and of.module.names.of(source.func) & SCALERS
+        ]
 
     def is_imported_scaler(self, code: AnyFile, value: ir.Value) -> bool:
         """Whether a value is a variable of another file that holds a scaler."""
@@ -363,6 +391,14 @@ class Callers(Generic[AnyFile]):
         if wanted.cls is None or not isinstance(func, ir.Attribute):
             return False
         return any(each is wanted for each in self.called(code, call)) or call in code.calls_of(wanted)
+
+
+def _with_parameter(name: ir.Name) -> ir.Function | None:
+    """The function that a variable is a parameter of."""
+    function = ir.function_of(name)
+    while function is not None and function.scope is not name.scope.home(name.name):
+        function = function.outer
+    return function if function is not None and any(each.name == name.name for each in function.params) else None
 
 
 def _is_made(code: CodeFile, func: ir.Value) -> bool:

@@ -24,6 +24,7 @@ from amplint.verify.interpreter.assumptions import Choices, explore
 from amplint.verify.interpreter.interpreter import Interpreter
 from amplint.verify.interpreter.standins import CannotFollow, Impossible, NoneUsedError
 from amplint.verify.interpreter.world import INIT_SCALE, Knowledge, Stage
+from amplint.verify.program.presence import asked_for
 from amplint.verify.program.program import Code, Step
 from amplint.verify.steps.judge import Judged, Path, judge
 
@@ -46,6 +47,7 @@ class StepRuns:
     touched: set[tuple[str, int]] = field(default_factory=set)  # functions whose text was run or read, and lines
     notes: dict[tuple[int, str], str] = field(default_factory=dict)
     decided: dict[int, set[bool | None]] = field(default_factory=dict)  # how tests of ifs came out, by their ids
+    always: set[str] = field(default_factory=set)  # scalers and optimizers that are never None
     failed: str = ""  # why a path can't be followed
     ended: str = ""  # by what the program raises a run has ended, and where
     runs: int = 0
@@ -58,6 +60,7 @@ class StepRuns:
             self.decided.setdefault(test, set()).update(outcomes)
         self.applied |= run.record.applied
         self.guessed |= run.stage.guessed
+        self.always |= run.stage.knowledge.always | run.stage.knowledge.there
         if run.record.ended is not None and run.record.ended.error is None and not self.ended:
             self.ended = f"{run.record.ended.where} ({run.record.ended})"
         self.touched |= run.record.touched
@@ -338,7 +341,9 @@ def _unreached(code: Code, step: Step, runs: StepRuns) -> list[ir.Value]:
         each
         for each in missing
         if not any(
-            _is_given(test, needed, runs) or _is_constant(code.owner(each), test, needed, runs)
+            _is_given(test, needed, runs)
+            or _is_constant(code.owner(each), test, needed, runs)
+            or _is_without_scaler(code.owner(each), test, needed, runs)
             for test, needed in _tests(each)
         )
     ]
@@ -357,6 +362,15 @@ def _is_constant(code: Code, test: ir.If, needed: bool, runs: StepRuns) -> bool:
     if any(isinstance(each, ir.Attribute) for each in leaves):
         return all(code.sets_once(each.attr) for each in leaves if isinstance(each, ir.Attribute))
     return all(_is_set_once(code, each) for each in leaves if isinstance(each, ir.Name))
+
+
+def _is_without_scaler(code: Code, test: ir.If, needed: bool, runs: StepRuns) -> bool:
+    """Whether an arm is for there being no scaler, and each run uses it as one all the same."""
+    asked = asked_for(test.test)
+    if asked is None or asked.there is needed or not code.callers.is_scaler(code, asked.value):
+        return False
+    outcomes = runs.decided.get(test.id, set())
+    return outcomes == {not needed} or (needed not in outcomes and code.text(asked.value) in runs.always)
 
 
 def _is_set_once(code: Code, name: ir.Name) -> bool:
