@@ -267,8 +267,13 @@ class Facts:
         known = self._known.get(value.text)
         return known is not None and known.values == [None]
 
+    def may_only_be(self, value: Unknown) -> list[str]:
+        """The strings that it can be by what was decided; none where it can be something else as well."""
+        values = self._of(value).values
+        return values if all(isinstance(each, str) for each in values) else []
+
     def take_for_tool(self, value: Unknown) -> bool:
-        """Take a value for an object, as a scaler's or optimizer's method is called; False: it was decided to be none."""
+        """Take a value for an object, as a tool's method is called; False: it was decided that there is none."""
         known = self._of(value)
         if _SOMETHING not in known.values:
             return False

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from amplint.model.calls.cuda_graphs import CAPTURES, Graphs
+from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import OF_SCALER
 from amplint.model.syntax import ir
@@ -382,10 +383,20 @@ class Calls:
         if isinstance(func, ir.Attribute):
             return self._of_attribute(func, site)
         called = self._evaluator.evaluate(func, frame)
+        if called is None and self._returns_others(func, site):
+            called = Unknown(site.code.text(func))
         if called is None:
             raise none_used(site, "is not callable")
         args, kwargs = self._evaluator.arguments(site)
         return self.call_value(called, args, kwargs, site)
+
+    @staticmethod
+    def _returns_others(func: ir.Value, site: Site) -> bool:
+        """Whether what is called comes of a function of the program that returns something, under other conditions."""
+        what = site.code.files.what(site.code, func.func) if isinstance(func, ir.Call) else None
+        return isinstance(what, ir.Function) and any(
+            each.value is not None and not ir.is_none(each.value) for each in returned(what)
+        )
 
     def _arguments_of(self, known: Any, site: Site) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a call of a library; an exception in those of a region or a scaler is of AMP."""

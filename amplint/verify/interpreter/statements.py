@@ -163,6 +163,7 @@ class Statements(Interpreter[Path]):
             if isinstance(value, Unknown)
             else self._truth.of(value, matters=matters)
         )
+        self._state.record.held.setdefault(statement.id, set()).add(holds)
         return (states, []) if holds else ([], states)
 
     def _is_object(self, test: ir.Value, frame: Frame) -> bool | None:

@@ -233,7 +233,7 @@ class Callers(Generic[AnyFile]):
 
     def _classes_of(self, code: AnyFile, name: ir.Name, depth: int = 3) -> Iterator[tuple[AnyFile, ir.Class]]:
         """The classes of the program that a parameter is an instance of, by its annotation or by what calls give it."""
-        function = _with_parameter(name)
+        function = with_parameter(name)
         param = next((each for each in function.params if each.name == name.name), None) if function else None
         if function is None or param is None or not depth:
             return
@@ -261,7 +261,7 @@ class Callers(Generic[AnyFile]):
                 yield from self._of_place(place, depth)
             elif isinstance(each, (Defined, Imported)):
                 yield code, name
-        function = _with_parameter(name)
+        function = with_parameter(name)
         if function is None:
             return
         for of, call in self.calls(function):
@@ -314,6 +314,18 @@ class Callers(Generic[AnyFile]):
                 self._calls[function.id] += found
         return self._calls[function.id]
 
+    def gives_region(self, code: AnyFile, call: ir.Value) -> bool:
+        """Whether a `with` enters what a parameter returns, and a call in sight gives that what makes a region."""
+        func = call.func if isinstance(call, ir.Call) and isinstance(call.parent, ir.With) else None
+        function = with_parameter(func) if isinstance(func, ir.Name) else None
+        if function is None or not isinstance(func, ir.Name):
+            return False
+        given = ((of, argument(each, function, func.name)) for of, each in self.calls(function))
+        if not any(value is not None and of.naming(value) for of, value in given):
+            return False
+        self.followed.setdefault(function.id, set()).add(func.name)
+        return True
+
     def is_device_name(self, function: ir.Function, name: str) -> bool:
         """Whether all calls in sight that give a parameter give it the name of a device: `"cuda"`, `device.type`."""
         given = [
@@ -324,7 +336,8 @@ class Callers(Generic[AnyFile]):
     def may_repeat(self, function: ir.Function, depth: int = _DEPTH) -> bool:
         """Whether one run of the program may call a function several times: in a loop, or out of sight.
 
-        What is called nowhere may be called for each batch by a library, but not a test.
+        What is called nowhere may be called for each batch by a library, but not a test; nor a function which calls
+        what may repeat, where that is no method: it is what a program begins with.
         """
         code = self._files.owner(function)
         own = function.cls is not None  # whatever the object is that a method is called of
@@ -334,7 +347,7 @@ class Callers(Generic[AnyFile]):
             if isinstance(call.func, ir.Attribute) and call.func.attr == function.name
         }
         if not calls or not depth:
-            return not function.name.startswith("test")
+            return not function.name.startswith("test") and (not depth or depth == _DEPTH or own)
         around = [ir.function_of(call) for call in calls.values()]
         return any(map(loop_of, calls.values())) or any(
             each is not None and each is not function and self.may_repeat(each, depth - 1) for each in around
@@ -393,7 +406,7 @@ class Callers(Generic[AnyFile]):
         return any(each is wanted for each in self.called(code, call)) or call in code.calls_of(wanted)
 
 
-def _with_parameter(name: ir.Name) -> ir.Function | None:
+def with_parameter(name: ir.Name) -> ir.Function | None:
     """The function that a variable is a parameter of."""
     function = ir.function_of(name)
     while function is not None and function.scope is not name.scope.home(name.name):
