@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 
+# What `torch.accelerator.current_accelerator()` may be, of the devices that autocast has a default dtype for.
+_ACCELERATORS = ("cuda", "xpu", "mps")
+
+
 class Device(NamedTuple):
     """One device that a value can be. `kind` is "str", "object" (a torch.device) or "other"; `name` None: not known.
 
@@ -43,6 +47,19 @@ def region_devices(module: Module, region: Region) -> list[Device]:
     if region.device_type is None:
         return []
     return devices(module, region.device_type)
+
+
+def types_of(module: Module, found: list[Device]) -> set[str | None]:
+    """The types of some devices; of the accelerator that the machine has, whichever that is, those of all of them."""
+
+    def is_any(each: Device) -> bool:
+        made = each.leaf.value
+        return isinstance(made, ir.Call) and module.names.of(made.func) == {"torch.accelerator.current_accelerator"}
+
+    types: set[str | None] = set()
+    for each in found:
+        types.update(_ACCELERATORS if each.type is None and is_any(each) else (each.type,))
+    return types
 
 
 def device_of(module: Module, region: Region) -> str | None:

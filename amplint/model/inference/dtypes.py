@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.inference.devices import region_devices
+from amplint.model.inference.devices import region_devices, types_of
 from amplint.model.inference.python_types import is_bool
 from amplint.model.inference.values import Leaf, asked, values_of
 from amplint.model.names.tables import items_at
@@ -119,7 +119,11 @@ def _defaults(module: Module, region: Region, none: Dtype) -> list[Dtype]:
     outer = region_round(module, region)
     if outer is not None:  # the dtype is taken over
         return region_dtypes(module, outer)
-    names = dict.fromkeys(DEFAULT_DTYPE.get(each.type or "") for each in region_devices(module, region))
+    names = dict.fromkeys(
+        DEFAULT_DTYPE.get(device or "")
+        for each in region_devices(module, region)
+        for device in sorted(types_of(module, [each]), key=str)
+    )
     return [none._replace(kind="dtype" if name else "other", name=name) for name in names] or [none]
 
 

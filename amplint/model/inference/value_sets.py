@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import CallSites, callers, passed
 from amplint.model.inference.declared_settings import option_named
-from amplint.model.inference.devices import devices, region_devices
+from amplint.model.inference.devices import devices, region_devices, types_of
 from amplint.model.inference.dtypes import BY_QUALIFIED, Dtype, changes_defaults, dtypes, region_dtypes
 from amplint.model.inference.formulas import (
     FALSE,
@@ -465,12 +465,12 @@ class Decided:
 
     def _never_cuda(self, value: ir.Value) -> bool:
         """Whether a device, or its type, is seen to be another than cuda."""
-        types = {device.type for device in devices(self._module, value)}
+        types = types_of(self._module, devices(self._module, value))
         return bool(types) and not types & {None, "cuda"}
 
     def _accelerators(self, value: ir.Value) -> list[str]:
         """Those other than cuda that a device, or its type, is seen to be one of."""
-        types = {device.type for device in devices(self._module, value)}
+        types = types_of(self._module, devices(self._module, value))
         return [each for each in _ACCELERATORS if each in types and None not in types]
 
     def _equal(self, left: ir.Value, value: object) -> Formula:
@@ -549,7 +549,7 @@ class Decided:
 
     def _region_runs_in(self, region: Region, name: str) -> Formula:
         """That a region is on, and runs in the dtype `name`, its own dtype not followed further."""
-        types = {each.type for each in region_devices(self._module, region)}
+        types = types_of(self._module, region_devices(self._module, region))
         found = region_dtypes(self._module, region)
         on = self.of(region.enabled)
         if types == {"cuda"}:
@@ -569,7 +569,7 @@ class Decided:
         """
         if changes_defaults(self._module):
             return []
-        types = {each.type for each in region_devices(self._module, region)}
+        types = types_of(self._module, region_devices(self._module, region))
         if None in types or not types:
             tests = both(self.of(region.enabled), self.inside(region.call)).facts()
             types |= {term.name for term in tests if term.op == Op.ON}

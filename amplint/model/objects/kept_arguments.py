@@ -1,6 +1,7 @@
 """What objects of the file's classes keep of what they are made with: `stepper.scaler` of `stepper = Stepper(scaler)`.
 
-Only objects that are bound once count, and arguments that the constructor keeps as they are.
+Only objects that are bound once count, and arguments that the constructor keeps as they are, or moved: a module is the
+same one after `model.to(device)`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to, with_defaults
 from amplint.model.syntax.ir import Assigned, Binding, Scope
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.modules import RETURNS_ITSELF
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -131,7 +133,11 @@ class Kept:
         values, constructor = self._values(call, cls), _constructor(cls)
         if constructor is None:
             return {name: value for name, value in values.items() if not self._is_changed(cls, name)}
-        kept = {name: attribute_of_self(key) for name, key in kept_parameters(constructor, cls).items()}
+        kept = {
+            name: attribute_of_self(key)
+            for name, key in kept_parameters(constructor, cls).items()
+            if all(isinstance(each, ir.Name) for each in cls.stored(attribute_of_self(key)))
+        }
         return {attr: values[name] for name, attr in kept.items() if name in values and not self._is_changed(cls, attr)}
 
     def _making(self, key: str) -> _Making | None:
@@ -152,7 +158,7 @@ class Kept:
         else:
             outer = self._making(base)
             cls = self._own.get(base) if outer is None else outer.cls
-            values = list(cls.stored(attr)) if cls is not None and not self._is_changed(cls, attr, times=1) else []
+            values = _made_values(cls, attr) if cls is not None and not self._is_changed(cls, attr, times=1) else []
             around = self._inside(outer, base) if outer is not None else around
         call = values[0] if len(values) == 1 else None
         made = self._module.names.definition(call.func) if isinstance(call, ir.Call) else None
@@ -173,7 +179,7 @@ class Kept:
         """Whether an attribute of a class's objects is set elsewhere than where they are made."""
         if times is None:
             times = 1 if _constructor(cls) is not None else 0
-        if len(cls.stored(attr)) != times:
+        if len(_made_values(cls, attr)) != times:
             return True
         if attr not in self._changed:
             self._changed[attr] = any(_is_set_from_outside(each, attr) for each in self._module.whole.near(attr).values)
@@ -209,17 +215,35 @@ def _is_set_from_outside(value: ir.Value, attr: str) -> bool:
     )
 
 
+def _made_values(cls: ir.Class, attr: str) -> list[ir.Value | None]:
+    """What is stored in an attribute, apart from what leaves the same module there: `self.net = self.net.cuda()`."""
+
+    def is_itself(value: ir.Value | None) -> bool:
+        source = _unmoved(value)
+        is_own = isinstance(source, ir.Attribute) and source.attr == attr and owner_class(source) is cls
+        return source is not value and is_own
+
+    return [each for each in cls.stored(attr) if not is_itself(each)]
+
+
+def _unmoved(value: ir.Value | None) -> ir.Value | None:
+    """The module that a value is, without the calls that move or cast it and return it."""
+    while (base := ir.called_on(value, *RETURNS_ITSELF)) is not None:
+        value = base
+    return value
+
+
 def kept_parameters(function: ir.Function, cls: ir.Class) -> dict[str, str]:
-    """The parameters that a constructor keeps in an attribute as they are, and the attributes' keys."""
+    """The parameters that a constructor keeps in an attribute as they are, or moved, and the attributes' keys."""
     found = {}
     for statement in function.body.statements:
-        value = statement.value if isinstance(statement, ir.Assign) else None
+        value = _unmoved(statement.value) if isinstance(statement, ir.Assign) else None
         if not isinstance(statement, ir.Assign) or not isinstance(value, ir.Name):
             continue
         target = statement.targets[0]
         if len(statement.targets) != 1 or not isinstance(target, ir.Attribute) or owner_class(target) is not cls:
             continue
-        once = len(function.scope.bindings.get(value.name, ())) == 1 and len(cls.stored(target.attr)) == 1
+        once = len(function.scope.bindings.get(value.name, ())) == 1 and len(_made_values(cls, target.attr)) == 1
         if once and any(param.name == value.name for param in function.params[1:]):
             found[value.name] = attribute_of(own_self(cls), target.attr)
     return found

@@ -18,7 +18,8 @@ DEFAULT_DTYPE = {
     "hpu": "bfloat16",
     "xla": "bfloat16",
 }
-SCALERS = {SCALER, *OLD_SCALER, "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}
+SHARDED_SCALER = "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"
+SCALERS = {SCALER, *OLD_SCALER, SHARDED_SCALER}
 # What every scaler has, for `hasattr(scaler, "unscale_")`.
 SCALER_METHODS = (
     "scale", "unscale_", "step", "update", "get_scale", "is_enabled", "state_dict", "load_state_dict",

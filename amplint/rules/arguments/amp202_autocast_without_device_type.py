@@ -58,6 +58,7 @@ from amplint.model.names.version_guards import conditions_of
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Imported
+from amplint.model.syntax.nesting import upwards
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
 from amplint.model.torch_facts.signatures import OLD_ORDER, SIGNATURES
 from amplint.registry.rule import Rule
@@ -85,6 +86,8 @@ def check(module: Module) -> Iterator[Finding]:
     for region in regions(module):
         if region.device is not None or region.opaque or region.call.keyword("device"):
             continue  # device= is AMP107's
+        if _is_after_the_right_call(module, region.call):
+            continue
         if region.device_type is None:
             yield _finding(module, region.call, "without `device_type` raises TypeError", _call_edits)
         elif region.call.positional and is_old_first(module, region.call.positional[0]):
@@ -103,6 +106,20 @@ def check(module: Module) -> Iterator[Finding]:
                 )
             elif isinstance(parent, ir.With) and any(item.context is value for item in parent.items):
                 yield _finding(module, value, "is not called: `with` raises TypeError", _bare)
+
+
+def _is_after_the_right_call(module: Module, call: ir.Call) -> bool:
+    """Whether a call is only reached where the same call with `device_type` has failed: in a handler of its `try`."""
+    blocks = [each.block for each in upwards(ir.statement_of(call))]
+    return any(
+        isinstance(block.owner, ir.Try)
+        and any(handler.body is block for handler in block.owner.handlers)
+        and any(
+            each.keyword("device_type") is not None and module.names.of(each.func) == module.names.of(call.func)
+            for each in ir.calls_below(block.owner.body)
+        )
+        for block in blocks
+    )
 
 
 def _of_fallbacks(module: Module) -> Iterator[Finding]:

@@ -13,7 +13,8 @@ amplint reports nothing:
 
 - about bfloat16, and about dtypes from elsewhere;
 - about regions that run only frozen models;
-- if one of these functions multiplies the loss itself (loss scales, `scale_loss`, divided gradients);
+- if one of these functions multiplies the loss itself (loss scales, `scale_loss`, divided gradients); a loss that is
+  only divided, as `scaled_loss = loss / steps`, is not scaled;
 - if one of these functions uses Accelerate, Lightning, DeepSpeed, apex or another library that scales by itself.
 
 ## Why is this bad?
@@ -72,6 +73,7 @@ from amplint.model.objects.terms import Term
 from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import Trained, runs_in, trained
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned, Binding
 from amplint.model.syntax.nesting import ifs_round
 from amplint.model.syntax.text_scan import code_of, has
 from amplint.model.torch_facts.deprecated_names import scaler_for
@@ -101,12 +103,13 @@ _SCALED_BY = (
     "mmcv", "mmengine", "torch_xla", "hivemind", "paddle", "mindspore",
 )  # fmt: skip
 _SCALES = re.compile(
-    r"scaler|scale_?loss|loss_?scal|scaled_?loss|(?<!torch\.)accelerat(?:e\b|or)|\bfabric|lightning|deepspeed|apex"
+    r"scaler|scale_?loss|loss_?scal|scaled_?loss|(?<!torch\.)(?<!current_)accelerat(?:e\b|or)|\bfabric|lightning|deepspeed|apex"
     r"|manual_backward|colossal|fairscale|horovod|mmcv|mmengine|torch_xla|hivemind|paddle|mindspore"
 )
 # What divides gradients by what a loss was multiplied with; or clips them, where it was multiplied with nothing.
 _DIVIDES = re.compile(r"\.grad(?:\.data)?(?:\s*[/*]=|\.(?:div|mul)_\()|_foreach_(?:div|mul)_")
 _DIVIDED_BY = (".grad", "_foreach_")
+_WORD = re.compile(r"\w+")
 _SCALER_WORD = re.compile(r"\w*scaler\w*")
 _SCALERS_WORK = {"scale", "unscale_", "step"}
 
@@ -124,8 +127,13 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _may_scale(module: Module, found: Trained) -> bool:
-    """Whether something in the code that runs with a backward may scale its loss. The scalers of sklearn scale data."""
+    """Whether something in the code that runs with a backward may scale its loss.
+
+    The scalers of sklearn scale data, and a loss that is only divided (`scaled_loss = loss / steps`) gets no scale.
+    """
     code = "\n".join(code_of(text) for text in _running_with(module, found.event.call)).lower()
+    divided = module.once(_divided)
+    code = _WORD.sub(lambda word: "" if word[0] in divided else word[0], code) if divided else code
     if found.multiplied and has(code, _DIVIDES, _DIVIDED_BY):
         return True
     if not has(code, _SCALES, _SCALED_BY):
@@ -134,6 +142,23 @@ def _may_scale(module: Module, found: Trained) -> bool:
         return has(_SCALER_WORD.sub("", code), _SCALES, _SCALED_BY)
     of_data = {name.lower() for call in module.whole.near("caler").calls for name in _of_sklearn(module, call)}
     return has(_SCALER_WORD.sub(lambda word: "" if word[0] in of_data else word[0], code), _SCALES, _SCALED_BY)
+
+
+def _divided(module: Module) -> frozenset[str]:
+    """The variables, in small letters, that are called a scaled loss or its scale and are only ever a division's."""
+    reads = [each for each in module.whole.near("caled").values if isinstance(each, ir.Name)]
+    reads += [each for each in module.whole.near("scale").values if isinstance(each, ir.Name)]
+    names = {each.name: each for each in reads if _SCALES.search(each.name.lower()) and not each.bound}
+    return frozenset(
+        name.lower()
+        for name, read in names.items()
+        if (bindings := module.names.bindings(read)) and all(map(_is_division, bindings))
+    )
+
+
+def _is_division(binding: Binding) -> bool:
+    value = binding.value if isinstance(binding, Assigned) else None
+    return isinstance(value, ir.Binary) and value.op == "Divide" and not isinstance(value.left, ir.Constant)
 
 
 def _scale_nothing(module: Module) -> bool:

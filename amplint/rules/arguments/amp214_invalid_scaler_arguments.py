@@ -7,7 +7,8 @@ Finds, if amplint can see the value in the code:
 - a scale of 0, and a string or None instead of a number;
 - a `growth_interval` that is not an int;
 - a bool in place of the initial scale (`GradScaler("cuda", use_amp)`);
-- a number or a bool in place of `torch.amp.GradScaler`'s device (`GradScaler(1024.0)`);
+- a number or a bool in place of the device of `torch.amp.GradScaler` or FSDP's `ShardedGradScaler`
+  (`GradScaler(1024.0)`), likely where only the name says so (`GradScaler(args.init_scale)`);
 - an int for `scaler.update(new_scale)`.
 
 Also finds an argument that is filled from the setting of another one (`growth_interval=args.init_scale`). Such a
@@ -61,7 +62,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import arguments
 from amplint.model.syntax.queries import is_false
-from amplint.model.torch_facts.names import SCALER, SCALERS
+from amplint.model.torch_facts.names import SCALER, SCALERS, SHARDED_SCALER
 from amplint.model.usage.mentions_of import near_scalers
 from amplint.registry.rule import Rule
 
@@ -113,7 +114,7 @@ def _made(module: Module, call: ir.Call, name: str) -> Iterator[Finding | None]:
     if is_false(given.get("enabled")):
         return
     device = given.get("device")
-    if name == SCALER and device is not None and call.keyword("device") is None:
+    if name in (SCALER, SHARDED_SCALER) and device is not None and call.keyword("device") is None:
         found = _in_place_of_the_device(module, call, device)
         yield found
         if found is not None and len(call.positional) > 1:
@@ -170,20 +171,27 @@ def _name_of(module: Module, value: ir.Value) -> str | None:
 
 def _in_place_of_the_device(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
     scales = numbers_shown(module, value)
+    by_number = bool(scales) and all(
+        each is not None and (isinstance(each, float) or each >= _INDICES) for each in scales
+    )
     if is_bool(module, value):
         meant, effect = "enabled", "the scaler is enabled whatever its value"
-    elif scales and all(each is not None and (isinstance(each, float) or each >= _INDICES) for each in scales):
+    elif by_number or (_name_of(module, value) or "").lower() == "init_scale":
         meant, effect = "init_scale", "the scale starts at 65536"
     else:
         return None
-    text = module.text(value)
-    message = f"`{text}` is taken for the device, the first argument of `GradScaler`"
+    text, called = module.text(value), ir.last_name(call.func)
+    message = f"`{text}` is taken for the device, the first argument of `{called}`"
     fix, withheld = _with_device(module, call, value, meant)
+    sure = by_number or meant == "enabled"
+    if fix is not None and not sure:
+        fix = fix._replace(applicability=Applicability.UNSAFE)
     return rule.finding(
         module.span(value),
         f"{message}: {effect}; pass the device, and `{meant}={text}`",
         fix=fix,
         withheld=withheld,
+        confidence=None if sure else Confidence.LIKELY,
     )
 
 
@@ -197,7 +205,9 @@ def _with_device(module: Module, call: ir.Call, value: ir.Value, meant: str) -> 
     name = f"{meant}=" if alone else ""
     edit = insert(module.layout.outer(value)[0], f"{device.text}, {name}")
     return Fix(
-        device.applicability, f"Replace with `GradScaler({device.text}, {name}{module.text(value)})`", (edit,)
+        device.applicability,
+        f"Replace with `{ir.last_name(call.func)}({device.text}, {name}{module.text(value)})`",
+        (edit,),
     ), None
 
 

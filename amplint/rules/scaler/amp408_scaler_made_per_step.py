@@ -58,7 +58,7 @@ from amplint.model.calls.external_calls import local_function
 from amplint.model.flow.analysis import flows
 from amplint.model.objects.amp_objects import Made, objects, scaler_arguments
 from amplint.model.objects.event import Event
-from amplint.model.objects.key_parts import is_attribute, is_part, own_self
+from amplint.model.objects.key_parts import is_attribute, is_part, last_name, own_self
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, loop_of, loops_round, upwards
 from amplint.model.syntax.queries import is_false
@@ -308,12 +308,31 @@ def _is_a_step(module: Module, function: ir.Function | ir.Program, made: Made, s
     calls = _calls_of(module, function)
     if calls:
         return _is_repeated(module, function, calls, optimizers)
+    if _is_handed_on(module, function, optimizers):
+        return True
     if function.name.startswith("test") or any(conditions(step.call, made.call) for step in steps):
         return False
     if function.cls is not None:
         gives_same = (call for call in ir.calls_below(function.body) if ir.last_name(call.func) in _GIVES_THE_SAME)
         return all(is_attribute(each, own_self(function.cls)) for each in optimizers) or any(gives_same)
     return bool(_STEP.search(function.name)) and _are_given(module, function, optimizers)
+
+
+def _is_handed_on(module: Module, function: ir.Function, optimizers: set[str]) -> bool:
+    """Whether a function inside another one steps that one's optimizers, and is given to an engine that calls it.
+
+    `def update(engine, batch): ...` of `return Engine(update)`.
+    """
+    outer = function.outer
+    if outer is None or not function.params or any(last_name(each) in function.scope.bindings for each in optimizers):
+        return False
+    return any(
+        isinstance(each, ir.Name)
+        and each.name == function.name
+        and isinstance(each.parent, ir.Call)
+        and each.parent.func is not each
+        for each in ir.values_below(outer.body)
+    )
 
 
 def _is_an_epoch(module: Module, function: ir.Function | ir.Program, made: Made, steps: list[Event]) -> bool:

@@ -86,6 +86,7 @@ rule = Rule(
 )
 
 _NEVER_CLEARED = "amplint sees no `zero_grad()`: without the exception, the gradients of all iterations would add up"
+_NEVER_CLEAR = ("torch.optim.", "builtins.object")  # in their `step`
 _BOUNDS = ("clamp_", "clip_")  # leave gradients as they are, where they are small
 
 
@@ -145,15 +146,18 @@ def _stays_in_sight(module: Module, each: Misuse) -> bool:
         parallel = {branch.statement.id for branch in module.once(differences) if branch.what == CLEARS}
         return not any(outer.id in parallel for outer in upwards(ir.statement_of(step)))
     every = objects(module)
-    torchs = {violation.optimizer, every.original(violation.optimizer)} & every.constructed
-    # One that a call leads to, and that no path of the flow comes to, stands behind what raises.
+    is_made = bool({violation.optimizer, every.original(violation.optimizer)} & every.constructed) or any(
+        name[0] == "." for name in every.classes_of(violation.optimizer)
+    )
+    # One that a call leads to, and that no path of the flow comes to, stands behind what raises. One in a `zero_grad`
+    # runs only if another one does.
     elsewhere = any(
-        ir.last_name(call.func) == "zero_grad" and (not flow.follows(call) or exclusive(call, step))
-        for call in module.whole.near("zero_grad").calls
+        not _is_of_a_clear(call) and (not flow.follows(call) or exclusive(call, step))
+        for call in module.whole.called("zero_grad")
     )
     if elsewhere or any(_may_clear(module, call, violation.optimizer) for call in _beside(module, step)):
         return False
-    return bool(torchs) and in_this_file_only(module, violation.scaler)
+    return is_made and in_this_file_only(module, violation.scaler)
 
 
 def _is_cleared_otherwise(module: Module, each: Misuse) -> bool:
@@ -162,9 +166,24 @@ def _is_cleared_otherwise(module: Module, each: Misuse) -> bool:
     values = module.whole.near("grad").values
     return (
         any(is_grad(value) and _is_written(value, events) and _may_run(module, value) for value in values)
-        or any(name[0] == "." for name in objects(module).classes_of(each.violation.optimizer))
+        or any(
+            name[0] == "." and _clears_in_its_step(module, name[1:])
+            for name in objects(module).classes_of(each.violation.optimizer)
+        )
         or any("hook" in ir.last_name(call.func) for call in module.whole.near("hook").calls)
     )
+
+
+def _clears_in_its_step(module: Module, name: str) -> bool:
+    """Whether an optimizer of a class of the file may clear gradients in another method than `zero_grad`."""
+    classes = [each.cls for each in module.whole.defined("step") if each.cls is not None and each.cls.name == name]
+    if len(classes) != 1 or classes[0] is None:
+        return True
+    bases = {name for each in classes[0].bases for name in module.names.of(each.value)}
+    if not all(name.startswith(_NEVER_CLEAR) for name in bases):
+        return True
+    inside = (ir.function_of(call) for call in module.whole.called("zero_grad"))
+    return any(each is not None and each.cls is classes[0] and each.name != "zero_grad" for each in inside)
 
 
 def _may_come_in_time(module: Module, each: Misuse, clear: Event) -> bool:
@@ -178,6 +197,11 @@ def _may_come_in_time(module: Module, each: Misuse, clear: Event) -> bool:
         if waits or not all(flow.conditions.counts(test) for test in tests):
             return True
     return False
+
+
+def _is_of_a_clear(call: ir.Call) -> bool:
+    function = ir.function_of(call)
+    return function is not None and function.name == "zero_grad"
 
 
 def _beside(module: Module, step: ir.Value) -> list[ir.Call]:

@@ -8,6 +8,7 @@ from amplint.fixes.statements import own_statement
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.tensors import SCALE_READS
+from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.scaler_holders import holders
 from amplint.model.syntax import ir
@@ -77,7 +78,7 @@ def surely_plain(module: Module, found: Misuse) -> bool:
     backward = found.reached.event
     if holders(module) or backward.subject is None:
         return False
-    if _may_scale_unseen(module, ir.function_of(backward.call)):
+    if _may_scale_unseen(module, ir.function_of(backward.call)) or _is_given_unseen(module, backward.subject):
         return False
     if found.violation.gradients is not None:
         return True
@@ -86,6 +87,15 @@ def surely_plain(module: Module, found: Misuse) -> bool:
         return False
     origin = Origin(module, found.flow, backward.subject)
     return origin.made_here and not any(_is_scaler(module, value) for value in origin.values)
+
+
+def _is_given_unseen(module: Module, loss: ir.Value) -> bool:
+    """Whether a loss is a parameter of a function that nothing in sight calls: who does may scale it before."""
+    parameter = parameter_read(module, loss)
+    if parameter is None:
+        return False
+    name = parameter[0].name
+    return not any(ir.last_name(each.func) == name for each in module.whole.near(name).calls)
 
 
 def _may_scale_unseen(module: Module, function: ir.Function | None) -> bool:

@@ -20,7 +20,7 @@ from amplint.model.regions.regions_at import regions_at
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import is_false
-from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
+from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, SCALERS
 from amplint.model.torch_facts.op_spellings import LOSSES, PRODUCTS, SPELLINGS, spelled
 from amplint.model.usage.frozen_models import frozen
 from amplint.rules.shared.in_region import is_cast_to_half
@@ -136,7 +136,7 @@ class _Content:
             return all(_is_output(each) for each in call.positional if not isinstance(each, ir.Constant))
         if spelling is not None:
             return spelling not in PRODUCTS
-        return name in _MAKES or name.startswith("torch.distributed.")
+        return name in _MAKES or name in SCALERS or name.startswith("torch.distributed.")
 
     def _out_of_sight(self, call: ir.Call) -> bool:
         """A method, or a function of elsewhere: of a tensor, or a criterion by its name."""
