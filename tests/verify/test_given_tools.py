@@ -290,3 +290,34 @@ def test_a_fault_that_shows_is_said_where_the_fixed_step_is_not_checkable() -> N
     ((_, verdict),) = verdicts(bad, fixed, ["AMP401"], [])
     assert verdict.verdict == "misbehaves"
     assert verdict.reason.startswith("whether the fix repairs it is not checkable: ")
+
+
+SETTINGS = """
+import torch
+from settings import FLAGS
+
+def scheduler_of(optimizer):
+    if FLAGS.kind == "steps":
+        return torch.optim.lr_scheduler.MultiStepLR(optimizer, [1, 2])
+    elif FLAGS.kind == "cosine":
+        return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 9)
+    else:
+        raise NotImplementedError(FLAGS.kind)
+
+def main(model, optimizer, loader):
+    scheduler = scheduler_of(optimizer)
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = torch.nn.functional.mse_loss(model(x), y)
+        BACKWARD
+        scaler.step(optimizer)
+        scaler.update()
+        scheduler.step()
+"""
+
+
+@pytest.mark.parametrize(("backward", "state"), [("scaler.scale(loss).backward()", RIGHT), ("loss.backward()", WRONG)])
+def test_a_setting_of_an_import_out_of_sight_has_a_value_that_it_is_compared_with(backward: str, state: str) -> None:
+    assert ran(SETTINGS.replace("BACKWARD", backward)).judged.state == state
