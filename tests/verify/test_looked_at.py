@@ -488,7 +488,7 @@ import torch
 
 class BaseTrainer:
     def __init__(self, config, model):
-        self.model = model
+        self.model, self.config = model, config
         self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         MADE
 
@@ -504,7 +504,7 @@ class Trainer(BaseTrainer):
     def train_one_epoch(self):
         for x, y in self.loader:
             self.optimizer.zero_grad()
-            with torch.autocast("cuda"):
+            with torch.autocast("cuda", enabled=self.config.amp):
                 loss = self.model(x).mean()
             USE
 """

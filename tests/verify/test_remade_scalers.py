@@ -76,6 +76,8 @@ def step(model, optimizer, x):
         ("", True),  # who calls it is out of sight
         ("step(net(), sgd(), batch())", False),
         ("def main():\n    step(net(), sgd(), batch())\n\nmain()", False),
+        ("def main():\n    step(net(), sgd(), batch())", False),
+        ("class Module:\n    def training_step(self, x):\n        step(self.net, self.sgd, x)", True),
         ("for each in batches():\n    step(net(), sgd(), each)", True),
         ("def main(x):\n    step(net(), sgd(), x)\n\nfor each in batches():\n    main(each)", True),
         ("def main(model):\n    while model.trains():\n        step(model, sgd(), batch())\n\nmain(net())", True),

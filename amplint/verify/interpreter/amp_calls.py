@@ -22,6 +22,7 @@ from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.key_parts import is_part
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, SCALER
+from amplint.verify.interpreter.assumptions import Facts
 from amplint.verify.interpreter.evaluate import Truth
 from amplint.verify.interpreter.functions import Functions
 from amplint.verify.interpreter.half_losses import USUAL_START, HalfLosses
@@ -38,7 +39,8 @@ from amplint.verify.interpreter.standins import (
     is_simple,
     value_of,
 )
-from amplint.verify.interpreter.unseen_calls import UnseenCalls, UnseenTraining, is_given_tools
+from amplint.verify.interpreter.unseen_calls import UnseenCalls
+from amplint.verify.interpreter.unseen_training import UnseenTraining, is_given_tools
 from amplint.verify.interpreter.world import LEARNING_RATE, LOWEST_RATE, Stage
 
 _HALF = "unscale FP16 gradients"
@@ -96,6 +98,7 @@ class RegionCalls:
     """Makes autocast regions of torch's own."""
 
     _stage: Stage
+    _facts: Facts
     _record: RunRecord
     _truth: Truth
     _events: AmpEvents
@@ -110,8 +113,8 @@ class RegionCalls:
         given = dict(zip(order, args, strict=False)) | kwargs
         if len(args) == 1 and isinstance(args[0], Closure) and name in OLD_AUTOCAST:
             return args[0]
-        for key, value in list(given.items()):
-            if not is_simple(value):
+        for key in sorted(given, key=lambda each: each != "enabled"):  # which may say what the device is
+            if not is_simple(given[key]):
                 self._settle(given, key, site)
         if isinstance(given.get("enabled"), torch.Tensor):
             given["enabled"] = bool(given["enabled"])
@@ -130,6 +133,9 @@ class RegionCalls:
         elif key == "device_type":
             role = value.role if isinstance(value, Unknown) else None
             given[key] = role if isinstance(role, torch.device) else self._stage.device
+            devices = self._facts.may_only_be(value) if isinstance(value, Unknown) else []
+            if "cpu" in devices and self._facts.compare(value, "Equal", "cpu", matters=True):
+                given.setdefault("dtype", torch.bfloat16)  # what a region of the CPU has by itself
         elif key == "dtype":
             self._settle_dtype(given, site)
         else:

@@ -155,6 +155,7 @@ class Arithmetic:
         """`left op right`, a comparison."""
         if isinstance(left, Key) is not isinstance(right, Key):
             left, right = (Unknown(each) if isinstance(each, Key) else each for each in (left, right))
+        left, right = _setting(left, right), _setting(right, left)
         if op in ("Is", "IsNot") and not isinstance(left, Unknown) and right is None:
             return COMPARE[op](left, None)
         if op in COMPARES and isinstance(left, (Unknown, int)) and isinstance(right, (Unknown, int)):
@@ -233,6 +234,13 @@ class _Computed(float):
 
 class _Literal(int):
     """A number that stands in the text."""
+
+
+def _setting(value: Any, other: Any) -> Any:
+    """A value of a comparison: an attribute of an import out of sight is a setting where it is compared with text."""
+    text = isinstance(other, str) or (isinstance(other, (list, tuple)) and all(isinstance(each, str) for each in other))
+    foreign = isinstance(value, Dotted) and not value.name.startswith(("torch.", "builtins."))
+    return Unknown(value.name) if foreign and text and other else value
 
 
 def _counts(matters: bool) -> int:

@@ -232,12 +232,16 @@ class Facts:
     choices: Choices
     periods: frozenset[str] = frozenset()  # what the program takes remainders by
     there: Set[str] = frozenset()  # what can't be None
+    tools: Set[str] = frozenset()  # what is a scaler or an optimizer, or None
+    always: Set[str] = frozenset()  # those of them that are never None
     _known: dict[str, _Known] = field(default_factory=dict)
 
     def _of(self, value: Unknown) -> _Known:
         known = self._known.get(value.text)
         if known is None:
             known = self._known[value.text] = _Known()
+            if value.text in self.tools:
+                known.values = [_SOMETHING] if value.text in {*self.always, *self.there} else [_SOMETHING, None]
         return known
 
     def _ask(self, value: Unknown, asked: _Asked, said: str, *, first: bool, matters: bool) -> bool:
@@ -262,6 +266,23 @@ class Facts:
         """Whether what was decided leaves it only None."""
         known = self._known.get(value.text)
         return known is not None and known.values == [None]
+
+    def may_only_be(self, value: Unknown) -> list[str]:
+        """The strings that it can be by what was decided; none where it can be something else as well."""
+        values = self._of(value).values
+        return values if all(isinstance(each, str) for each in values) else []
+
+    def take_for_tool(self, value: Unknown) -> bool:
+        """Take a value for an object, as a tool's method is called; False: it was decided that there is none."""
+        known = self._of(value)
+        if _SOMETHING not in known.values:
+            return False
+        known.answer(lambda it: it is _SOMETHING, holds=True)
+        return True
+
+    def is_object(self, value: Unknown) -> bool:
+        """Whether what was decided leaves a value only an object: it is true, and is not None."""
+        return self._of(value).values == [_SOMETHING]
 
     def truth(self, value: Unknown, *, matters: bool) -> bool:
         """Whether it counts as true."""

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from amplint.model.calls.cuda_graphs import CAPTURES, Graphs
+from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import OF_SCALER
 from amplint.model.syntax import ir
@@ -59,7 +60,8 @@ from amplint.verify.interpreter.standins import (
     text_of,
 )
 from amplint.verify.interpreter.tensor_calls import RANDOM, NetCalls, TensorCalls
-from amplint.verify.interpreter.unseen_calls import SHAPES, UnseenCalls, is_given_tools, named_after
+from amplint.verify.interpreter.unseen_calls import SHAPES, UnseenCalls, named_after
+from amplint.verify.interpreter.unseen_training import is_given_tools
 from amplint.verify.interpreter.world import Stage
 
 _SHORT = 15  # statements of a function that is run though nothing in it matters to AMP
@@ -254,7 +256,9 @@ class MethodCalls:
         event = site.event
         kind = event.kind if event is not None else ""
         if isinstance(base, Unknown):
-            base = self._as_tool(base, name, kind, site)
+            written, base = base, self._as_tool(base, name, kind, site)
+            if not isinstance(base, Unknown):
+                self._is_tool(written, site)
         if kind == "backward" and isinstance(base, (Unknown, torch.Tensor)) and not is_given_tools(site, args):
             start = next(iter(site.call.positional), site.call.keyword("gradient"))
             return self._gradients.backward([self._roles.as_loss(base, site)], site, start)
@@ -290,6 +294,16 @@ class MethodCalls:
         if name == "zero_grad" and written is not None and objects(site.code.module).is_optimizer(written):
             return self._roles.as_optimizer(base, site)
         return base
+
+    def _is_tool(self, value: Unknown, site: Site) -> None:
+        """Remember that a value is a scaler or optimizer: in one run of the program it is not None before or after."""
+        if not value.fixed and value.origin is not None:
+            return
+        knowledge = self._state.stage.knowledge
+        knowledge.tools.add(value.text)
+        if not self._state.facts.take_for_tool(value):
+            knowledge.always.add(value.text)
+            raise Impossible(f"{site.where}: {value.text} counts as false")
 
     def _of_value(self, base: Any, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """A method of a value out of sight, a tensor, or of one of Python's objects."""
@@ -369,10 +383,20 @@ class Calls:
         if isinstance(func, ir.Attribute):
             return self._of_attribute(func, site)
         called = self._evaluator.evaluate(func, frame)
+        if called is None and self._returns_others(func, site):
+            called = Unknown(site.code.text(func))
         if called is None:
             raise none_used(site, "is not callable")
         args, kwargs = self._evaluator.arguments(site)
         return self.call_value(called, args, kwargs, site)
+
+    @staticmethod
+    def _returns_others(func: ir.Value, site: Site) -> bool:
+        """Whether what is called comes of a function of the program that returns something, under other conditions."""
+        what = site.code.files.what(site.code, func.func) if isinstance(func, ir.Call) else None
+        return isinstance(what, ir.Function) and any(
+            each.value is not None and not ir.is_none(each.value) for each in returned(what)
+        )
 
     def _arguments_of(self, known: Any, site: Site) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a call of a library; an exception in those of a region or a scaler is of AMP."""

@@ -12,7 +12,7 @@ from amplint.model.syntax import ir
 from amplint.verify.interpreter.assumptions import Facts
 from amplint.verify.interpreter.run_state import RunState
 from amplint.verify.interpreter.standins import CannotFollow, Frame, Site, Unknown
-from amplint.verify.interpreter.unseen_calls import UnseenTraining
+from amplint.verify.interpreter.unseen_training import UnseenTraining
 
 ByKind = Mapping[type[ir.Value], Callable[[Any, Frame], Any]]
 

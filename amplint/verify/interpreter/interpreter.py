@@ -59,7 +59,8 @@ class Interpreter:
         self._code = code
         self.stage = stage
         stage.clears_itself = not step.clears or stage.knowledge.cleared
-        facts = Facts(choices, code.periods, stage.knowledge.there)
+        known = stage.knowledge
+        facts = Facts(choices, code.periods, known.there, known.tools, known.always)
         self.record = record = RunRecord(code)
         iterations = min(_MOST_ITERATIONS, max(_ITERATIONS, stage.knowledge.period * 2))
         self._state = state = RunState(stage, facts, record, iterations)

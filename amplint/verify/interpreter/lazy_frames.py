@@ -73,14 +73,14 @@ class LazyFrames:
         for of, call in self._code.callers.calls(function):
             passed = argument(call, function, name)
             if passed is not None:
-                values.append(self._evaluator.evaluate(passed, self._frame_of(call, of, depth)))
+                values.append(self._evaluator.evaluate(passed, self.of_call(call, of, depth)))
                 if _wraps(values[-1]):
                     return values[-1:]
         return values[:1] if all(value is None for value in values) else []
 
     def _given_by(self, call: ir.Call, code: Code, function: ir.Function, *, bound: bool, depth: int) -> dict[str, Any]:
         """The arguments of a call, by the parameters of the function that it calls."""
-        frame = self._frame_of(call, code, depth)
+        frame = self.of_call(call, code, depth)
         args, kwargs = self._evaluator.arguments(Site(call, frame))
         names = [each.name for each in function.params[bound:] if each.kind == "positional"]
         params = {each.name for each in function.params[bound:]}
@@ -94,7 +94,7 @@ class LazyFrames:
             return bool(value) and all(map(self._is_tool, value))
         return isinstance(value, (torch.optim.Optimizer, torch.nn.Parameter, Instance, Closure))
 
-    def _frame_of(self, call: ir.Call, code: Code, depth: int) -> Frame:
+    def of_call(self, call: ir.Call, code: Code, depth: int = 3) -> Frame:
         """The frame in which a call stands, whose code isn't run; its own parameters are its caller's."""
         caller = ir.function_of(call)
         if caller is None:

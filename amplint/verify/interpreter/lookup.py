@@ -182,7 +182,24 @@ class Instances:
                 stored = self._assignments.value(value, frame, instance, matters=matters)
                 if stored is not MISSING:
                     return stored
+            if self._unpack(instance, each, name):
+                return instance.attributes[name]
         return MISSING
+
+    def _unpack(self, instance: Instance, cls: ClassValue, name: str) -> bool:
+        """Store what `self.region, self.scaler = self.made()` gives an instance; whether `name` is a part of it."""
+        code = cls.frame.code
+        for function in (each for each in cls.cls.body.statements if isinstance(each, ir.Function)):
+            for statement in ir.walk_statements(function.body, into=False) if cls.cls.stored(name) else ():
+                names = _unpacked(statement, function)
+                if name not in names or not code.value_matters(value := _value(statement)):
+                    continue
+                frame = self._frames.of_function(function, cls.frame, instance)
+                found = self._assignments.value(value, frame, instance, matters=True)
+                if isinstance(found, (list, tuple)) and len(found) == len(names):
+                    instance.attributes |= dict(zip(names, found, strict=True))
+                    return True
+        return False
 
     def bases(self, cls: ClassValue, depth: int = 5) -> Iterator[ClassValue]:
         """A class and what it inherits in the program, in the order in which names are looked up."""
@@ -217,6 +234,21 @@ class Instances:
             if any(name.startswith("torch.nn.") or name.endswith(("Module", "LightningModule")) for name in names):
                 return True
         return False
+
+
+def _unpacked(statement: ir.Statement, function: ir.Function) -> list[str]:
+    """The attributes of `self` that an assignment unpacks a call to; none where it does something else."""
+    target = statement.targets[0] if isinstance(statement, ir.Assign) and len(statement.targets) == 1 else None
+    if not isinstance(target, ir.Sequence) or not isinstance(_value(statement), ir.Call) or not function.params:
+        return []
+    own = function.params[0].name
+    parts = [each for each in target.items if isinstance(each, ir.Attribute) and isinstance(each.base, ir.Name)]
+    names = [each.attr for each in parts if isinstance(each.base, ir.Name) and each.base.name == own]
+    return names if len(names) == len(target.items) else []
+
+
+def _value(statement: ir.Statement) -> Any:
+    return statement.value if isinstance(statement, ir.Assign) else None
 
 
 def _factory(code: Code, value: ir.Value) -> ir.Value | None:

@@ -11,6 +11,8 @@ import torch
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
+from amplint.verify.interpreter.evaluate import Evaluator, Truth
+from amplint.verify.interpreter.lazy_frames import LazyFrames
 from amplint.verify.interpreter.run_state import RunRecord
 from amplint.verify.interpreter.standins import (
     CannotFollow,
@@ -32,6 +34,9 @@ class Roles:
 
     _stage: Stage
     _record: RunRecord
+    _evaluator: Evaluator
+    _truth: Truth
+    _frames: LazyFrames
 
     def tool(self, value: ir.Value, found: Any, frame: Frame) -> Any:
         """The scaler or optimizer that a value out of sight is, where the text uses it as one."""
@@ -39,7 +44,7 @@ class Roles:
         if not isinstance(found, Unknown) or found.role is not None:
             return found.role if isinstance(found, Unknown) else found
         if known.is_scaler(value) is not None:
-            found.role = self._stage.scaler()
+            found.role = self._scaler(value, frame)
         elif known.is_optimizer(value) is not None:
             found.role = self._optimizer(found)
         return found if found.role is None else found.role
@@ -47,10 +52,23 @@ class Roles:
     def as_scaler(self, value: Unknown, site: Site) -> torch.amp.GradScaler:
         """The scaler that a value out of sight is."""
         if value.role is None:
-            value.role = self._stage.scaler()
+            func = site.call.func
+            value.role = self._scaler(func.base if isinstance(func, ir.Attribute) else func, site.frame)
             self._record.note(site.code, site.call, f"{value.text} is a stand-in GradScaler")
         found: torch.amp.GradScaler = self._role(value, torch.amp.GradScaler, site)
         return found
+
+    def _scaler(self, written: ir.Value, frame: Frame) -> torch.amp.GradScaler:
+        """A scaler of the bench: on where the program's is, by the calls that make it."""
+        made = frame.code.callers.scalers(frame.code, written)
+        given = [(of, call, call.keyword("enabled")) for of, call in made]
+        enabled = True
+        if given and all(each is not None for _, _, each in given):
+            of, call, each = given[0]
+            if isinstance(each, ir.Value):
+                value = self._evaluator.evaluate(each, self._frames.of_call(call, of))
+                enabled = self._truth.of(value, matters=True)
+        return self._stage.scaler(enabled=enabled)
 
     def as_optimizer(self, value: Any, site: Site) -> torch.optim.Optimizer:
         """The optimizer that a value is."""

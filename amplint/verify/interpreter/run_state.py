@@ -70,6 +70,7 @@ class RunRecord:
     applied: set[int] = field(default_factory=set)  # functions that were run, by their ids
     # How tests of ifs came out, by their ids; None: by a choice.
     decided: dict[int, set[bool | None]] = field(default_factory=dict)
+    held: dict[int, set[bool]] = field(default_factory=dict)  # the same, by choices and counters too
     # What was run, by its line and text, and what it was replaced by.
     notes: dict[tuple[int, str], str] = field(default_factory=dict)
     touched: set[tuple[str, int]] = field(default_factory=set)  # functions with such lines, run or only read, and lines

@@ -34,6 +34,7 @@ from amplint.verify.interpreter.standins import (
     value_of,
 )
 from amplint.verify.interpreter.tensor_calls import TensorCalls
+from amplint.verify.program.presence import asked_for
 from amplint.verify.program.program import STEPS, Code
 
 _FEW = 4  # iterations of a loop without events
@@ -150,7 +151,11 @@ class Statements(Interpreter[Path]):
         """The path, in the arm that it takes."""
         frame = states[0].frame
         value = self._evaluator.evaluate(statement.test, frame)
-        decided = self._truth.of(value, matters=False) if not isinstance(value, Unknown) else None
+        decided = (
+            self._is_object(statement.test, frame)
+            if isinstance(value, Unknown)
+            else self._truth.of(value, matters=False)
+        )
         self._state.record.decided.setdefault(statement.id, set()).add(decided)
         matters = any(map(frame.code.matters, [*statement.blocks()]))
         holds = (
@@ -158,7 +163,15 @@ class Statements(Interpreter[Path]):
             if isinstance(value, Unknown)
             else self._truth.of(value, matters=matters)
         )
+        self._state.record.held.setdefault(statement.id, set()).add(holds)
         return (states, []) if holds else ([], states)
+
+    def _is_object(self, test: ir.Value, frame: Frame) -> bool | None:
+        """How a test comes out that asks whether there is an object, where one is known to be there; else None."""
+        asked = asked_for(test)
+        found = self._evaluator.evaluate(asked.value, frame) if asked is not None else None
+        known = asked is not None and isinstance(found, Unknown) and self._state.facts.is_object(found)
+        return asked.there if asked is not None and known else None
 
     def _chosen(self, statement: ir.If, value: Unknown, frame: Frame, *, matters: bool) -> bool:
         """Whether a test out of sight holds; `matters`: there are events in what it decides on."""

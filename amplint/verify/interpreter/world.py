@@ -54,6 +54,8 @@ class Knowledge:
     optimizers: dict[str, tuple[str, ...] | None] = field(default_factory=dict)  # with the nets that they were made of
     made: dict[str, frozenset[str]] = field(default_factory=dict)  # nets that the program makes, and of what
     there: set[str] = field(default_factory=set)  # what can't be None: its methods are called, whatever it is
+    tools: set[str] = field(default_factory=set)  # what is a scaler or an optimizer, or None
+    always: set[str] = field(default_factory=set)  # those of them that are never None, as methods are called anyway
     leaves: set[str] = field(default_factory=set)  # values out of sight whose gradients are asked for: a model's inputs
     stale: bool = False  # graphs are used behind a step that changes what they were made of
     period: int = 2  # the largest number of micro steps that a condition counts
@@ -361,7 +363,9 @@ class Stage:
 
     def scaler(self, *, enabled: bool = True) -> torch.amp.GradScaler:
         """The scaler that a value out of sight is."""
-        return torch.amp.GradScaler(self.device, enabled=enabled, **self.scaler_arguments)  # type: ignore[arg-type]
+        found = torch.amp.GradScaler(self.device, enabled=enabled, **self.scaler_arguments)  # type: ignore[arg-type]
+        self.enabled[id(found)] = enabled
+        return found
 
     def scale_of(self, scaler: torch.amp.GradScaler) -> Any:
         """The `_scale` of a scaler, as a program reads it: the reference's, which scales nothing, has its first one."""

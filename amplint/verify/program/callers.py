@@ -225,6 +225,33 @@ class Callers(Generic[AnyFile]):
             yield from self._of_place(place, depth)
         elif place is not None:
             yield code, value
+        elif isinstance(value.base, ir.Name):
+            for owner, each in {each.id: (owner, each) for owner, each in self._classes_of(code, value.base)}.values():
+                for of, base in self._files.bases(owner, each):
+                    for stored in base.stored(value.attr):
+                        yield from self.sources(of, stored, depth - 1)
+
+    def _classes_of(self, code: AnyFile, name: ir.Name, depth: int = 3) -> Iterator[tuple[AnyFile, ir.Class]]:
+        """The classes of the program that a parameter is an instance of, by its annotation or by what calls give it."""
+        function = with_parameter(name)
+        param = next((each for each in function.params if each.name == name.name), None) if function else None
+        if function is None or param is None or not depth:
+            return
+        if function.cls is not None and param is function.params[0]:
+            yield code, function.cls
+            return
+        annotated = self._files.what(code, param.annotation) if param.annotation is not None else None
+        if isinstance(annotated, ir.Class):
+            yield self._files.owner(annotated), annotated
+            return
+        for of, call in self.calls(function):
+            given = argument(call, function, name.name)
+            if isinstance(given, ir.Name):
+                yield from self._classes_of(of, given, depth - 1)
+            for source_of, source in self.sources(of, given, depth - 1):
+                what = self._files.what(source_of, source.func) if isinstance(source, ir.Call) else None
+                if isinstance(what, ir.Class):
+                    yield self._files.owner(what), what
 
     def _of_name(self, code: AnyFile, name: ir.Name, depth: int) -> Iterator[_Source[AnyFile]]:
         for each in code.module.names.bindings(name):
@@ -234,10 +261,8 @@ class Callers(Generic[AnyFile]):
                 yield from self._of_place(place, depth)
             elif isinstance(each, (Defined, Imported)):
                 yield code, name
-        function = ir.function_of(name)
-        while function is not None and function.scope is not name.scope.home(name.name):
-            function = function.outer
-        if function is None or not any(each.name == name.name for each in function.params):
+        function = with_parameter(name)
+        if function is None:
             return
         for of, call in self.calls(function):
             given = argument(call, function, name.name)
@@ -258,12 +283,15 @@ class Callers(Generic[AnyFile]):
 
     def is_scaler(self, code: AnyFile, value: ir.Value) -> bool:
         """Whether a value is a scaler: by its use in its file, or by what it comes from, in another file maybe."""
-        if objects(code.module).is_scaler(value) is not None:
-            return True
-        return any(
-            isinstance(source, ir.Call) and bool(of.module.names.of(source.func) & SCALERS)
+        return objects(code.module).is_scaler(value) is not None or bool(self.scalers(code, value))
+
+    def scalers(self, code: AnyFile, value: ir.Value) -> list[tuple[AnyFile, ir.Call]]:
+        """The calls that make the scaler which a value is, as far as the program shows them."""
+        return [
+            (of, source)
             for of, source in self.sources(code, value, _DEPTH)
-        )
+            if isinstance(source, ir.Call) and of.module.names.of(source.func) & SCALERS
+        ]
 
     def is_imported_scaler(self, code: AnyFile, value: ir.Value) -> bool:
         """Whether a value is a variable of another file that holds a scaler."""
@@ -286,6 +314,18 @@ class Callers(Generic[AnyFile]):
                 self._calls[function.id] += found
         return self._calls[function.id]
 
+    def gives_region(self, code: AnyFile, call: ir.Value) -> bool:
+        """Whether a `with` enters what a parameter returns, and a call in sight gives that what makes a region."""
+        func = call.func if isinstance(call, ir.Call) and isinstance(call.parent, ir.With) else None
+        function = with_parameter(func) if isinstance(func, ir.Name) else None
+        if function is None or not isinstance(func, ir.Name):
+            return False
+        given = ((of, argument(each, function, func.name)) for of, each in self.calls(function))
+        if not any(value is not None and of.naming(value) for of, value in given):
+            return False
+        self.followed.setdefault(function.id, set()).add(func.name)
+        return True
+
     def is_device_name(self, function: ir.Function, name: str) -> bool:
         """Whether all calls in sight that give a parameter give it the name of a device: `"cuda"`, `device.type`."""
         given = [
@@ -296,7 +336,8 @@ class Callers(Generic[AnyFile]):
     def may_repeat(self, function: ir.Function, depth: int = _DEPTH) -> bool:
         """Whether one run of the program may call a function several times: in a loop, or out of sight.
 
-        What is called nowhere may be called for each batch by a library, but not a test.
+        What is called nowhere may be called for each batch by a library, but not a test; nor a function which calls
+        what may repeat, where that is no method: it is what a program begins with.
         """
         code = self._files.owner(function)
         own = function.cls is not None  # whatever the object is that a method is called of
@@ -306,7 +347,7 @@ class Callers(Generic[AnyFile]):
             if isinstance(call.func, ir.Attribute) and call.func.attr == function.name
         }
         if not calls or not depth:
-            return not function.name.startswith("test")
+            return not function.name.startswith("test") and (not depth or depth == _DEPTH or own)
         around = [ir.function_of(call) for call in calls.values()]
         return any(map(loop_of, calls.values())) or any(
             each is not None and each is not function and self.may_repeat(each, depth - 1) for each in around
@@ -363,6 +404,14 @@ class Callers(Generic[AnyFile]):
         if wanted.cls is None or not isinstance(func, ir.Attribute):
             return False
         return any(each is wanted for each in self.called(code, call)) or call in code.calls_of(wanted)
+
+
+def with_parameter(name: ir.Name) -> ir.Function | None:
+    """The function that a variable is a parameter of."""
+    function = ir.function_of(name)
+    while function is not None and function.scope is not name.scope.home(name.name):
+        function = function.outer
+    return function if function is not None and any(each.name == name.name for each in function.params) else None
 
 
 def _is_made(code: CodeFile, func: ir.Value) -> bool:

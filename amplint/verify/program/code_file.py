@@ -29,6 +29,9 @@ class CodeFile(Protocol):
     def event(self, call: ir.Call) -> Event | None:
         """The AMP event that a call is."""
 
+    def naming(self, value: ir.Value) -> list[ir.Value]:
+        """An expression that names what makes a region or scaler, and those that its names are assigned; else none."""
+
     def calls_of(self, function: ir.Function) -> list[ir.Call]:
         """The calls of a function in this file."""
 

@@ -17,6 +17,7 @@ from amplint.model.objects.event import OF_SCALER, Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import loops_round, upwards
+from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER
 from amplint.model.usage.accelerators import LIBRARY
 from amplint.verify.program.callers import Callers
@@ -265,7 +266,9 @@ class Code(Texts):
         return found
 
     def _opens_region(self, value: ir.Value) -> bool:
-        return isinstance(value, ir.Call) and region_of(self.module, value) is not None
+        if not isinstance(value, ir.Call):
+            return False
+        return region_of(self.module, value) is not None or self.callers.gives_region(self, value)
 
     def _body(self, function: ir.Function | None) -> ir.Block:
         return function.body if function is not None else self.module.program.body
@@ -439,6 +442,24 @@ class Code(Texts):
         anew = anew or any(attribute in each.keywords for each in near.calls)
         return len(declared) == 1 and isinstance(declared[0].value, ir.Constant) and not anew
 
+    def stores_once(self, attribute: ir.Attribute) -> bool:
+        """Whether an attribute of `self` is a constant that one method stores, and nothing sets it anew."""
+        cls = owner_class(attribute)
+        if cls is None:
+            return False
+        stored = [each for _, base in self.files.bases(self, cls) for each in base.stored(attribute.attr)]
+        below = [each for each in self.module.statements if isinstance(each, ir.Class) and each is not cls]
+        stored += [one for each in below if self._calls.derives(each, cls) for one in each.stored(attribute.attr)]
+        near = self.module.whole.near(attribute.attr)
+        others = any(
+            isinstance(target, ir.Attribute) and target.attr == attribute.attr and owner_class(target) is None
+            for each in near.statements
+            if isinstance(each, (ir.Assign, ir.AugAssign))
+            for target in (each.targets if isinstance(each, ir.Assign) else [each.target])
+        )
+        named = any(isinstance(each, ir.Constant) and each.value == attribute.attr for each in near.values)
+        return len(stored) == 1 and _is_literal(stored[0]) and not others and not named
+
     def is_called_again(self, call: ir.Call) -> bool:
         """Whether this file calls what a call calls elsewhere as well, by the text."""
         return self._times_called[self.text(call.func)] > 1
@@ -494,6 +515,11 @@ class Code(Texts):
                 parts.append(up.name)
             up = up.parent
         return ".".join(reversed(parts)) or "<module>"
+
+
+def _is_literal(value: ir.Value | None) -> bool:
+    """Whether a value is a constant, with a sign maybe."""
+    return isinstance(value.operand if isinstance(value, ir.Unary) else value, ir.Constant)
 
 
 def _is_self(value: ir.Value) -> bool:

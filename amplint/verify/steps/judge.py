@@ -47,6 +47,7 @@ class Judged:
     parts: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict, compare=False)
     unseen: str = field(default="", compare=False)  # what a step that is right may do wrong all the same
     none_used: str = field(default="", compare=False)  # where conditions make it use None as an object, and which
+    unfollowed: str = field(default="", compare=False)  # of a step that is wrong: what else it does that can't be seen
     unscaled: str = field(default="", compare=False)  # where it runs a model in float16, and no scaler scales the loss
 
 
@@ -116,9 +117,10 @@ def _judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[s
         return Judged(UNKNOWN, reason=effects[0])
     paths = _that_train(seen)
     told, reason = _by_who_owns_what(paths, guessed)
+    unfollowed = next(filter(None, [failed, *missing, *effects]), "")
     if told:
-        return _wrong(paths, told)
-    if reason := reason or _why_nothing_is_compared(paths) or next(filter(None, [failed, *missing, *effects]), ""):
+        return replace(_wrong(paths, told), unfollowed=unfollowed)
+    if reason := reason or _why_nothing_is_compared(paths) or unfollowed:
         return Judged(UNKNOWN, reason=reason)
     return _right(paths)
 

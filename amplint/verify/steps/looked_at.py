@@ -227,6 +227,8 @@ class Looker:
         names = code.module.names.of(call.func)
         if names & MAKES or any(each.startswith(_APEX) for each in names) or region_of(code.module, call) is not None:
             return True
+        if code.callers.gives_region(code, call):
+            return True
         event = code.event(call)
         if event is None:
             return False

@@ -259,5 +259,6 @@ def _half(judged: Judged) -> dict[str, Any]:
         found["warned"],
         found["unseen"],
         found["none_used"],
+        found["unfollowed"],
     )  # which `paths` and `findings` say in words
     return found

@@ -24,6 +24,7 @@ from amplint.verify.interpreter.assumptions import Choices, explore
 from amplint.verify.interpreter.interpreter import Interpreter
 from amplint.verify.interpreter.standins import CannotFollow, Impossible, NoneUsedError
 from amplint.verify.interpreter.world import INIT_SCALE, Knowledge, Stage
+from amplint.verify.program.presence import asked_for
 from amplint.verify.program.program import Code, Step
 from amplint.verify.steps.judge import Judged, Path, judge
 
@@ -46,6 +47,8 @@ class StepRuns:
     touched: set[tuple[str, int]] = field(default_factory=set)  # functions whose text was run or read, and lines
     notes: dict[tuple[int, str], str] = field(default_factory=dict)
     decided: dict[int, set[bool | None]] = field(default_factory=dict)  # how tests of ifs came out, by their ids
+    held: dict[int, set[bool]] = field(default_factory=dict)  # the same, by choices and counters too
+    always: set[str] = field(default_factory=set)  # scalers and optimizers that are never None
     failed: str = ""  # why a path can't be followed
     ended: str = ""  # by what the program raises a run has ended, and where
     runs: int = 0
@@ -56,8 +59,11 @@ class StepRuns:
         self.executed |= {each.id for each in run.record.executed}
         for test, outcomes in run.record.decided.items():
             self.decided.setdefault(test, set()).update(outcomes)
+        for test, held in run.record.held.items():
+            self.held.setdefault(test, set()).update(held)
         self.applied |= run.record.applied
         self.guessed |= run.stage.guessed
+        self.always |= run.stage.knowledge.always | run.stage.knowledge.there
         if run.record.ended is not None and run.record.ended.error is None and not self.ended:
             self.ended = f"{run.record.ended.where} ({run.record.ended})"
         self.touched |= run.record.touched
@@ -201,7 +207,8 @@ class _Trial:
         if right.record.ended is not None and right.record.ended.error is not None:
             path.reference_end = said(right.record.ended.error)
             if isinstance(right.record.ended.error, NoneUsedError):
-                path.none_used = f"{right.record.ended.where}: AttributeError: {right.record.ended.error}"
+                kind = "TypeError" if "callable" in str(right.record.ended.error) else "AttributeError"
+                path.none_used = f"{right.record.ended.where}: {kind}: {right.record.ended.error}"
         path.reference_backwards = reference.observed.backwards
         path.idle = bool(reference.observed.idle)
         path.not_finite = bool(reference.observed.skipped) and not observed.gradient.count
@@ -338,7 +345,9 @@ def _unreached(code: Code, step: Step, runs: StepRuns) -> list[ir.Value]:
         each
         for each in missing
         if not any(
-            _is_given(test, needed, runs) or _is_constant(code.owner(each), test, needed, runs)
+            _is_given(test, needed, runs)
+            or _is_constant(code.owner(each), test, needed, runs)
+            or _is_without_scaler(code.owner(each), test, needed, runs)
             for test, needed in _tests(each)
         )
     ]
@@ -346,7 +355,7 @@ def _unreached(code: Code, step: Step, runs: StepRuns) -> list[ir.Value]:
 
 def _is_constant(code: Code, test: ir.If, needed: bool, runs: StepRuns) -> bool:
     """Whether what the file itself sets, once and for all, decides a condition the other way in each run."""
-    if runs.decided.get(test.id) != {not needed}:
+    if runs.held.get(test.id) != {not needed}:
         return False
     values = [each for each in ir.walk_values(test.test) if not isinstance(each, ir.Constant)]
     leaves = [each for each in values if isinstance(each, (ir.Name, ir.Attribute))]
@@ -355,8 +364,18 @@ def _is_constant(code: Code, test: ir.If, needed: bool, runs: StepRuns) -> bool:
     ):
         return False
     if any(isinstance(each, ir.Attribute) for each in leaves):
-        return all(code.sets_once(each.attr) for each in leaves if isinstance(each, ir.Attribute))
+        attributes = [each for each in leaves if isinstance(each, ir.Attribute)]
+        return all(code.sets_once(each.attr) or code.stores_once(each) for each in attributes)
     return all(_is_set_once(code, each) for each in leaves if isinstance(each, ir.Name))
+
+
+def _is_without_scaler(code: Code, test: ir.If, needed: bool, runs: StepRuns) -> bool:
+    """Whether an arm is for there being no scaler, and each run uses it as one all the same."""
+    asked = asked_for(test.test)
+    if asked is None or asked.there is needed or not code.callers.is_scaler(code, asked.value):
+        return False
+    outcomes = runs.decided.get(test.id, set())
+    return outcomes == {not needed} or (needed not in outcomes and code.text(asked.value) in runs.always)
 
 
 def _is_set_once(code: Code, name: ir.Name) -> bool:

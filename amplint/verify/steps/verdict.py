@@ -49,8 +49,12 @@ def decide(
     if after is None:
         if before.state == RIGHT:
             return Verdict(CLEAN, before.unseen)
-        return Verdict(CLEAN, _DEPRECATED) if _is_deprecated_only(before) else Verdict(MISBEHAVES)
+        if not _is_deprecated_only(before):
+            return Verdict(MISBEHAVES)
+        return Verdict(NOT_CHECKABLE, before.unfollowed) if before.unfollowed else Verdict(CLEAN, _DEPRECATED)
     if after.state == UNKNOWN:
+        if not all(each.shows == WARNING for each in before.faults):
+            return Verdict(MISBEHAVES, f"whether the fix repairs it is not checkable: {after.reason}")
         return Verdict(NOT_CHECKABLE, f"after the fix: {after.reason}")
     if after.state == RIGHT:
         if before.state == RIGHT:

@@ -318,6 +318,7 @@ class Verifier:
             "parts",
             "unseen",
             "none_used",
+            "unfollowed",
             "unscaled",
         )
         known = {name: answer[name] for name in fields}
