@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -134,21 +133,33 @@ def test_processes_at_work_are_not_waited_for(tmp_path: Path) -> None:
     assert found == [-2, *range(1, 40)]
 
 
-def _nothing(number: int) -> int:
-    return number
+# A process of its own: the thread that pytest's worker talks with would take the signal.
+STARTING = """\
+import os
+import signal
+
+from amplint.files import pool
+
+
+class Interrupted(pool.ProcessPoolExecutor):
+    def submit(self, *args, **kwargs):
+        os.kill(os.getpid(), signal.SIGINT)
+        return super().submit(*args, **kwargs)
+
+
+pool.ProcessPoolExecutor = Interrupted
+print(list(pool.in_processes(abs, range(4), 2, lambda _: -1, lambda _: -2)))
+"""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
-def test_an_interrupt_while_processes_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_while_processes_are_started() -> None:
     """It waits until they are there, and can be ended."""
-
-    class Interrupted(pool.ProcessPoolExecutor):
-        def submit(self, *args: Any, **kwargs: Any) -> Any:
-            os.kill(os.getpid(), signal.SIGINT)
-            return super().submit(*args, **kwargs)
-
-    monkeypatch.setattr(pool, "ProcessPoolExecutor", Interrupted)
-    found = list(pool.in_processes(_nothing, range(4), 2, lambda _: -1, lambda _: -2))
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", STARTING]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
     assert len(found) == 4
     assert -2 in found
 

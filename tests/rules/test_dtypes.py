@@ -344,14 +344,14 @@ def test_a_dtype_that_the_device_does_not_take(region: str, wanted: bool) -> Non
     assert ("AMP205" in found(step("pass", region, PLAIN))) is wanted
 
 
-TABLE = "{'float16': torch.float16, 'bfloat16': torch.bfloat16, None: torch.float32}[args.precision]"
-CHAIN = """dtype = torch.float32
+TABLE = "{'float16': torch.float16, 'bfloat16': torch.bfloat16, None: torch.float64}[args.precision]"
+CHAIN = """dtype = torch.float64
     if args.precision == 'float16':
         dtype = torch.float16
     elif args.precision == 'bfloat16':
         dtype = torch.bfloat16"""
 ELSE = """if args.precision is None:
-        dtype = torch.float32
+        dtype = torch.float64
     else:
         dtype = torch.bfloat16"""
 
@@ -362,17 +362,17 @@ ELSE = """if args.precision is None:
         (f"dtype = {TABLE}", "args.precision is not None", False),
         (f"dtype = {TABLE}", "bool(args.precision)", False),
         (f"dtype = {TABLE}; on = args.precision is not None", "on", False),
-        ("dtype = {True: torch.float16, False: torch.float32}[args.amp]", "args.amp", False),
+        ("dtype = {True: torch.float16, False: torch.float64}[args.amp]", "args.amp", False),
         (ELSE, "args.precision is not None", False),
         (CHAIN, "bool(args.precision)", False),
         (CHAIN, "args.precision != 'float32'", False),
-        ("dtype = torch.bfloat16 if use_amp else torch.float32", "use_amp", False),
-        ("dtype = torch.bfloat16 if use_amp else torch.float32", "dtype != torch.float32", False),
+        ("dtype = torch.bfloat16 if use_amp else torch.float64", "use_amp", False),
+        ("dtype = torch.bfloat16 if use_amp else torch.float64", "dtype != torch.float64", False),
         # The flag asks for something else, or leaves out another path.
         (f"dtype = {TABLE}", "use_amp", True),
         (f"dtype = {TABLE}", "True", True),
         (f"dtype = {TABLE}", "args.precision != 'float16'", True),
-        ("dtype = torch.bfloat16 if use_amp else torch.float32", "not use_amp", True),
+        ("dtype = torch.bfloat16 if use_amp else torch.float64", "not use_amp", True),
         (CHAIN, "True", True),
         (ELSE, "args.precision is None", True),
     ],
@@ -425,10 +425,10 @@ FULL, HALF = "torch.float32", "torch.float16"
         (f"dtype = {HALF} if torch.cuda.device_count() else {FULL}", Severity.NOTE),
         (f"dtype = {HALF} if args.fast and torch.cuda.is_bf16_supported() else {FULL}", Severity.NOTE),
         (f"dtype = {HALF}\n    if device.type == 'cpu':\n        dtype = {FULL}", Severity.NOTE),
-        # It is chosen by something else.
-        (f"dtype = {FULL} if args.full else {HALF}", Severity.WARNING),
-        (f"dtype = {FULL} if args.full or torch.cuda.device_count() > 1 else {HALF}", Severity.WARNING),
-        (f"dtype = {FULL} if args.count > 1 else {HALF}", Severity.WARNING),
+        # A setting chooses it.
+        (f"dtype = {FULL} if args.full else {HALF}", Severity.NOTE),
+        (f"dtype = {FULL} if args.full or torch.cuda.device_count() > 1 else {HALF}", Severity.NOTE),
+        (f"dtype = {FULL} if args.count > 1 else {HALF}", Severity.NOTE),
         # Where that holds there is CUDA, and the region runs there.
         (f"dtype = {FULL} if torch.cuda.is_bf16_supported() else {HALF}", None),
         (f"dtype = {FULL} if torch.cuda.device_count() > 1 else {HALF}", None),

@@ -150,7 +150,7 @@ def train(model, loader, optimizer, device):
         ('"cuda"', "on cuda, the loss", '`torch.amp.GradScaler("cuda")`'),
         (
             'device.type, dtype=torch.float16 if device.type == "mps" else torch.bfloat16',
-            "if `device.type == 'mps'`, the loss",
+            "on mps, the loss",
             "`torch.amp.GradScaler(device.type)`",
         ),
     ],

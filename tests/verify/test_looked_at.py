@@ -981,7 +981,7 @@ class Runner:
     def by_epochs(self, count=1):
         for x, y in self.loader:
             self.optimizer.zero_grad()
-            with torch.autocast("cuda", dtype=torch.float16):
+            with torch.autocast("cuda", dtype=torch.bfloat16):
                 loss = torch.nn.functional.cross_entropy(self.model(x), y)
             self.finish(loss)
 

@@ -555,7 +555,8 @@ class Decided:
         if types == {"cuda"}:
             return both(on, ON_CUDA, self._is_one(found, name))
         default = any(each.value is region.call for each in found)
-        if default and name == "float16" and types != {"cpu"}:  # on other devices it is another
+        known = types <= {None, *DEFAULT_DTYPE}  # a vendor's device has a default of its own
+        if default and known and name == "float16" and types != {"cpu"}:  # on other devices it is another
             possible = {*self.defaults_to(region, name), *(("cuda",) if not types or None in types else ())}
             return both(on, either(*map(_is_on, sorted(possible))))
         if types and None not in types and "cuda" not in types:
