@@ -137,7 +137,8 @@ def value_of(value: Any) -> Any:
 class Frame:
     """The variables of one scope. A lazy frame's code isn't run: a variable is evaluated when it is asked for.
 
-    `site`: the call that runs the function; `item`: which item of a comprehension is made, from 0.
+    `site`: the call that runs the function; `item`: which item of a comprehension is made, from 0. `until`: the call at
+    which the program is in a lazy frame: what is bound by its result, or after it, isn't bound yet.
     """
 
     code: Code
@@ -150,6 +151,7 @@ class Frame:
     once: dict[int, Any] = field(default_factory=dict)  # what `def` and `class` evaluate: defaults, class attributes
     site: Site | None = None
     item: int = 0
+    until: ir.Call | None = None
 
     def find(self, scope: Scope) -> Frame | None:
         """The frame of `scope` among this one and those around it."""
