@@ -22,6 +22,10 @@ COPY = " (copy)"  # ends the identity of a deep copy
 MISSING = object()  # where there is no value, not even one out of sight
 
 
+# Attributes of a tensor that say nothing of its values: what is divided by them isn't divided by a tensor that has no gradients.
+_NO_VALUES = {".shape", ".ndim", ".dtype", ".device"}
+
+
 class Unknown:
     """A value out of sight: an argument, a batch, what a function of another file returns.
 
@@ -100,7 +104,10 @@ class Unknown:
         """What `.name` or `[index]` is of it."""
         found = self.children.get(suffix)
         if found is None:
-            found = Unknown(self.text + suffix, inputs=(self,), tensor=self.tensor)
+            if suffix in _NO_VALUES:
+                found = Unknown(self.text + suffix)
+            else:
+                found = Unknown(self.text + suffix, inputs=(self,), tensor=self.tensor)
             found.identity = self.identity + suffix
             self.children[suffix] = found
         return found
