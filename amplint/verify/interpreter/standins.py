@@ -22,7 +22,7 @@ COPY = " (copy)"  # ends the identity of a deep copy
 MISSING = object()  # where there is no value, not even one out of sight
 
 
-# Attributes of a tensor that say nothing of its values: what is divided by them isn't divided by a tensor that has no gradients.
+# Attributes of a tensor that are none of its values, and have no gradients.
 _NO_VALUES = {".shape", ".ndim", ".dtype", ".device"}
 
 
