@@ -264,6 +264,8 @@ main(model, loader, args)
         (TRAINS_BOTH.replace("from main import main\n", ""), Severity.NOTE),  # another program's
         (TRAINS_BOTH.replace('resume(optimizer, "last.pt")\n', ""), Severity.NOTE),  # imported, and never called
         (TRAINS_BOTH.replace('resume(optimizer, "last.pt")', 'resume(optimizer=None, path="a.pt")'), Severity.NOTE),
+        (TRAINS_BOTH.replace('resume(optimizer, "last.pt")', "resume(None, find(1, 2))"), Severity.NOTE),
+        (TRAINS_BOTH.replace('resume(optimizer, "last.pt")', 'resume(opt(a, None), "a.pt")'), Severity.WARNING),
         (TRAINS_BOTH.replace('resume(optimizer, "last.pt")', "hooks = [resume]"), Severity.WARNING),
     ],
 )

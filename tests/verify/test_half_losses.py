@@ -157,4 +157,6 @@ def test_a_region_that_may_be_in_the_model_is_said_to_be_unseen(verifier: Verifi
 
 def test_a_disabled_scaler_scales_nothing(verifier: Verifier) -> None:
     text = program(IN_A_REGION + CROSS_ENTROPY, scaler=", enabled=False")
-    assert verified(verifier, text).verdict == "clean"
+    row = verified(verifier, text)
+    said = "line 15 runs in float16, and no scaler scales the loss: it depends on how small your gradients are"
+    assert (row.verdict, row.reason) == ("not checkable", said), row

@@ -215,9 +215,29 @@ def _is_run(data: bytes, load: re.Match[bytes], texts: list[bytes]) -> bool:
     names = [found[2] for found in _DEFINES.finditer(data, 0, start) if len(found[1]) < margin]
     if not names or names[-1].startswith(b"__"):
         return True
-    call = rb"\b%s\s*\((?![^()]*\b%s\s*=\s*None\b)" % (names[-1], load[1])
-    run = re.compile(rb"(?<!def )%s|(?:\.|[=(,:[]\s*)%s\b(?!\s*[(,])" % (call, names[-1]))
-    return any(map(run.search, texts))
+    place = _place_of(data, names[-1], load[1])
+    as_value = re.compile(rb"(?:\.|[=(,:[]\s*)%s\b(?!\s*[(,])" % names[-1])
+    call = re.compile(rb"(?<!def )\b%s\s*\(((?:[^()]|\([^()]*\))*)\)" % names[-1])
+    return any(
+        as_value.search(text) or any(not _gives_none(found[1], place, load[1]) for found in call.finditer(text))
+        for text in texts
+    )
+
+
+def _place_of(data: bytes, function: bytes, parameter: bytes) -> int | None:
+    """The place of a parameter among those of a function, without `self`, by the text."""
+    found = re.search(rb"\bdef[ \t]+%s\s*\(([^)]*)\)" % function, data)
+    params = [re.split(rb"[:=]", each)[0].strip() for each in found[1].split(b",")] if found is not None else []
+    params = params[1:] if params[:1] in ([b"self"], [b"cls"]) else params
+    return params.index(parameter) if parameter in params else None
+
+
+def _gives_none(arguments: bytes, place: int | None, parameter: bytes) -> bool:
+    """Whether the text of a call's arguments gives None for a parameter, by its name or its place."""
+    given = [each.strip() for each in re.sub(rb"\([^()]*\)", b"", arguments).split(b",")]
+    if any(re.fullmatch(rb"%s\s*=\s*None" % parameter, each) for each in given):
+        return True
+    return place is not None and place < len(given) and given[place] == b"None"
 
 
 def user_of(filename: str, attribute: str, method: str, classes: frozenset[str]) -> str | None:
