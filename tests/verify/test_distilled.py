@@ -181,3 +181,44 @@ def train(g, d, opt_g, opt_d, loader):
         hidden = fake
 """
     assert interpret(HEAD + text)[0].judged.state in (RIGHT, UNKNOWN)
+
+
+SIZED = """
+import torch
+import torch.nn.functional as F
+
+def total(student, teacher, labels, alpha, temperature):
+    task = criterion(student, labels)
+    soft = F.softmax(teacher / temperature, dim=1)
+    logs = F.log_softmax(student / temperature, dim=1)
+    loss = F.kl_div(logs, soft, reduction="sum") / SIZE
+    return task + alpha * loss * temperature ** 2, loss.item()
+
+def train(student, teacher, loader, optimizer, scaler, alpha, temperature):
+    for batch in loader:
+        x, y = batch["image"], batch["label"]
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            made = student(x)
+            with torch.no_grad():
+                taught = teacher(x)
+            loss, told = total(made, taught.detach(), y, alpha, temperature)
+        if not torch.isfinite(loss):
+            continue
+        scaler.scale(loss).backward()
+        UNSCALE
+        torch.nn.utils.clip_grad_norm_(student.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    "size", ["student.shape[0]", "(student.shape[0] * student.shape[2])", "student.size(0)", "student.ndim", "32"]
+)
+def test_a_loss_that_is_divided_by_a_size_of_an_output(size: str) -> None:
+    text = SIZED.replace("SIZE", size)
+    (right,) = interpret(text.replace("UNSCALE", "scaler.unscale_(optimizer)"))
+    assert right.judged.state == RIGHT
+    (wrong,) = interpret(text.replace("UNSCALE", "pass"))
+    assert "gradient" in wrong.shown

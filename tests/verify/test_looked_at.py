@@ -1064,3 +1064,28 @@ def test_what_is_kept_out_of_sight_may_train(verifier: Verifier, tmp_path: Path,
 def test_what_is_kept_in_sight_and_trains_nothing_hides_nothing(verifier: Verifier, tmp_path: Path) -> None:
     project(tmp_path, runner=HIDES.replace("TRAINER", "self.by_epochs"), start=STARTS)
     assert {each.verdict for each in check(verifier, tmp_path / "start.py").rows} == {"no training step"}
+
+
+OWN_SCALER = """
+from scalers import Clipped
+
+
+def train(model, heads, loader, optimizer, half):
+    scaler = Clipped(128) if half else None
+    for x, y in loader:
+        features = model(x)
+        given, loss = heads.forward_backward(y, features, optimizer)
+        if half:
+            features.backward(scaler.scale(given))
+            scaler.step(optimizer)
+            scaler.update()
+"""
+
+
+@pytest.mark.parametrize(("base", "has_amp"), [("GradScaler", True), ("dict", False)])
+def test_a_scaler_of_a_class_of_another_file(verifier: Verifier, tmp_path: Path, base: str, has_amp: bool) -> None:
+    scalers = f"from torch.cuda.amp import GradScaler\n\n\nclass Clipped({base}):\n    pass\n"
+    project(tmp_path, scalers=scalers, runner=OWN_SCALER)
+    found = check(verifier, tmp_path / "runner.py")
+    assert found.has_amp is has_amp
+    assert ("train" in {row.name for row in found.rows}) is has_amp

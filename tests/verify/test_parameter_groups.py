@@ -54,3 +54,81 @@ def test_an_error_of_amplint_is_not_said_to_be_the_program_s() -> None:
     asked = {"timeout": 60.0, "memory": 2048}
     told = worker._answer(worker.Answers(), asked)  # says nothing of a file
     assert told["failed"].startswith("an error of amplint's own, not of the program: KeyError")
+
+
+HELPER = """
+import torch
+from helpers import add_weight_decay
+
+def train(loader, args):
+    net = create_model(args)
+    net.to("cuda")
+    CHOICE
+    optimizer = torch.optim.AdamW(parameters, lr=1e-3)
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        with torch.autocast("cuda"):
+            loss = torch.nn.functional.cross_entropy(net(x), y)
+        CLEAR
+        scaler.scale(loss).backward()
+        UNSCALE
+        torch.nn.utils.clip_grad_norm_(net.parameters(), max_norm=1)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+CHOSEN = "if args.filter:\n        parameters = CALL\n    else:\n        parameters = net.parameters()"
+CALLS = [
+    "add_weight_decay(net, args.wd)",
+    "add_weight_decay(model=net)",
+    "add_weight_decay([net], args)",
+    "add_weight_decay(args)",
+]
+
+
+@pytest.mark.parametrize("clear", ["net.zero_grad()", "optimizer.zero_grad()"])
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("choice", [CHOSEN, "parameters = CALL"])
+def test_parameters_that_a_helper_returns_are_those_of_the_model(choice: str, call: str, clear: str) -> None:
+    text = HELPER.replace("CHOICE", choice).replace("CALL", call).replace("CLEAR", clear)
+    (right,) = interpret(text.replace("UNSCALE", "scaler.unscale_(optimizer)"))
+    assert right.judged.state == RIGHT
+    (wrong,) = interpret(text.replace("UNSCALE", "pass"))
+    assert wrong.shown == {"gradient"}
+
+
+def test_a_model_that_the_optimizer_does_not_have() -> None:
+    text = HELPER.replace("CHOICE", "other = create_model(args)\n    parameters = other.parameters()")
+    (found,) = interpret(text.replace("UNSCALE", "scaler.unscale_(optimizer)").replace("CLEAR", "net.zero_grad()"))
+    assert found.judged.state == WRONG
+
+
+PAIR = """
+import torch
+from helpers import groups
+
+def train(loader, args):
+    first, second = create(args), create(args)
+    one = torch.optim.AdamW(groups(first, args.wd))
+    two = torch.optim.AdamW(groups(second, args.wd))
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        with torch.autocast("cuda"):
+            loss = torch.nn.functional.cross_entropy(second(first(x)), y)
+        one.zero_grad()
+        two.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.unscale_(one)
+        scaler.unscale_(UNSCALED)
+        torch.nn.utils.clip_grad_norm_(first.parameters(), max_norm=1)
+        torch.nn.utils.clip_grad_norm_(second.parameters(), max_norm=1)
+        scaler.step(one)
+        scaler.step(two)
+        scaler.update()
+"""
+
+
+def test_each_optimizer_has_the_parameters_of_its_own_model() -> None:
+    (right,) = interpret(PAIR.replace("UNSCALED", "two"))
+    assert right.judged.state == RIGHT
+    (wrong,) = interpret(PAIR.replace("        scaler.unscale_(UNSCALED)\n", ""))
+    assert wrong.judged.state == WRONG

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from amplint.verify.steps.judge import RIGHT, WRONG
@@ -143,3 +145,42 @@ CALL
 
 def test_one_that_is_switched_off_has_no_scale() -> None:
     assert not is_remade(STEP.replace('GradScaler("cuda")', 'GradScaler("cuda", enabled=False)'))
+
+
+FOLDS = f"""
+def train_model(model, count):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{MADE}
+    for epoch in range(count):
+        for phase in ("train", "val"):
+            for x in loaders[phase]:
+                optimizer.zero_grad()
+                with torch.autocast("cuda"):
+                    loss = model(x).mean()
+                if phase == "train":
+                    scaler.scale(loss).backward()
+                    scaler.step(optimizer)
+                    scaler.update()
+    return model
+
+"""
+TRAINS = [
+    "model = train_model(model, 10)",
+    "best = train_model(model, 10)\nmodel = best",
+    "model = torch.compile(train_model(model, 10))",
+    "model = train_model(model=model, count=10)",
+    "best = train_model(model, 10)",
+]
+
+
+@pytest.mark.parametrize("trains", TRAINS)
+def test_a_model_that_is_the_result_of_its_training_is_trained_once(trains: str) -> None:
+    calls = f"model = torch.nn.Linear(4, 4)\n{trains}"
+    assert not is_remade(FOLDS + calls)
+    assert not is_remade(f"{FOLDS}def main():\n{textwrap.indent(calls, '    ')}\n\nmain()")
+
+
+@pytest.mark.parametrize(("start", "remade"), [("for x in batches():\n    ", True), ("x = batch()\n", False)])
+def test_a_model_that_a_step_returns(start: str, remade: bool) -> None:
+    calls = f"model, optimizer = net(), sgd()\n{start}model = step(model, optimizer, x)"
+    assert is_remade(f"{STEP}    return model\n\n{calls}") is remade

@@ -81,7 +81,10 @@ class LazyFrames:
     def _given_by(self, call: ir.Call, code: Code, function: ir.Function, *, bound: bool, depth: int) -> dict[str, Any]:
         """The arguments of a call, by the parameters of the function that it calls."""
         frame = self.of_call(call, code, depth)
+        before, frame.until = frame.until, frame.until or call
         args, kwargs = self._evaluator.arguments(Site(call, frame))
+        if function is not self._entry:
+            frame.until = before
         names = [each.name for each in function.params[bound:] if each.kind == "positional"]
         params = {each.name for each in function.params[bound:]}
         return dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in kwargs if key in params}

@@ -277,6 +277,13 @@ def _method_name(value: ir.Value) -> str:
     return function.name if function is not None else ""
 
 
+def _until(call: ir.Call | None, bindings: list[Binding]) -> list[Binding]:
+    """The bindings of a variable that come before a call, whose result may be one; all where none does."""
+    if call is None:
+        return bindings
+    return [each for each in bindings if not (isinstance(each, Assigned) and each.value.id >= call.id)] or bindings
+
+
 # Methods of a gradient that leave its values, and what tells of its size.
 _SAME_SIZE = {"data", "detach", "float", "clone", "view", "flatten", "reshape", "cpu", "double"}
 _SIZES = {"norm", "vector_norm", "abs", "max", "min", "mean", "sum", "pow", "square", "item", "std", "var", "clone"}
@@ -344,6 +351,7 @@ class Lookup:
         return found
 
     def _bound(self, frame: Frame, name: str, bindings: list[Binding]) -> Any:
+        bindings = _until(frame.until, bindings)
         values = [each.value for each in bindings if isinstance(each, Assigned)]
         matters = any(map(frame.code.is_tool, values))
         for each in reversed(bindings):

@@ -96,9 +96,9 @@ class Roles:
         """The parameters that a value is or has."""
         if isinstance(value, torch.Tensor):
             return [value]
-        if isinstance(value, Unknown):
-            return list(self._stage.parameters(value.identity, lasting(value)))
-        if isinstance(value, Instance):
+        if isinstance(value, Unknown) and value.origin is not None and not value.called:
+            return self._of_call(value)
+        if isinstance(value, (Unknown, Instance)):
             return list(self._stage.parameters(value.identity, lasting(value)))
         if isinstance(value, dict):
             return self.as_parameters(value.get("params"))
@@ -109,6 +109,14 @@ class Roles:
                 for each in self.as_parameters(item[-1] if isinstance(item, tuple) and item else item)
             ]
         return []
+
+    def _of_call(self, value: Unknown) -> list[torch.Tensor]:
+        """The parameters that an unseen call returns: those of the models that it is given, where these are known."""
+        given = [each for each in value.inputs if isinstance(each, (Unknown, Instance))]
+        owners = self._stage.knowledge.owners(value.identity, [each.identity for each in given])
+        if owners:
+            return self.as_parameters([each for each in given if each.identity in owners])
+        return list(self._stage.parameters(value.identity, lasting(value), is_model=False))
 
     def as_loss(self, value: Any, site: Site) -> Any:
         """The tensor that a value is which is scaled, or whose gradients are asked for."""

@@ -22,6 +22,10 @@ COPY = " (copy)"  # ends the identity of a deep copy
 MISSING = object()  # where there is no value, not even one out of sight
 
 
+# Attributes of a tensor that are none of its values, and have no gradients.
+_NO_VALUES = {".shape", ".ndim", ".dtype", ".device"}
+
+
 class Unknown:
     """A value out of sight: an argument, a batch, what a function of another file returns.
 
@@ -100,7 +104,10 @@ class Unknown:
         """What `.name` or `[index]` is of it."""
         found = self.children.get(suffix)
         if found is None:
-            found = Unknown(self.text + suffix, inputs=(self,), tensor=self.tensor)
+            if suffix in _NO_VALUES:
+                found = Unknown(self.text + suffix)
+            else:
+                found = Unknown(self.text + suffix, inputs=(self,), tensor=self.tensor)
             found.identity = self.identity + suffix
             self.children[suffix] = found
         return found
@@ -137,7 +144,8 @@ def value_of(value: Any) -> Any:
 class Frame:
     """The variables of one scope. A lazy frame's code isn't run: a variable is evaluated when it is asked for.
 
-    `site`: the call that runs the function; `item`: which item of a comprehension is made, from 0.
+    `site`: the call that runs the function; `item`: which item of a comprehension is made, from 0. `until`: the call at
+    which the program is in a lazy frame: what is bound by its result, or after it, isn't bound yet.
     """
 
     code: Code
@@ -150,6 +158,7 @@ class Frame:
     once: dict[int, Any] = field(default_factory=dict)  # what `def` and `class` evaluate: defaults, class attributes
     site: Site | None = None
     item: int = 0
+    until: ir.Call | None = None
 
     def find(self, scope: Scope) -> Frame | None:
         """The frame of `scope` among this one and those around it."""

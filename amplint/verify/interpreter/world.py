@@ -64,11 +64,17 @@ class Knowledge:
     constants: set[ir.Call] = field(default_factory=set)  # unseen calls whose results outlive a step: no outputs
     cleared: bool = False  # on this path whoever calls the step clears gradients, as the step doesn't
     freezes: bool = True  # whether a parameter that the program freezes is frozen here
+    _owners: dict[str, set[str]] = field(default_factory=dict)  # by the text of what unseen calls return
+    _late: dict[str, set[str]] = field(default_factory=dict)  # those that only the next run has
     changed: bool = False
     used: set[tuple[Use, str]] = field(default_factory=set)  # of nets, optimizers and calls, in the runs since `begin`
 
     def begin(self) -> None:
         """Runs with this knowledge begin."""
+        if self._late:
+            self._owners |= {each: self._owners[each] | late for each, late in self._late.items()}
+            self._late = {}
+            self.forget_objects()
         self.changed = False
         self.used = set()
 
@@ -136,6 +142,17 @@ class Knowledge:
         if text not in self.nets:
             self.nets[text] = None
             self.changed = True
+
+    def owners(self, parameters: str, given: Iterable[str]) -> set[str]:
+        """The models among what an unseen call is given, whose parameters it returns; empty: none is known yet."""
+        owners = self._owners.setdefault(parameters, set())
+        new = {each for each in given if each in self.nets} - owners
+        if new and parameters in self.nets:  # they were taken for a model of their own: the next run begins again
+            self._late[parameters] = new
+            self.changed = True
+        else:
+            owners |= new
+        return owners
 
     def learn_optimizer(self, text: str, nets: tuple[str, ...] | None) -> None:
         """An optimizer is used, made of these models' parameters (None: that is out of sight)."""
@@ -254,9 +271,12 @@ class Stage:
         """Whether a parameter is of a model that no optimizer has."""
         return self._net_of.get(id(parameter), "") not in self._atoms
 
-    def parameters(self, net: str, lasting: Any = None) -> list[torch.nn.Parameter]:
-        """The parameters of a model, by its text; `lasting` is the same for as long as the model is the same."""
-        if isinstance(lasting, (Unknown, Instance)) and lasting.identity == net:
+    def parameters(self, net: str, lasting: Any = None, *, is_model: bool = True) -> list[torch.nn.Parameter]:
+        """The parameters of a model, by its text; `lasting` is the same for as long as the model is the same.
+
+        `is_model` False: they are parameters themselves, and whose they are is out of sight.
+        """
+        if is_model and isinstance(lasting, (Unknown, Instance)) and lasting.identity == net:
             self.knowledge.made[net] = frozenset(made_of(lasting))
         found: list[torch.nn.Parameter] = []
         of_another = any(is_part(net, each) for each in self.knowledge.nets)

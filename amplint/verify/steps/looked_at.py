@@ -12,6 +12,7 @@ from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.event import OF_SCALER
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.grad_modes import NO_GRAD
+from amplint.model.torch_facts.names import SCALERS
 from amplint.verify.program.program import MAKES, STEPS, Code, Step
 from amplint.verify.program.unfollowed import KNOWN
 from amplint.verify.steps.looks import Kind, Look, Looked
@@ -227,7 +228,7 @@ class Looker:
         names = code.module.names.of(call.func)
         if names & MAKES or any(each.startswith(_APEX) for each in names) or region_of(code.module, call) is not None:
             return True
-        if code.callers.gives_region(code, call):
+        if code.callers.gives_region(code, call) or self._makes_own_scaler(call):
             return True
         event = code.event(call)
         if event is None:
@@ -235,6 +236,12 @@ class Looker:
         if event.kind == "opaque" and _is_accelerators(call.func):
             return True
         return event.kind in OF_SCALER or event.how == "accelerate"
+
+    def _makes_own_scaler(self, call: ir.Call) -> bool:
+        """Whether a call makes a scaler of a class of the program that inherits torch's."""
+        what = self._code.files.what(self._code, call.func)
+        classes = self._code.files.bases(self._code.owner(what), what) if isinstance(what, ir.Class) else ()
+        return any(of.module.names.of(base.value) & SCALERS for of, each in classes for base in each.bases)
 
     @staticmethod
     def _values(body: ir.Block) -> Iterator[ir.Value]:
