@@ -160,7 +160,7 @@ def _judged(*shown: str) -> Judged:
         (_judged("exception", "gradient"), _judged("exception"), "AMP401", "AMP405", "misbehaves"),
         (_judged(), _judged(), "AMP417", "", "clean"),
         (Judged(UNKNOWN, reason="why"), _judged(), "AMP401", "", "not checkable"),
-        (_judged("gradient"), Judged(UNKNOWN, reason="why"), "AMP401", "", "not checkable"),
+        (_judged("gradient"), Judged(UNKNOWN, reason="why"), "AMP401", "", "misbehaves"),
     ],
 )
 def test_verdicts(before: Judged, after: Judged | None, fixed: str, left: str, verdict: str) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import called_back, callers, passed, passed_by
 from amplint.model.calls.external_calls import function_named, inherits, local_function
 from amplint.model.inference.values import parameter_read
@@ -257,9 +258,17 @@ def _saved_behind(module: Module, top: ir.Value, value: ir.Value, seen: set[obje
     if function is None or function.id in seen:
         return None
     seen.add(function.id)
-    calls = [each for each in module.whole.near(function.name).calls if ir.last_name(each.func) == function.name]
+    calls = [each for each in module.whole.near(function.name).calls if _may_run(module, each, function)]
     place = top.items.index(value) if isinstance(top, ir.Sequence) and value in top.items else None
     return _first(_saved_result(module, call, place, seen) for call in calls)
+
+
+def _may_run(module: Module, call: ir.Call, function: ir.Function) -> bool:
+    """Whether a call may run a function, by its name where its object is out of sight: each module has `state_dict`."""
+    if ir.last_name(call.func) != function.name:
+        return False
+    callee = module.once(CallGraph).find(call)
+    return callee.function is function if callee is not None else function.name != "state_dict"
 
 
 def _saved_result(module: Module, call: ir.Call, place: int | None, seen: set[object]) -> ir.Call | None:
