@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from amplint.fixes.statements import own_statement
 from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.call_sites import passed_by
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.tensors import SCALE_READS
 from amplint.model.inference.values import parameter_read
@@ -92,7 +93,7 @@ def surely_plain(module: Module, found: Misuse) -> bool:
 def _is_given_unseen(module: Module, loss: ir.Value) -> bool:
     """Whether a loss is a parameter of a function that nothing in sight calls: who does may scale it before."""
     parameter = parameter_read(module, loss)
-    if parameter is None:
+    if parameter is None or passed_by(module, parameter[0], parameter[1].name):
         return False
     name = parameter[0].name
     return not any(ir.last_name(each.func) == name for each in module.whole.near(name).calls)
