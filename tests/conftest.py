@@ -20,6 +20,11 @@ from amplint.base.paths import look_again
 from amplint.cli import main
 from amplint.verify.fixtures import run
 
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
+
 # As many processes as there are cores: threads of torch would only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -46,6 +51,21 @@ def pytest_collection_finish() -> None:
     """Keep what was collected out of each later search for garbage: it stays, and is most of all objects."""
     gc.collect()
     gc.freeze()
+
+
+def _limits() -> list[tuple[int, int]]:
+    """What this process may use of memory, of the processor, and of disk."""
+    if resource is None:
+        return []
+    return [resource.getrlimit(kind) for kind in (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_FSIZE)]
+
+
+_STARTED_WITH = _limits()
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Name the test that limits this process: one that comes much later would die of it, and nothing would say why."""
+    assert _limits() == _STARTED_WITH, f"{item.nodeid} limits what the tests after it may use"
 
 
 # It is tested where it is installed (test_plugins.py).

@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.verify import worker
 from amplint.verify.steps.judge import RIGHT, WRONG
+from tests.conftest import KeptWorker
 from tests.interpreting import Ran, interpret
 
 STEP = """
@@ -51,8 +51,10 @@ def test_an_optimizer_of_added_groups(given: str) -> None:
 
 
 def test_an_error_of_amplint_is_not_said_to_be_the_program_s() -> None:
-    asked = {"timeout": 60.0, "memory": 2048}
-    told = worker._answer(worker.Answers(), asked)  # says nothing of a file
+    worker = KeptWorker("")
+    worker.wait_until_ready()
+    told = worker.ask({"ask": "steps", "timeout": 60.0, "memory": 2048})  # says nothing of a file
+    worker.kill()
     assert told["failed"].startswith("an error of amplint's own, not of the program: KeyError")
 
 
