@@ -156,7 +156,7 @@ class Renames:
         return bool(imports) and all(guarded(self.module.names, each, modern) for each in imports)
 
     def _origin(self, value: ir.Value) -> tuple[str, Imported | None, ir.Import | None]:
-        root = _root(value)
+        root = ir.root(value)
         if not isinstance(root, ir.Name):
             return "reach", None, None
         bindings = self.module.names.bindings(root)
@@ -201,7 +201,7 @@ class Renames:
 
     def _imported_twice(self, value: ir.Value) -> bool:
         """Whether several imports bind the name that a value starts with: what changes one of them isn't enough."""
-        root = _root(value)
+        root = ir.root(value)
         bindings = self.module.names.bindings(root) if isinstance(root, ir.Name) else []
         return sum(isinstance(each, Imported) and each.name != "torch" for each in bindings) > 1
 
@@ -354,7 +354,7 @@ class Renames:
 
     def _find_only_reads(self, use: Use) -> bool:
         through = [each for each in self.uses if each.binding is use.binding]
-        roots = {_root(each.value).id for each in through if each.value is not None}
+        roots = {ir.root(each.value).id for each in through if each.value is not None}
         return all(map(self._goes, through)) and not any(
             isinstance(value, ir.Name)
             and not value.bound
@@ -390,7 +390,7 @@ class Renames:
             return []
         start, end = self.module.span(value)
         if use.kind == "chain":
-            return [Edit(self.module.span(_root(value))[1], end, path.removeprefix("torch"))]
+            return [Edit(self.module.span(ir.root(value))[1], end, path.removeprefix("torch"))]
         if use.kind in ("module", "reach"):
             if use.kind == "module" and self._whole_module(use):
                 return []
@@ -466,10 +466,3 @@ def _scopes(module: Module, name: str) -> Iterator[Scope]:
 def renames(module: Module) -> Renames:
     """The file's renames, found once for the rules that share them."""
     return module.once(Renames)
-
-
-def _root(value: ir.Value | None) -> ir.Value:
-    while isinstance(value, ir.Attribute):
-        value = value.base
-    assert value is not None
-    return value

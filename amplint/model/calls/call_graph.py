@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.events import Events
@@ -119,6 +120,16 @@ class CallGraph:
         )
         return found if found is not None and _is(self._module, found.function, "builtins.property") else None
 
+    def may_run(self, call: ir.Call, function: ir.Function, shared: Container[str] = ()) -> bool:
+        """Whether a call runs a function, by its name alone where its object is out of sight.
+
+        `shared`: names of methods that objects of other classes have as well, which then tell nothing.
+        """
+        if ir.last_name(call.func) != function.name:
+            return False
+        callee = self.find(call)
+        return callee.function is function if callee is not None else function.name not in shared
+
     def run_by(self, call: ir.Call) -> ir.Function | None:
         """The function that a call surely runs; of a module of torch's kind, its `forward`."""
         callee = self.find(call)
@@ -126,9 +137,7 @@ class CallGraph:
             return callee.function
         func = call.func
         sources = self._objects.sources(func) if isinstance(func, (ir.Name, ir.Attribute)) else ()
-        made = sources[0] if len(sources) == 1 else None
-        while (base := ir.called_on(made, *RETURNS_ITSELF)) is not None:
-            made = base
+        made = ir.before_calls(sources[0], *RETURNS_ITSELF) if len(sources) == 1 else None
         cls = local_class(self._module, made.func) if isinstance(made, ir.Call) else None
         return method(self._module, cls, "forward") if cls is not None else None
 

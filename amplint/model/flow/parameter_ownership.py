@@ -46,6 +46,7 @@ class Ownership:
         self._roots_known: dict[CallContext, KeySet] = {}  # those, and what a call context makes of them
         self._called: dict[int, list[ir.Value]] = {}  # function -> what its calls call
         self._reached: dict[tuple[object, ...], AbstractValue] = {}
+        self._of_copies: dict[tuple[object, ...], bool] = {}
         self._taking: list[str | None] = []  # the variables whose sources are being looked at
         self._follows = False  # whether variables are followed to what they are assigned
         self.is_single = not several and len(self._objects.constructed) <= 1
@@ -286,6 +287,13 @@ class Ownership:
 
     def is_of_copies(self, loss: ir.Value) -> bool:
         """Whether all models that a loss comes from are deep copies, which no optimizer in sight trains."""
+        # Paths come by the same backward again and again.
+        key = loss.id, self._objects.call_context, self._objects.names_known
+        if key not in self._of_copies:
+            self._of_copies[key] = self._comes_of_copies(loss)
+        return self._of_copies[key]
+
+    def _comes_of_copies(self, loss: ir.Value) -> bool:
         copies, todo, seen = 0, [loss], set[int]()
         while todo:
             value = todo.pop()
@@ -311,12 +319,9 @@ class Ownership:
 
     def _is_copy(self, model: ir.Value) -> bool:
         """Whether a model, or what it is a part of, is a deep copy for all that is seen of it."""
-        while isinstance(model, ir.Attribute):
-            model = model.base
+        model = ir.root(model)
         made = only_assignment(self._module.names, model) if isinstance(model, ir.Name) else None
-        value = made.value if made is not None else None
-        while (inner := ir.called_on(value, *RETURNS_ITSELF)) is not None:
-            value = inner
+        value = ir.before_calls(made.value, *RETURNS_ITSELF) if made is not None else None
         is_copy = isinstance(value, ir.Call) and self._module.names.of(value.func) == {"copy.deepcopy"}
         key = self._objects.own_key(model)
         return is_copy and key is not None and not self.is_owned(key)
@@ -328,9 +333,7 @@ class Ownership:
         if all(name.startswith(("torch.", "builtins.")) for name in names) or self._is_torchs(func):
             return True
         if isinstance(func, ir.Attribute):
-            root: ir.Value = func.base
-            while isinstance(root, ir.Attribute):
-                root = root.base
+            root = ir.root(func)
             made = reaching(self._module.names, root) if isinstance(root, ir.Name) else []
             is_local = bool(made) and all(isinstance(each, Assigned) for each in made)
             return func.attr in _OF_TENSORS or is_local or isinstance(root, ir.Call)

@@ -129,6 +129,10 @@ def _defaults(module: Module, region: Region, none: Dtype) -> list[Dtype]:
 
 def changes_defaults(module: Module) -> bool:
     """Whether a file sets the dtype that regions run in where they are given none."""
+    return module.once(_changes_defaults)
+
+
+def _changes_defaults(module: Module) -> bool:
     return any(name in module.source.text for name in _SETTERS)
 
 

@@ -348,7 +348,12 @@ class Decided:
             return ON_CUDA
         if names == {"builtins.bool"} and len(call.positional) == 1:
             return self.of(call.positional[0])
-        if names & SCALERS or self._is_offered(call) or makes_never_empty(self._module, call):
+        if (
+            names & SCALERS
+            or self._is_offered(call)
+            or self._objects.has_method(call)
+            or makes_never_empty(self._module, call)
+        ):
             return TRUE
         if names & _NOT_ON_CUDA:
             return negated(ON_CUDA)
@@ -367,12 +372,7 @@ class Decided:
         return self._followed(call)
 
     def _is_offered(self, call: ir.Call) -> bool:
-        """Whether a call asks torch for a name that all admitted releases have: `hasattr(torch.amp, "GradScaler")`.
-
-        Or a scaler for a method.
-        """
-        if self._objects.has_method(call):
-            return True
+        """Whether a call asks torch for a name that all admitted releases have: `hasattr(torch.amp, "GradScaler")`."""
         given = call.positional
         if self._module.names.only(call.func) != "builtins.hasattr" or len(given) != 2:
             return False

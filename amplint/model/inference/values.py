@@ -524,9 +524,7 @@ class Follower:
         flag = declared_flag(self._module, value)
         if flag is not None:
             return _out_of_sight(value, flag)
-        root: ir.Value = value
-        while isinstance(root, ir.Attribute):
-            root = root.base
+        root = ir.root(value)
         if isinstance(root, ir.Name):
             bound = self._module.names.bindings(root)
             if not bound:

@@ -219,25 +219,18 @@ def _made_values(cls: ir.Class, attr: str) -> list[ir.Value | None]:
     """What is stored in an attribute, apart from what leaves the same module there: `self.net = self.net.cuda()`."""
 
     def is_itself(value: ir.Value | None) -> bool:
-        source = _unmoved(value)
+        source = ir.before_calls(value, *RETURNS_ITSELF)
         is_own = isinstance(source, ir.Attribute) and source.attr == attr and owner_class(source) is cls
         return source is not value and is_own
 
     return [each for each in cls.stored(attr) if not is_itself(each)]
 
 
-def _unmoved(value: ir.Value | None) -> ir.Value | None:
-    """The module that a value is, without the calls that move or cast it and return it."""
-    while (base := ir.called_on(value, *RETURNS_ITSELF)) is not None:
-        value = base
-    return value
-
-
 def kept_parameters(function: ir.Function, cls: ir.Class) -> dict[str, str]:
     """The parameters that a constructor keeps in an attribute as they are, or moved, and the attributes' keys."""
     found = {}
     for statement in function.body.statements:
-        value = _unmoved(statement.value) if isinstance(statement, ir.Assign) else None
+        value = ir.before_calls(statement.value, *RETURNS_ITSELF) if isinstance(statement, ir.Assign) else None
         if not isinstance(statement, ir.Assign) or not isinstance(value, ir.Name):
             continue
         target = statement.targets[0]

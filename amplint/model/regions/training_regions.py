@@ -190,9 +190,7 @@ def _left_by(value: ir.Value) -> ir.Call | None:
     """The call right before a loss is read that a model has left in an attribute: `logits = model(x)`, `model.loss`."""
     if isinstance(value.parent, ir.Call) and value.parent.func is value:
         return None
-    root = value
-    while isinstance(root, ir.Attribute):
-        root = root.base
+    root = ir.root(value)
     if not isinstance(value, ir.Attribute) or "loss" not in value.attr.lower() or not isinstance(root, ir.Name):
         return None
     statement = ir.statement_of(value)

@@ -340,10 +340,24 @@ def last_name(value: Value) -> str:
     return value.attr if isinstance(value, Attribute) else value.name if isinstance(value, Name) else ""
 
 
+def root(value: Value) -> Value:
+    """What a dotted name begins with, `a` of `a.b.c`; the value itself where it is no attribute."""
+    while isinstance(value, Attribute):
+        value = value.base
+    return value
+
+
 def called_on(value: Value | None, *methods: str) -> Value | None:
     """What a method of one of some names is called on; None for a value that is not such a call."""
     func = value.func if isinstance(value, Call) else None
     return func.base if isinstance(func, Attribute) and func.attr in methods else None
+
+
+def before_calls(value: Value | None, *methods: str) -> Value | None:
+    """A value before methods of some names are called on it: `net` of `net.to(device).eval()` for `to` and `eval`."""
+    while (base := called_on(value, *methods)) is not None:
+        value = base
+    return value
 
 
 @dataclass(eq=False, slots=True)

@@ -108,9 +108,8 @@ class Names:
 
     def is_passed_on(self, value: ir.Value) -> bool:
         """Whether a name stands for what another file of the project imports and passes on."""
-        while isinstance(value, ir.Attribute):
-            value = value.base
-        bindings = self.bindings(value) if isinstance(value, ir.Name) else ()
+        root = ir.root(value)
+        bindings = self.bindings(root) if isinstance(root, ir.Name) else ()
         return any(isinstance(each, Imported) and each.passed_on for each in bindings)
 
     def definition(self, value: ir.Value) -> ir.Function | ir.Class | None:

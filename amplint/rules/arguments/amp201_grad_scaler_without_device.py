@@ -76,7 +76,7 @@ from amplint.base.paths import contents, remembered
 from amplint.base.reads import is_file
 from amplint.fixes.device_choice import Choice, choose
 from amplint.fixes.edits import add_first_argument
-from amplint.model.inference.devices import region_devices
+from amplint.model.inference.devices import device_of, region_devices
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.formulas import TRUE, both, negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
@@ -163,7 +163,7 @@ def _is_for_cuda(module: Module) -> bool:
     """Whether all that the scaler can scale is on cuda alone, as far as the file shows: it is, too, by default."""
     shown = evidence(module)
     on = [each for each in regions(module) if not is_false(each.enabled)]
-    if on and all({of.type for of in region_devices(module, each)} == {"cuda"} for each in on):
+    if on and all(device_of(module, each) == "cuda" for each in on):
         return True  # elsewhere the regions are off as well
     if shown.types - {"cuda", "cpu"}:
         return False

@@ -146,8 +146,7 @@ def _may_scale(module: Module, found: Trained) -> bool:
 
 def _divided(module: Module) -> frozenset[str]:
     """The variables, in small letters, that are called a scaled loss or its scale and are only ever a division's."""
-    reads = [each for each in module.whole.near("caled").values if isinstance(each, ir.Name)]
-    reads += [each for each in module.whole.near("scale").values if isinstance(each, ir.Name)]
+    reads = [each for each in module.whole.near("cale").values if isinstance(each, ir.Name)]
     names = {each.name: each for each in reads if _SCALES.search(each.name.lower()) and not each.bound}
     return frozenset(
         name.lower()

@@ -276,9 +276,7 @@ def _fix(module: Module, found: _Fill) -> tuple[Fix | None, str | None]:
 
 
 def _is_dotted(value: ir.Value) -> bool:
-    while isinstance(value, ir.Attribute):
-        value = value.base
-    return isinstance(value, ir.Name)
+    return isinstance(ir.root(value), ir.Name)
 
 
 def _goes_into_softmax(module: Module, node: ir.Value) -> bool:

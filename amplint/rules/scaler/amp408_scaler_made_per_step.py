@@ -210,36 +210,35 @@ def _is_of_self(value: ir.Value) -> bool:
     return isinstance(value, ir.Attribute) and isinstance(value.base, ir.Name) and value.base.name in ("self", "cls")
 
 
-def _steps_of_functions(module: Module, loop: ir.For | ir.While, scaler: str) -> Iterator[tuple[ir.Call, Event]]:
-    """The steps of functions that the loop gives the scaler to, each with the call that gives it."""
+def _given_steps(module: Module, scaler: str) -> Iterator[tuple[ir.Call, Event, dict[str, str | None]]]:
+    """The steps of the functions that are given a scaler: the call that gives it, the step, and what else that gives.
+
+    The last are the keys of the function's parameters, and those of what they are given.
+    """
     known, calls = objects(module), module.once(CallGraph)
     for call in near_kept(module, {scaler}).calls:
-        callee = calls.callee(call) if loop_of(call) is loop else None
-        if callee is None:
+        callee = calls.callee(call)
+        given = (calls.arguments(call, callee) or {}) if callee is not None else {}
+        if callee is None or not any(value and known.is_scaler(value) == scaler for value in given.values()):
             continue
-        for name, value in (calls.arguments(call, callee) or {}).items():
-            if value is not None and known.is_scaler(value) == scaler:
-                own = known.variable(callee.function.scope, name)
-                below = events(module).below(callee.function.body)
-                yield from ((call, each) for each in below if each.kind == "step" and each.scaler == own)
+        own = {known.variable(callee.function.scope, name): known.key(value) for name, value in given.items() if value}
+        for event in events(module).below(callee.function.body):
+            if event.kind == "step" and own.get(str(event.scaler)) == scaler:
+                yield call, event, own
+
+
+def _steps_of_functions(module: Module, loop: ir.For | ir.While, scaler: str) -> Iterator[tuple[ir.Call, Event]]:
+    """The steps of functions that the loop gives the scaler to, each with the call that gives it."""
+    yield from ((call, step) for call, step, _ in _given_steps(module, scaler) if loop_of(call) is loop)
 
 
 def _steps_by_helpers(module: Module, container: ir.Function | ir.Program, scaler: str) -> Iterator[Event]:
-    """The steps of the functions that a function gives its scaler to, as if its calls of them made these."""
-    if not isinstance(container, ir.Function):
-        return
-    known, calls = objects(module), module.once(CallGraph)
-    for call in near_kept(module, {scaler}).calls:
-        callee = calls.callee(call) if ir.function_of(call) is container and loop_of(call) is not None else None
-        if callee is None:
-            continue
-        given = calls.arguments(call, callee) or {}
-        own = {known.variable(callee.function.scope, name): known.key(value) for name, value in given.items() if value}
-        for event in events(module).below(callee.function.body) if scaler in own.values() else ():
-            optimizer = own.get(str(event.optimizer))
-            if event.kind == "step" and own.get(str(event.scaler)) == scaler and loop_of(event.call) is None:
-                if optimizer is not None:
-                    yield event._replace(call=call, scaler=scaler, optimizer=optimizer)
+    """The steps of the functions that a function gives its scaler to in a loop, as if its calls of them made these."""
+    for call, step, given in _given_steps(module, scaler) if isinstance(container, ir.Function) else ():
+        optimizer = given.get(str(step.optimizer))
+        is_here = ir.function_of(call) is container and loop_of(call) is not None
+        if is_here and optimizer is not None and loop_of(step.call) is None:
+            yield step._replace(call=call, scaler=scaler, optimizer=optimizer)
 
 
 def _is_of_an_epoch(module: Module, loop: ir.For | ir.While, call: ir.Call, step: Event) -> bool:
@@ -402,12 +401,8 @@ def _runs(module: Module, call: ir.Call, function: ir.Function) -> bool:
     """Whether a call runs a function of this file, as far as its name tells."""
     if isinstance(call.func, ir.Name):
         return local_function(module, call.func) is function
-    if not isinstance(call.func, ir.Attribute) or function.cls is None or call.func.attr != function.name:
-        return False
-    callee = module.once(CallGraph).find(call)
-    if callee is not None:
-        return callee.function is function
-    return call.func.attr not in _OF_MODULES
+    is_method = isinstance(call.func, ir.Attribute) and function.cls is not None
+    return is_method and module.once(CallGraph).may_run(call, function, _OF_MODULES)
 
 
 def _fix(module: Module, statement: ir.Assign, loop: ir.For | ir.While) -> tuple[Fix | None, str | None]:

@@ -235,9 +235,7 @@ def _fix(module: Module, made: Made, wrap: ir.Call) -> tuple[Fix | None, str | N
     edits = [Edit(*module.span(call.func), _SHARDED)]
     bound = module.program.scope.bindings.get(_SHARDED, [])
     if not any(isinstance(each, Imported) and each.name == f"{_HOME}.{_SHARDED}" for each in bound):
-        root = wrap.func
-        while isinstance(root, ir.Attribute):
-            root = root.base
+        root = ir.root(wrap.func)
         origin = module.names.bindings(root) if isinstance(root, ir.Name) else []
         first = origin[0] if len(origin) == 1 else None
         if bound or not isinstance(first, Imported) or first.statement.block is not module.program.body:

@@ -268,12 +268,7 @@ def _made_by(module: Module, value: ir.Value) -> list[ir.Call]:
 
 def _fix_argument(module: Module, unscale: Event, step: Event) -> tuple[Fix | None, str | None]:
     old, new = _optimizer(unscale), _optimizer(step)
-    root = new
-    while isinstance(root, ir.Attribute):
-        root = root.base
-    first = old
-    while isinstance(first, ir.Attribute):
-        first = first.base
+    root, first = ir.root(new), ir.root(old)
     same = isinstance(root, ir.Name) and isinstance(first, ir.Name) and root.name == first.name
     if not same and not says_the_same(module, new, unscale.call, step.call):
         return None, f"`{module.text(new)}` is created after this line"

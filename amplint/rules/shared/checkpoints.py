@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # Gives a model's state, and the optimizer's.
 _MODELS_TOO = "torch.distributed.checkpoint.state_dict.get_state_dict"
+_OF_MODULES = {"state_dict"}  # each has it, by whatever class
 _HOOK = re.compile(r"(?i)^_?(on|pre|post|before|after)_|hook|callback")
 
 
@@ -163,7 +164,7 @@ def states(module: Module, method: str) -> list[State]:
 
 def torchs_states(module: Module, *, gives: bool) -> Iterator[tuple[ir.Call, ir.Value]]:
     """The calls of torch's functions that give, or load, the state of optimizers, with what they are given as such."""
-    for name in GETS_STATES if gives else SETS_STATES:
+    for name in sorted(GETS_STATES if gives else SETS_STATES):
         for call in module.calls_of(name):
             given = arguments(call, name)
             owner = given.get("optim", given.get("optimizers"))
@@ -258,17 +259,10 @@ def _saved_behind(module: Module, top: ir.Value, value: ir.Value, seen: set[obje
     if function is None or function.id in seen:
         return None
     seen.add(function.id)
-    calls = [each for each in module.whole.near(function.name).calls if _may_run(module, each, function)]
+    graph = module.once(CallGraph)
+    calls = [each for each in module.whole.near(function.name).calls if graph.may_run(each, function, _OF_MODULES)]
     place = top.items.index(value) if isinstance(top, ir.Sequence) and value in top.items else None
     return _first(_saved_result(module, call, place, seen) for call in calls)
-
-
-def _may_run(module: Module, call: ir.Call, function: ir.Function) -> bool:
-    """Whether a call may run a function, by its name where its object is out of sight: each module has `state_dict`."""
-    if ir.last_name(call.func) != function.name:
-        return False
-    callee = module.once(CallGraph).find(call)
-    return callee.function is function if callee is not None else function.name != "state_dict"
 
 
 def _saved_result(module: Module, call: ir.Call, place: int | None, seen: set[object]) -> ir.Call | None:
