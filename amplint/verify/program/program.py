@@ -268,7 +268,7 @@ class Code(Texts):
     def _opens_region(self, value: ir.Value) -> bool:
         if not isinstance(value, ir.Call):
             return False
-        return region_of(self.module, value) is not None or self.callers.gives_region(self, value)
+        return region_of(self.module, value) is not None or self.callers.gives_region(value)
 
     def _body(self, function: ir.Function | None) -> ir.Block:
         return function.body if function is not None else self.module.program.body
