@@ -357,16 +357,15 @@ def _is_constant(code: Code, test: ir.If, needed: bool, runs: StepRuns) -> bool:
     """Whether what the file itself sets, once and for all, decides a condition the other way in each run."""
     if runs.held.get(test.id) != {not needed}:
         return False
-    values = [each for each in ir.walk_values(test.test) if not isinstance(each, ir.Constant)]
-    leaves = [each for each in values if isinstance(each, (ir.Name, ir.Attribute))]
-    if not leaves or not all(
-        isinstance(each, (ir.Name, ir.Attribute, ir.Compare, ir.Bool, ir.Unary)) for each in values
-    ):
+    values = [*ir.walk_values(test.test)]
+    followed = (ir.Name, ir.Attribute, ir.Constant, ir.Compare, ir.Bool, ir.Unary)
+    if not all(isinstance(each, followed) for each in values):
         return False
-    if any(isinstance(each, ir.Attribute) for each in leaves):
-        attributes = [each for each in leaves if isinstance(each, ir.Attribute)]
+    attributes = [each for each in values if isinstance(each, ir.Attribute)]
+    if attributes:
         return all(code.sets_once(each.attr) or code.stores_once(each) for each in attributes)
-    return all(_is_set_once(code, each) for each in leaves if isinstance(each, ir.Name))
+    names = [each for each in values if isinstance(each, ir.Name)]
+    return bool(names) and all(_is_set_once(code, each) for each in names)
 
 
 def _is_without_scaler(code: Code, test: ir.If, needed: bool, runs: StepRuns) -> bool:
