@@ -224,9 +224,8 @@ class _Trial:
         path.unsure_losses = run.record.unsure_losses
         path.unseen_model = run.record.unseen_model
         if reference.observed.steps and not any(observed.enabled):
-            line = next(iter(run.stage.in_float16), "")
-            path.unsure_dtype = next(iter(run.stage.unsure_regions), "") if line else ""
-            path.unscaled = "" if path.unsure_dtype else line
+            path.unsure_dtype = run.stage.unsure_region if run.stage.in_float16 else ""
+            path.unscaled = "" if path.unsure_dtype else run.stage.in_float16
         path.remade = run.record.scalers.most(again=self._again)
         # What a program does itself behind a reuse of gradients, it does without AMP as well.
         observed.reused = max(0, observed.reused - reference.observed.reused)
