@@ -316,10 +316,14 @@ class Path(NamedTuple):
 class NoneUsedError(Exception):
     """None is called, or a method of it: the program raises so with AMP and without, if it ever gets there."""
 
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind  # the exception that Python raises
 
-def none_used(site: Site, why: str) -> Raised:
+
+def none_used(site: Site, why: str, kind: str = "AttributeError") -> Raised:
     """What the program raises where it uses None as an object."""
-    error = NoneUsedError(f"'NoneType' object {why}")
+    error = NoneUsedError(f"'NoneType' object {why}", kind)
     return Raised(str(error), site.where, error)
 
 

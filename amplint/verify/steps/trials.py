@@ -204,11 +204,10 @@ class _Trial:
         """What the program's run shows beside that of the reference."""
         right, reference, run, observed, _ = pair
         path = Path(choices.path(), observed)
-        if right.record.ended is not None and right.record.ended.error is not None:
-            path.reference_end = said(right.record.ended.error)
-            if isinstance(right.record.ended.error, NoneUsedError):
-                kind = "TypeError" if "callable" in str(right.record.ended.error) else "AttributeError"
-                path.none_used = f"{right.record.ended.where}: {kind}: {right.record.ended.error}"
+        if right.record.ended is not None and (error := right.record.ended.error) is not None:
+            path.reference_end = said(error)
+            if isinstance(error, NoneUsedError):
+                path.none_used = f"{right.record.ended.where}: {error.kind}: {error}"
         path.reference_backwards = reference.observed.backwards
         path.idle = bool(reference.observed.idle)
         path.not_finite = bool(reference.observed.skipped) and not observed.gradient.count
