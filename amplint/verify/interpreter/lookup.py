@@ -118,14 +118,15 @@ class Instances:
         found = self.of_class(instance.cls, name, instance)
         if found is None:
             found = self._stored(instance, instance.cls, name)
+            text, identity = f"{instance.text}.{name}", f"{instance.identity}.{name}"
             if found is MISSING:
-                found = Unknown(f"{instance.text}.{name}")
-                found.identity = f"{instance.identity}.{name}"
+                found = Unknown(text)
+                found.identity = identity
             elif isinstance(found, Unknown):
-                found.rename(f"{instance.text}.{name}", f"{instance.identity}.{name}")
+                found.rename(text, identity)
                 found.fixed = True
             elif isinstance(found, Instance) and found.identity == f"self.{name}":  # each has made its own
-                found.text, found.identity = f"{instance.text}.{name}", f"{instance.identity}.{name}"
+                found.text, found.identity = text, identity
             instance.attributes[name] = found
         return found
 
