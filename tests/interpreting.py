@@ -38,6 +38,16 @@ def code_of(text: str, filename: str = ALONE) -> Code:
     return Code(lowered(Source(filename, text)))
 
 
+def project(folder: Path, **files: str) -> Path:
+    """Write a project's files, `util__misc` as `util/misc.py`; its folder."""
+    (folder / "pyproject.toml").write_text("", "utf-8")
+    for name, text in files.items():
+        path = folder / f"{name.replace('__', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return folder
+
+
 def interpret_file(path: Path) -> list[Ran]:
     """The steps of a file, which can import from others, each with all its runs."""
     return interpret(path.read_text("utf-8"), filename=str(path))

@@ -12,7 +12,7 @@ from amplint.model.project.resolve_import import module_file
 from amplint.registry import all_rules
 from amplint.verify.steps.judge import RIGHT, WRONG
 from amplint.verify.steps.verify import Verifier
-from tests.interpreting import Ran, interpret, interpret_file
+from tests.interpreting import Ran, interpret, interpret_file, project
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -43,15 +43,6 @@ def train(model, criterion, loader, optimizer, max_norm):
             loss = criterion(model(inputs), targets)
         scaler(loss, optimizer, model.parameters(), max_norm)
 """
-
-
-def project(folder: Path, **files: str) -> Path:
-    (folder / "pyproject.toml").write_text("")
-    for name, text in files.items():
-        path = folder / f"{name.replace('__', '/')}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
 
 
 def ran(path: Path) -> Ran:

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch")
 
 from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG
-from tests.interpreting import Ran, interpret, interpret_file, verdicts
+from tests.interpreting import Ran, interpret, interpret_file, project, verdicts
 
 STEP = """
 import torch
@@ -70,11 +70,9 @@ def main(args, loader, model, optimizer):
     scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
     train(loader, args, scaler, optimizer, model)
 """
-    (tmp_path / "pyproject.toml").write_text("", "utf-8")
-    (tmp_path / "step.py").write_text(step, "utf-8")
-    (tmp_path / "main.py").write_text(main, "utf-8")
+    project(tmp_path, step=step, main=main)
     assert interpret_file(tmp_path / "step.py")[0].judged.state == RIGHT
-    (tmp_path / "main.py").write_text(main.replace("enabled=args.amp", "enabled=True"), "utf-8")
+    project(tmp_path, main=main.replace("enabled=args.amp", "enabled=True"))
     assert interpret_file(tmp_path / "step.py")[0].judged.state == WRONG
 
 
@@ -166,9 +164,7 @@ def main(args, model, loader, optimizer):
     ("given", "steps"), [("torch.cuda.amp.autocast", 1), ("torch.autocast", 1), ("contextlib.suppress", 0)]
 )
 def test_a_region_that_another_file_gives_as_a_function(tmp_path: Path, given: str, steps: int) -> None:
-    (tmp_path / "pyproject.toml").write_text("", "utf-8")
-    (tmp_path / "step.py").write_text(ENGINE, "utf-8")
-    (tmp_path / "main.py").write_text(MAIN.replace("GIVEN", given), "utf-8")
+    project(tmp_path, step=ENGINE, main=MAIN.replace("GIVEN", given))
     assert len(interpret_file(tmp_path / "step.py")) == steps
 
 

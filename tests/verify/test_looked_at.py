@@ -17,7 +17,7 @@ from amplint.verify.steps.looks import Kind
 from amplint.verify.steps.verdict import NOT_CHECKABLE
 from amplint.verify.steps.verify import Checked, Verifier
 from tests.conftest import Ran
-from tests.interpreting import code_of
+from tests.interpreting import code_of, project
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -118,15 +118,6 @@ def make(model):
 
 make(build()).train(batches())
 """
-
-
-def project(folder: Path, **files: str) -> Path:
-    (folder / "pyproject.toml").write_text("")
-    for name, text in files.items():
-        path = folder / f"{name.replace('__', '/')}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
 
 
 def layout(folder: Path, unscale: str, scaler: str = "util.misc") -> Path:

@@ -156,8 +156,8 @@ def _library(code: Code, value: ir.Value) -> Any:
     if code.files.of(code, base) is not None:
         return None  # it is of another file of the program, or of what that has made
     found = code.module.names.of(value)
-    if UNKNOWN in found and _is_bound_again(code, value):
-        return None  # or it is something else: its bindings' conditions say
+    if UNKNOWN in found and isinstance(base, ir.Name) and UNKNOWN in code.module.names.of(base):
+        return None  # or the variable is something else: its bindings' conditions say
     names = sorted(found - {UNKNOWN, NOTHING})
     names = [each for each in names if each[0] not in ".!"]
     if not names or (isinstance(value, ir.Name) and _is_chosen(code, value, {*names})):
@@ -165,13 +165,6 @@ def _library(code: Code, value: ir.Value) -> Any:
     name = next((each for each in names if each.startswith("torch.amp.")), names[0])
     known = constant(name)
     return Dotted(name) if known is None else known
-
-
-def _is_bound_again(code: Code, value: ir.Value) -> bool:
-    """Whether the variable that a value is, or is an attribute of, may be something else than what was imported."""
-    while isinstance(value, ir.Attribute):
-        value = value.base
-    return isinstance(value, ir.Name) and UNKNOWN in code.module.names.of(value)
 
 
 def _is_chosen(code: Code, value: ir.Name, names: set[str]) -> bool:

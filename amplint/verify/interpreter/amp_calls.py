@@ -151,7 +151,7 @@ class RegionCalls:
         if "float16" in known or (known and len(known) == len(found)):
             given["dtype"] = getattr(torch, "float16" if "float16" in known else known[0])
         else:
-            self._stage.unsure_regions[site.where] = None
+            self._stage.unsure_region = self._stage.unsure_region or site.where
 
 
 @dataclass(eq=False)

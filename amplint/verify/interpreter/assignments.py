@@ -89,7 +89,8 @@ class Assignments:
 
     def bind(self, target: ir.Value, value: Any, frame: Frame) -> None:
         """Assign a value to a target; what a call out of sight has returned is named after its first variable."""
-        if isinstance(value, Unknown) and value.origin is not None and isinstance(target, (ir.Name, ir.Attribute)):
+        can_be_named = isinstance(value, Unknown) and value.origin is not None and not value.named
+        if can_be_named and isinstance(target, (ir.Name, ir.Attribute)):
             text = frame.code.text(target)
             value.rename(text, text + made_in(frame))
         if isinstance(target, ir.Name):

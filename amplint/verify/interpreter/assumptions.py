@@ -241,7 +241,8 @@ class Facts:
         if known is None:
             known = self._known[value.text] = _Known()
             if value.text in self.tools:
-                known.values = [_SOMETHING] if value.text in {*self.always, *self.there} else [_SOMETHING, None]
+                never = value.text in self.always or value.text in self.there
+                known.values = [_SOMETHING] if never else [_SOMETHING, None]
         return known
 
     def _ask(self, value: Unknown, asked: _Asked, said: str, *, first: bool, matters: bool) -> bool:

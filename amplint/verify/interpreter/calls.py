@@ -386,7 +386,7 @@ class Calls:
         if called is None and self._returns_others(func, site):
             called = Unknown(site.code.text(func))
         if called is None:
-            raise none_used(site, "is not callable")
+            raise none_used(site, "is not callable", "TypeError")
         args, kwargs = self._evaluator.arguments(site)
         return self.call_value(called, args, kwargs, site)
 

@@ -118,14 +118,15 @@ class Instances:
         found = self.of_class(instance.cls, name, instance)
         if found is None:
             found = self._stored(instance, instance.cls, name)
+            text, identity = f"{instance.text}.{name}", f"{instance.identity}.{name}"
             if found is MISSING:
-                found = Unknown(f"{instance.text}.{name}")
-                found.identity = f"{instance.identity}.{name}"
+                found = Unknown(text)
+                found.identity = identity
             elif isinstance(found, Unknown):
-                found.rename(f"{instance.text}.{name}", f"{instance.identity}.{name}")
+                found.rename(text, identity)
                 found.fixed = True
             elif isinstance(found, Instance) and found.identity == f"self.{name}":  # each has made its own
-                found.text, found.identity = f"{instance.text}.{name}", f"{instance.identity}.{name}"
+                found.text, found.identity = text, identity
             instance.attributes[name] = found
         return found
 
@@ -189,13 +190,17 @@ class Instances:
     def _unpack(self, instance: Instance, cls: ClassValue, name: str) -> bool:
         """Store what `self.region, self.scaler = self.made()` gives an instance; whether `name` is a part of it."""
         code = cls.frame.code
-        for function in (each for each in cls.cls.body.statements if isinstance(each, ir.Function)):
-            for statement in ir.walk_statements(function.body, into=False) if cls.cls.stored(name) else ():
+        if not cls.cls.stored(name):
+            return False
+        for function in _methods(cls):
+            for statement in ir.walk_statements(function.body, into=False):
+                if not isinstance(statement, ir.Assign) or not isinstance(statement.value, ir.Call):
+                    continue
                 names = _unpacked(statement, function)
-                if name not in names or not code.value_matters(value := _value(statement)):
+                if name not in names or not code.value_matters(statement.value):
                     continue
                 frame = self._frames.of_function(function, cls.frame, instance)
-                found = self._assignments.value(value, frame, instance, matters=True)
+                found = self._assignments.value(statement.value, frame, instance, matters=True)
                 if isinstance(found, (list, tuple)) and len(found) == len(names):
                     instance.attributes |= dict(zip(names, found, strict=True))
                     return True
@@ -217,11 +222,9 @@ class Instances:
     def is_plain_optimizer(self, cls: ClassValue) -> bool:
         """Whether a class is an optimizer by what it inherits of torch, and all that it has to do is its own `step`."""
         bases = [*self.bases(cls)]
-        names = {
-            name for each in bases for base in each.cls.bases for name in each.frame.code.module.names.of(base.value)
-        }
-        methods = [each for of in bases for each in of.cls.body.statements if isinstance(each, ir.Function)]
-        if not any(name.startswith("torch.optim.") for name in names) or "step" not in {each.name for each in methods}:
+        methods = [each for of in bases for each in _methods(of)]
+        is_optimizer = any(name.startswith("torch.optim.") for each in bases for name in _inherited(each))
+        if not is_optimizer or "step" not in {each.name for each in methods}:
             return False
         public = {each.name for each in methods if not each.name.startswith("_")}
         calls = (each for of in methods for each in ir.values_below(of.body) if isinstance(each, ir.Call))
@@ -229,26 +232,35 @@ class Instances:
 
     def is_module(self, instance: Instance) -> bool:
         """Whether an instance is a model, by what its class inherits."""
-        for each in self.bases(instance.cls):
-            names = {name for base in each.cls.bases for name in each.frame.code.module.names.of(base.value)}
-            if any(name.startswith("torch.nn.") or name.endswith(("Module", "LightningModule")) for name in names):
-                return True
-        return False
+        return any(
+            name.startswith("torch.nn.") or name.endswith(("Module", "LightningModule"))
+            for each in self.bases(instance.cls)
+            for name in _inherited(each)
+        )
 
 
-def _unpacked(statement: ir.Statement, function: ir.Function) -> list[str]:
-    """The attributes of `self` that an assignment unpacks a call to; none where it does something else."""
-    target = statement.targets[0] if isinstance(statement, ir.Assign) and len(statement.targets) == 1 else None
-    if not isinstance(target, ir.Sequence) or not isinstance(_value(statement), ir.Call) or not function.params:
+def _inherited(cls: ClassValue) -> set[str]:
+    """The qualified names of what a class inherits by itself."""
+    return {name for base in cls.cls.bases for name in cls.frame.code.module.names.of(base.value)}
+
+
+def _methods(cls: ClassValue) -> list[ir.Function]:
+    """The methods that a class defines itself."""
+    return [each for each in cls.cls.body.statements if isinstance(each, ir.Function)]
+
+
+def _unpacked(statement: ir.Assign, function: ir.Function) -> list[str]:
+    """The attributes of `self` that an assignment unpacks its value to; none where it does something else."""
+    target = statement.targets[0] if len(statement.targets) == 1 else None
+    if not isinstance(target, ir.Sequence) or not function.params:
         return []
     own = function.params[0].name
-    parts = [each for each in target.items if isinstance(each, ir.Attribute) and isinstance(each.base, ir.Name)]
-    names = [each.attr for each in parts if isinstance(each.base, ir.Name) and each.base.name == own]
+    names = [
+        each.attr
+        for each in target.items
+        if isinstance(each, ir.Attribute) and isinstance(each.base, ir.Name) and each.base.name == own
+    ]
     return names if len(names) == len(target.items) else []
-
-
-def _value(statement: ir.Statement) -> Any:
-    return statement.value if isinstance(statement, ir.Assign) else None
 
 
 def _factory(code: Code, value: ir.Value) -> ir.Value | None:
@@ -441,8 +453,7 @@ def _is_relative(module: Module, value: ir.Value) -> bool:
 
 
 def _is_enum(cls: ClassValue) -> bool:
-    names = {name for base in cls.cls.bases for name in cls.frame.code.module.names.of(base.value)}
-    return any(name.startswith("enum.") for name in names)
+    return any(name.startswith("enum.") for name in _inherited(cls))
 
 
 def _measures(code: Code, value: ir.Value) -> bool:

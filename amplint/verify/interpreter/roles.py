@@ -61,13 +61,12 @@ class Roles:
     def _scaler(self, written: ir.Value, frame: Frame) -> torch.amp.GradScaler:
         """A scaler of the bench: on where the program's is, by the calls that make it."""
         made = frame.code.callers.scalers(frame.code, written)
-        given = [(of, call, call.keyword("enabled")) for of, call in made]
+        given = [(of, call, each) for of, call in made if (each := call.keyword("enabled")) is not None]
         enabled = True
-        if given and all(each is not None for _, _, each in given):
+        if given and len(given) == len(made):
             of, call, each = given[0]
-            if isinstance(each, ir.Value):
-                value = self._evaluator.evaluate(each, self._frames.of_call(call, of))
-                enabled = self._truth.of(value, matters=True)
+            value = self._evaluator.evaluate(each, self._frames.of_call(call, of))
+            enabled = self._truth.of(value, matters=True)
         return self._stage.scaler(enabled=enabled)
 
     def as_optimizer(self, value: Any, site: Site) -> torch.optim.Optimizer:

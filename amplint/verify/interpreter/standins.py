@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 COPY = " (copy)"  # ends the identity of a deep copy
 MISSING = object()  # where there is no value, not even one out of sight
-
-
 # Attributes of a tensor that are none of its values, and have no gradients.
 _NO_VALUES = {".shape", ".ndim", ".dtype", ".device"}
 
@@ -316,10 +314,14 @@ class Path(NamedTuple):
 class NoneUsedError(Exception):
     """None is called, or a method of it: the program raises so with AMP and without, if it ever gets there."""
 
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind  # the exception that Python raises
 
-def none_used(site: Site, why: str) -> Raised:
+
+def none_used(site: Site, why: str, kind: str = "AttributeError") -> Raised:
     """What the program raises where it uses None as an object."""
-    error = NoneUsedError(f"'NoneType' object {why}")
+    error = NoneUsedError(f"'NoneType' object {why}", kind)
     return Raised(str(error), site.where, error)
 
 
@@ -352,9 +354,7 @@ def lasting(value: Unknown | Instance) -> Any:
 
 def text_of(value: Any) -> str | None:
     """How the program writes a value that is out of sight, so that it is told from others."""
-    if isinstance(value, Unknown):
-        return value.identity
-    return value.identity if isinstance(value, Instance) else None
+    return value.identity if isinstance(value, (Unknown, Instance)) else None
 
 
 def made_in(frame: Frame) -> str:

@@ -169,9 +169,10 @@ class Statements(Interpreter[Path]):
     def _is_object(self, test: ir.Value, frame: Frame) -> bool | None:
         """How a test comes out that asks whether there is an object, where one is known to be there; else None."""
         asked = asked_for(test)
-        found = self._evaluator.evaluate(asked.value, frame) if asked is not None else None
-        known = asked is not None and isinstance(found, Unknown) and self._state.facts.is_object(found)
-        return asked.there if asked is not None and known else None
+        if asked is None:
+            return None
+        found = self._evaluator.evaluate(asked.value, frame)
+        return asked.there if isinstance(found, Unknown) and self._state.facts.is_object(found) else None
 
     def _chosen(self, statement: ir.If, value: Unknown, frame: Frame, *, matters: bool) -> bool:
         """Whether a test out of sight holds; `matters`: there are events in what it decides on."""

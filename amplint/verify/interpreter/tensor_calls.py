@@ -124,7 +124,8 @@ class TensorCalls:
             return False
         if not self._stage.may_freeze(base) or _is_chosen(call):
             return True
-        self._stage.has_frozen = self._stage.has_frozen or not self._stage.is_apart(base)
+        if not self._stage.is_apart(base):
+            self._stage.has_frozen = True
         return False
 
     def _called(self, base: Any, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:

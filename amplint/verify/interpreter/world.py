@@ -200,10 +200,8 @@ class Stage:
         self.unsure_dtypes: set[str] = set()  # those of them that code out of sight may have cast, or added to
         self._whole: dict[int, bool] = {}  # by parameters: they were last asked for with all of their part
         self.has_frozen = False  # a parameter was frozen
-        self.in_float16: dict[
-            str, None
-        ] = {}  # lines that run, in a float16 region and with gradients, what may be a model
-        self.unsure_regions: dict[str, None] = {}  # lines that make regions whose dtype is out of sight
+        self.in_float16 = ""  # the first line that runs, in a float16 region and with gradients, what may be a model
+        self.unsure_region = ""  # the first line that makes a region whose dtype is out of sight
         self.iteration = 0  # of loops over batches, and calls of the step
         self.outliving: set[ir.Call] = set()  # unseen calls whose results were used in a later iteration's backward
         self._made_in: dict[Any, tuple[ir.Call, int]] = {}  # by what has made them in the graph: results, and when
@@ -232,8 +230,7 @@ class Stage:
             return own
         if net not in self._settled:  # what it is to others, only the next run knows
             self._atoms.append(net)
-            self.parts[net] = _part()
-            self._net_of |= {id(each): net for each in self.parts[net].parameters()}
+            self._add_part(net)
             return [net]
         optimizers = self.knowledge.optimizers
         if len(optimizers) < 2:
@@ -263,9 +260,12 @@ class Stage:
             with torch.random.fork_rng(devices=()):
                 seed()
                 torch.rand(len(self.parts))  # one of its own
-                self.parts[root] = _part()
-            self._net_of |= {id(each): root for each in self.parts[root].parameters()}
+                self._add_part(root)
         return root
+
+    def _add_part(self, name: str) -> None:
+        self.parts[name] = _part()
+        self._net_of |= {id(each): name for each in self.parts[name].parameters()}
 
     def is_apart(self, parameter: torch.nn.Parameter) -> bool:
         """Whether a parameter is of a model that no optimizer has."""
@@ -298,8 +298,10 @@ class Stage:
 
     def called_in_region(self, net: str, where: str) -> None:
         """Something out of sight is called on a line: remember it where that can be a model in a float16 region."""
-        if torch.is_grad_enabled() and any(each.dtype == "float16" for each in open_regions()) and self.may_be_net(net):
-            self.in_float16[where] = None
+        if self.in_float16 or not torch.is_grad_enabled():
+            return
+        if any(each.dtype == "float16" for each in open_regions()) and self.may_be_net(net):
+            self.in_float16 = where
 
     def is_weights(self, value: Any) -> bool:
         """Whether a value is parameters, or something that is asked for them; where nothing is, a model that is run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic
 
 from amplint.model.calls.external_calls import local_function, method
@@ -216,9 +216,7 @@ class Callers(Generic[AnyFile]):
     def _of_attribute(self, code: AnyFile, value: ir.Attribute, depth: int) -> Iterator[_Source[AnyFile]]:
         cls = owner_class(value)
         if cls is not None:
-            for of, base in self._files.bases(code, cls):
-                for stored in base.stored(value.attr):
-                    yield from self.sources(of, stored, depth - 1)
+            yield from self._of_class(code, cls, value.attr, depth)
             return
         place = self._files.of(code, value)
         if place is not None and place.what is None and place.name:
@@ -227,14 +225,18 @@ class Callers(Generic[AnyFile]):
             yield code, value
         elif isinstance(value.base, ir.Name):
             for owner, each in {each.id: (owner, each) for owner, each in self._classes_of(code, value.base)}.values():
-                for of, base in self._files.bases(owner, each):
-                    for stored in base.stored(value.attr):
-                        yield from self.sources(of, stored, depth - 1)
+                yield from self._of_class(owner, each, value.attr, depth)
+
+    def _of_class(self, code: AnyFile, cls: ir.Class, name: str, depth: int) -> Iterator[_Source[AnyFile]]:
+        """What can come of an attribute that the methods of a class store, or of what it inherits."""
+        for of, base in self._files.bases(code, cls):
+            for stored in base.stored(name):
+                yield from self.sources(of, stored, depth - 1)
 
     def _classes_of(self, code: AnyFile, name: ir.Name, depth: int = 3) -> Iterator[tuple[AnyFile, ir.Class]]:
         """The classes of the program that a parameter is an instance of, by its annotation or by what calls give it."""
         function = with_parameter(name)
-        param = next((each for each in function.params if each.name == name.name), None) if function else None
+        param = function.param(name.name) if function is not None else None
         if function is None or param is None or not depth:
             return
         if function.cls is not None and param is function.params[0]:
@@ -244,8 +246,7 @@ class Callers(Generic[AnyFile]):
         if isinstance(annotated, ir.Class):
             yield self._files.owner(annotated), annotated
             return
-        for of, call in self.calls(function):
-            given = argument(call, function, name.name)
+        for of, given in self.given(function, name.name):
             if isinstance(given, ir.Name):
                 yield from self._classes_of(of, given, depth - 1)
             for source_of, source in self.sources(of, given, depth - 1):
@@ -264,11 +265,9 @@ class Callers(Generic[AnyFile]):
         function = with_parameter(name)
         if function is None:
             return
-        for of, call in self.calls(function):
-            given = argument(call, function, name.name)
-            if given is not None:
-                self.followed.setdefault(function.id, set()).add(name.name)
-                yield from self.sources(of, given, depth - 1)
+        for of, given in self.given(function, name.name):
+            self.followed.setdefault(function.id, set()).add(name.name)
+            yield from self.sources(of, given, depth - 1)
 
     def _variable(self, code: AnyFile, binding: Imported) -> Place[AnyFile] | None:
         """The variable of another file that an import binds."""
@@ -287,21 +286,14 @@ class Callers(Generic[AnyFile]):
 
     def scalers(self, code: AnyFile, value: ir.Value) -> list[tuple[AnyFile, ir.Call]]:
         """The calls that make the scaler which a value is, as far as the program shows them."""
-        return [
-            (of, source)
-            for of, source in self.sources(code, value, _DEPTH)
-            if isinstance(source, ir.Call) and of.module.names.of(source.func) & SCALERS
-        ]
+        return [*_of_scalers(self.sources(code, value, _DEPTH))]
 
     def is_imported_scaler(self, code: AnyFile, value: ir.Value) -> bool:
         """Whether a value is a variable of another file that holds a scaler."""
         place = self._files.of(code, value)
         if place is None or place.what is not None or not place.name:
             return False
-        return any(
-            isinstance(source, ir.Call) and bool(of.module.names.of(source.func) & SCALERS)
-            for of, source in self._of_place(place, _DEPTH)
-        )
+        return any(True for _ in _of_scalers(self._of_place(place, _DEPTH)))
 
     def calls(self, function: ir.Function) -> list[tuple[AnyFile, ir.Call]]:
         """The calls of a function, in its file and in those that import it; of a constructor those of its class."""
@@ -314,23 +306,27 @@ class Callers(Generic[AnyFile]):
                 self._calls[function.id] += found
         return self._calls[function.id]
 
-    def gives_region(self, code: AnyFile, call: ir.Value) -> bool:
+    def given(self, function: ir.Function, name: str) -> Iterator[_Source[AnyFile]]:
+        """What the calls in sight give a parameter, each with the file that it stands in."""
+        for of, call in self.calls(function):
+            value = argument(call, function, name)
+            if value is not None:
+                yield of, value
+
+    def gives_region(self, call: ir.Call) -> bool:
         """Whether a `with` enters what a parameter returns, and a call in sight gives that what makes a region."""
-        func = call.func if isinstance(call, ir.Call) and isinstance(call.parent, ir.With) else None
-        function = with_parameter(func) if isinstance(func, ir.Name) else None
-        if function is None or not isinstance(func, ir.Name):
+        func = call.func
+        if not isinstance(call.parent, ir.With) or not isinstance(func, ir.Name):
             return False
-        given = ((of, argument(each, function, func.name)) for of, each in self.calls(function))
-        if not any(value is not None and of.naming(value) for of, value in given):
+        function = with_parameter(func)
+        if function is None or not any(of.naming(value) for of, value in self.given(function, func.name)):
             return False
         self.followed.setdefault(function.id, set()).add(func.name)
         return True
 
     def is_device_name(self, function: ir.Function, name: str) -> bool:
         """Whether all calls in sight that give a parameter give it the name of a device: `"cuda"`, `device.type`."""
-        given = [
-            (of, each) for of, call in self.calls(function) if (each := argument(call, function, name)) is not None
-        ]
+        given = [*self.given(function, name)]
         return bool(given) and all(_names_device(of, each, _DEPTH) for of, each in given)
 
     def may_repeat(self, function: ir.Function, depth: int = _DEPTH) -> bool:
@@ -411,7 +407,14 @@ def with_parameter(name: ir.Name) -> ir.Function | None:
     function = ir.function_of(name)
     while function is not None and function.scope is not name.scope.home(name.name):
         function = function.outer
-    return function if function is not None and any(each.name == name.name for each in function.params) else None
+    return function if function is not None and function.param(name.name) is not None else None
+
+
+def _of_scalers(sources: Iterable[_Source[AnyFile]]) -> Iterator[tuple[AnyFile, ir.Call]]:
+    """Those of the calls and definitions that make a scaler."""
+    for of, source in sources:
+        if isinstance(source, ir.Call) and of.module.names.of(source.func) & SCALERS:
+            yield of, source
 
 
 def _is_made(code: CodeFile, func: ir.Value) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple, TypeGuard
 
@@ -268,7 +268,7 @@ class Code(Texts):
     def _opens_region(self, value: ir.Value) -> bool:
         if not isinstance(value, ir.Call):
             return False
-        return region_of(self.module, value) is not None or self.callers.gives_region(self, value)
+        return region_of(self.module, value) is not None or self.callers.gives_region(value)
 
     def _body(self, function: ir.Function | None) -> ir.Block:
         return function.body if function is not None else self.module.program.body
@@ -426,17 +426,14 @@ class Code(Texts):
     def sets_once(self, attribute: str) -> bool:
         """Whether an attribute is a constant of a class of this file, and nothing in the file sets it anew."""
         near = self.module.whole.near(attribute)
-        made = [each for each in near.statements if isinstance(each, (ir.Assign, ir.AugAssign))]
         declared = [
             each
-            for each in made
+            for each in near.statements
             if isinstance(each, ir.Assign)
             and isinstance(each.block.owner, ir.Class)
             and any(isinstance(target, ir.Name) and target.name == attribute for target in each.targets)
         ]
-        targets = [
-            target for each in made for target in (each.targets if isinstance(each, ir.Assign) else [each.target])
-        ]
+        targets = (target for each in near.statements for target in _set_by(each))
         anew = any(isinstance(each, ir.Attribute) and each.attr == attribute for each in targets)
         anew = anew or any(isinstance(each, ir.Constant) and each.value == attribute for each in near.values)
         anew = anew or any(attribute in each.keywords for each in near.calls)
@@ -454,8 +451,7 @@ class Code(Texts):
         others = any(
             isinstance(target, ir.Attribute) and target.attr == attribute.attr and owner_class(target) is None
             for each in near.statements
-            if isinstance(each, (ir.Assign, ir.AugAssign))
-            for target in (each.targets if isinstance(each, ir.Assign) else [each.target])
+            for target in _set_by(each)
         )
         named = any(isinstance(each, ir.Constant) and each.value == attribute.attr for each in near.values)
         return len(stored) == 1 and _is_literal(stored[0]) and not others and not named
@@ -565,10 +561,15 @@ def _assigned(module: Module, name: ir.Name) -> list[ir.Value]:
 
 
 def _stores_gradient(statement: ir.Statement) -> bool:
-    targets = statement.targets if isinstance(statement, (ir.Assign, ir.Delete)) else ()
-    if isinstance(statement, ir.AugAssign):
-        targets = (statement.target,)
+    targets = statement.targets if isinstance(statement, ir.Delete) else _set_by(statement)
     return any(isinstance(each, ir.Attribute) and each.attr == "grad" for each in targets)
+
+
+def _set_by(statement: ir.Statement) -> Sequence[ir.Value]:
+    """What an assignment assigns to; nothing where a statement is none."""
+    if isinstance(statement, ir.AugAssign):
+        return (statement.target,)
+    return statement.targets if isinstance(statement, ir.Assign) else ()
 
 
 def _is_dead(value: ir.Value) -> bool:

@@ -228,7 +228,7 @@ class Looker:
         names = code.module.names.of(call.func)
         if names & MAKES or any(each.startswith(_APEX) for each in names) or region_of(code.module, call) is not None:
             return True
-        if code.callers.gives_region(code, call) or self._makes_own_scaler(call):
+        if code.callers.gives_region(call) or self._makes_own_scaler(call):
             return True
         event = code.event(call)
         if event is None:

@@ -204,11 +204,10 @@ class _Trial:
         """What the program's run shows beside that of the reference."""
         right, reference, run, observed, _ = pair
         path = Path(choices.path(), observed)
-        if right.record.ended is not None and right.record.ended.error is not None:
-            path.reference_end = said(right.record.ended.error)
-            if isinstance(right.record.ended.error, NoneUsedError):
-                kind = "TypeError" if "callable" in str(right.record.ended.error) else "AttributeError"
-                path.none_used = f"{right.record.ended.where}: {kind}: {right.record.ended.error}"
+        if right.record.ended is not None and (error := right.record.ended.error) is not None:
+            path.reference_end = said(error)
+            if isinstance(error, NoneUsedError):
+                path.none_used = f"{right.record.ended.where}: {error.kind}: {error}"
         path.reference_backwards = reference.observed.backwards
         path.idle = bool(reference.observed.idle)
         path.not_finite = bool(reference.observed.skipped) and not observed.gradient.count
@@ -224,9 +223,8 @@ class _Trial:
         path.unsure_losses = run.record.unsure_losses
         path.unseen_model = run.record.unseen_model
         if reference.observed.steps and not any(observed.enabled):
-            line = next(iter(run.stage.in_float16), "")
-            path.unsure_dtype = next(iter(run.stage.unsure_regions), "") if line else ""
-            path.unscaled = "" if path.unsure_dtype else line
+            path.unsure_dtype = run.stage.unsure_region if run.stage.in_float16 else ""
+            path.unscaled = "" if path.unsure_dtype else run.stage.in_float16
         path.remade = run.record.scalers.most(again=self._again)
         # What a program does itself behind a reuse of gradients, it does without AMP as well.
         observed.reused = max(0, observed.reused - reference.observed.reused)
@@ -357,16 +355,15 @@ def _is_constant(code: Code, test: ir.If, needed: bool, runs: StepRuns) -> bool:
     """Whether what the file itself sets, once and for all, decides a condition the other way in each run."""
     if runs.held.get(test.id) != {not needed}:
         return False
-    values = [each for each in ir.walk_values(test.test) if not isinstance(each, ir.Constant)]
-    leaves = [each for each in values if isinstance(each, (ir.Name, ir.Attribute))]
-    if not leaves or not all(
-        isinstance(each, (ir.Name, ir.Attribute, ir.Compare, ir.Bool, ir.Unary)) for each in values
-    ):
+    values = [*ir.walk_values(test.test)]
+    followed = (ir.Name, ir.Attribute, ir.Constant, ir.Compare, ir.Bool, ir.Unary)
+    if not all(isinstance(each, followed) for each in values):
         return False
-    if any(isinstance(each, ir.Attribute) for each in leaves):
-        attributes = [each for each in leaves if isinstance(each, ir.Attribute)]
+    attributes = [each for each in values if isinstance(each, ir.Attribute)]
+    if attributes:
         return all(code.sets_once(each.attr) or code.stores_once(each) for each in attributes)
-    return all(_is_set_once(code, each) for each in leaves if isinstance(each, ir.Name))
+    names = [each for each in values if isinstance(each, ir.Name)]
+    return bool(names) and all(_is_set_once(code, each) for each in names)
 
 
 def _is_without_scaler(code: Code, test: ir.If, needed: bool, runs: StepRuns) -> bool:

@@ -53,7 +53,7 @@ def decide(
             return Verdict(MISBEHAVES)
         return Verdict(NOT_CHECKABLE, before.unfollowed) if before.unfollowed else Verdict(CLEAN, _DEPRECATED)
     if after.state == UNKNOWN:
-        if not all(each.shows == WARNING for each in before.faults):
+        if not _warns_only(before):
             return Verdict(MISBEHAVES, f"whether the fix repairs it is not checkable: {after.reason}")
         return Verdict(NOT_CHECKABLE, f"after the fix: {after.reason}")
     if after.state == RIGHT:
@@ -79,9 +79,14 @@ def _is_deprecated_only(judged: Judged) -> bool:
     return bool(judged.faults) and all(each.shows == WARNING and "deprecated" in each.text for each in judged.faults)
 
 
+def _warns_only(judged: Judged) -> bool:
+    """Whether nothing is wrong but what torch warns of."""
+    return all(each.shows == WARNING for each in judged.faults)
+
+
 def _only_warned(before: Judged) -> str:
     """What a fix mends that ends nothing but warnings, in words; "": it mends more."""
-    if any(each.shows != WARNING for each in before.faults):
+    if not _warns_only(before):
         return ""
     deprecated = all("deprecated" in each.text for each in before.faults)
     return f"only a {'deprecation ' if deprecated else ''}warning disappears: what was compared was already right"

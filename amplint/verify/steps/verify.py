@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -306,23 +306,9 @@ class Verifier:
         if "state" not in answer:
             reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
             return Judged(UNKNOWN, reason=f"the run failed: {reason}"), {"device": file["device"]}
-        faults = [Fault(*each) for each in answer["faults"]]
-        fields = (
-            "state",
-            "reason",
-            "numbers",
-            "dtypes",
-            "paths",
-            "answers",
-            "warned",
-            "parts",
-            "unseen",
-            "none_used",
-            "unfollowed",
-            "unscaled",
-        )
-        known = {name: answer[name] for name in fields}
-        return Judged(**known, faults=faults), answer
+        known = {each.name: answer[each.name] for each in fields(Judged)}
+        known["faults"] = [Fault(*each) for each in answer["faults"]]
+        return Judged(**known), answer
 
     def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
         asked = {
