@@ -249,9 +249,11 @@ class Protocol(Listener):
         """Whether a loss that is differentiated goes back to one that a scaler has scaled."""
         return self.scaler_of(root)[0] is not None
 
-    def _protocol(self, code: str, message: str, place: Place | None, *details: str, advice: str = "") -> None:
+    def _protocol(
+        self, code: str, message: str, place: Place | None, *details: str, advice: str = "", raises: bool = False
+    ) -> None:
         finding = Finding(Cause.PROTOCOL, Evidence.SEEN, message, place, code, details=details, advice=advice)
-        self._collector.add(finding)
+        self._collector.add(finding, raises=raises)
 
     def _log(self, scaler: torch.amp.GradScaler) -> ScaleLog:
         log = self._logs.get(id(scaler))
@@ -286,19 +288,18 @@ class Protocol(Listener):
             return
         for part, code, message in _RAISED:
             if part in text:
-                finding = Finding(Cause.PROTOCOL, Evidence.SEEN, message, place, code)
                 optimizer, stepping = self._current
                 if code == "AMP418" and stepping is scaler and (unit := self._units.of(optimizer)).has_plain:
-                    finding = Finding(
-                        Cause.PROTOCOL,
-                        Evidence.SEEN,
+                    self._protocol(
+                        "AMP403",
                         f"{message}, and the loss of this backward pass was not scaled",
                         unit.plain_at or place,
-                        "AMP403",
-                        details=tuple(_at("`step()`", place)),
+                        *_at("`step()`", place),
                         advice="`scaler.scale(loss).backward()`",
+                        raises=True,
                     )
-                self._collector.add(finding, raises=True)
+                else:
+                    self._protocol(code, message, place, raises=True)
                 return
 
     def loss_scaled(self, loss: torch.Tensor) -> None:

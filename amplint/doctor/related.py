@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 import shlex
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from amplint.base.findings import Finding as Linted
 from amplint.base.findings import Location
@@ -23,7 +23,6 @@ _LONGEST = 300  # characters of a message
 _DIRECTIVE = b"amplint:"
 # Rules about one operation, not about how several lines go together: of another operation they say nothing.
 _OF_ONE = frozenset({"AMP501", "AMP502", "AMP510"})
-_LINE_END = re.compile(r"\r\n|\r|\n")
 _Functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -60,15 +59,15 @@ def explained(error: BaseException | None) -> str:
 
 def _related(code: str, path: str, place: Place, folder: str) -> Related | None:
     data = contents(path)
-    text = Source.from_bytes(data, path).text
-    tree = ast.parse(text)
+    source = Source.from_bytes(data, path)
+    tree = ast.parse(source.text)
     look_again()
     settings = Resolver(Overrides()).for_file(path)
     settings = settings._replace(codes=ALWAYS | {code}, unsafe_fixes=True, suspicions=True, unfixable=frozenset())
     result = check_bytes(data, path, settings, noqa=False)
     if any(each.code in ALWAYS for each in result.findings):
         return None  # it couldn't be read
-    seen = _Seen.of(tree, place, text)
+    seen = _Seen.of(tree, place, source)
     found = [each for each in result.findings if each.code == code and _is_about(each, seen)]
     first, last = _statement(tree, place.line)
     here = [each for each in found if first <= each.location.row <= last]
@@ -80,41 +79,41 @@ def _related(code: str, path: str, place: Place, folder: str) -> Related | None:
     return None if _DIRECTIVE in data or (seen is None and code in _OF_ONE) else Related(is_missed=True)
 
 
-class _Seen:
-    """The call or operation that ran, in the text of its file."""
+class _Seen(NamedTuple):
+    """The call or operation that ran, and the part of its file that it is."""
 
-    def __init__(self, node: ast.AST, tree: ast.AST, lines: list[str]) -> None:
-        self._node = node
-        self._tree = tree
-        self._lines = lines
+    node: ast.AST
+    span: Span
+    tree: ast.AST
+    source: Source
 
     @classmethod
-    def of(cls, tree: ast.AST, place: Place, text: str) -> _Seen | None:
+    def of(cls, tree: ast.AST, place: Place, source: Source) -> _Seen | None:
         """What ran at a place, None where that isn't known."""
-        node = _node_at(tree, place.span)
-        return cls(node, tree, _LINE_END.split(text)) if node is not None else None
+        span = place.span
+        if span is None or (node := _node_at(tree, span)) is None:
+            return None
+        return cls(node, span, tree, source)
 
     def is_in(self, found: Linted) -> bool:
         """Whether the linter speaks of it, of what it is given, or of a call that has read the attribute it is."""
-        span = self._span(found)
-        if any(_span_of(each) == span for each in _parts(self._node)):
+        marked = self._marked(found)
+        if any(_span_of(each) == marked for each in _parts(self.node)):
             return True
-        own = _span_of(self._node)
-        return isinstance(self._node, ast.Attribute) and own is not None and span[:2] <= own[:2] and own[2:] <= span[2:]
+        return isinstance(self.node, ast.Attribute) and marked[:2] <= self.span[:2] and self.span[2:] <= marked[2:]
 
     def is_alike(self, found: Linted) -> bool:
         """Whether the linter speaks of a call of the same function."""
-        other = _node_at(self._tree, self._span(found))
-        return (
-            isinstance(other, ast.Call) and isinstance(self._node, ast.Call) and _called(other) == _called(self._node)
-        )
+        other = _node_at(self.tree, self._marked(found))
+        return isinstance(other, ast.Call) and isinstance(self.node, ast.Call) and _called(other) == _called(self.node)
 
-    def _span(self, found: Linted) -> Span:
+    def _marked(self, found: Linted) -> Span:
+        """The part of the file that a finding is about."""
         start, end = found.location, found.end_location
         return Span(start.row, self._bytes_before(start), end.row, self._bytes_before(end))
 
     def _bytes_before(self, at: Location) -> int:
-        return len(self._lines[at.row - 1][: at.column - 1].encode())
+        return len(self.source.line(at.row)[: at.column - 1].encode())
 
 
 def _is_about(found: Linted, seen: _Seen | None) -> bool:
@@ -134,10 +133,8 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
             yield each.value
 
 
-def _node_at(tree: ast.AST, span: Span | None) -> ast.AST | None:
+def _node_at(tree: ast.AST, span: Span) -> ast.AST | None:
     """The outermost call, operation or name that has just this part of the file."""
-    if span is None:
-        return None
     return next((node for node in ast.walk(tree) if not isinstance(node, ast.Expr) and _span_of(node) == span), None)
 
 
