@@ -57,8 +57,9 @@ def _on(device: str) -> Formula:
 ON_CUDA = _on("cuda")
 _FOLLOW = 8
 _MANY = 1000  # more devices than anybody compares with
-# Tests of tests of tests: a formula doubles with each.
+# Tests of tests of tests: a formula doubles with each. So does the work where a loop sets what its own tests ask for.
 _DEEP = 10
+_MOST_TESTS = 400
 _ACCELERATORS = ("xpu", "mps", "npu", "hpu")
 _NOT_ON_CUDA = {"torch.cuda.amp.amp_definitely_not_available"}
 # What is true only where there is CUDA, though it may be false there too; and what says that there is another device.
@@ -106,6 +107,9 @@ class Decided:
         self._follower = module.once(Follower)
         self._active: set[int] = set()
         self._depth = 0
+        self._tests_left = _MOST_TESTS  # for what is asked now
+        self._cut = 0  # how often something was not followed, since it is followed already, or too deep
+        self._formulas: dict[int, Formula] = {}  # of the tests that were followed to their ends
         self._given: dict[tuple[int, str], list[ir.Value]] = {}
         self._orders: dict[Term, tuple[ir.Compare, bool]] = {}  # what of two values is more: the first test that asks
         self.tests: dict[Term, ir.Value] = {}  # the facts, each with a test that asks for it
@@ -115,12 +119,19 @@ class Decided:
 
     def alternatives(self, value: ir.Value, depth: int = _FOLLOW) -> list[Alternative]:
         """What a value can be, variables and attributes followed as far as the file shows; never empty."""
-        if not depth or value.id in self._active:
+        self._begin()
+        if not depth or value.id in self._active or not self._tests_left:
+            self._cut += 1
             return [Alternative(value, TRUE)]
         self._active.add(value.id)
         found = self._alternatives(value, depth)
         self._active.discard(value.id)
         return found or [Alternative(value, TRUE)]
+
+    def _begin(self) -> None:
+        """Allow as much work as one question may take, where a new one is asked."""
+        if not self._active and not self._depth:
+            self._tests_left = _MOST_TESTS
 
     def _alternatives(self, value: ir.Value, depth: int) -> list[Alternative]:
         binding = self._parameter(value)
@@ -198,6 +209,7 @@ class Decided:
     def path(self, value: ir.Value, depth: int = _FOLLOW) -> str | None:
         """Where a value comes from, as a text that is the same for the same thing in whichever function."""
         if not depth:
+            self._cut += 1
             return None
         if isinstance(value, ir.Name):
             return self._path_of_variable(value, depth)
@@ -224,7 +236,9 @@ class Decided:
     def _path_of_variable(self, value: ir.Name, depth: int) -> str:
         """The path of what a variable is assigned or given, else its own."""
         only = only_reaching(self._module.names, value)
-        given = self.given(only, value.name) if isinstance(only, Other) and value.id not in self._active else []
+        is_active = value.id in self._active
+        self._cut += is_active
+        given = self.given(only, value.name) if isinstance(only, Other) and not is_active else []
         inner = only.value if isinstance(only, Assigned) else next(iter(given), None)
         if isinstance(only, Assigned) and (original := self._copied(only)) is not None:
             inner = original
@@ -271,7 +285,10 @@ class Decided:
         return self._owner(given[0], depth - 1) if given else cls
 
     def _deeper(self, value: ir.Value, inner: ir.Value | None, depth: int) -> str | None:
-        if not isinstance(inner, (ir.Name, ir.Attribute, ir.Subscript)) or value.id in self._active:
+        if not isinstance(inner, (ir.Name, ir.Attribute, ir.Subscript)):
+            return None
+        if value.id in self._active:
+            self._cut += 1
             return None
         self._active.add(value.id)
         found = self.path(inner, depth - 1)
@@ -284,13 +301,22 @@ class Decided:
         """A test as a formula; None, where a switch is not given, is on."""
         if test is None:
             return TRUE
-        if self._depth >= _DEEP:
+        self._begin()
+        if test.id in self._formulas:
+            return self._formulas[test.id]
+        if self._depth >= _DEEP or not self._tests_left:
+            self._cut += 1
             return _vague(test)
         self._depth += 1
+        self._tests_left -= 1
+        cut = self._cut
         try:
-            return self._of(test)
+            found = self._of(test)
         finally:
             self._depth -= 1
+        if self._cut == cut:
+            self._formulas[test.id] = found
+        return found
 
     def _of(self, test: ir.Value) -> Formula:
         if isinstance(test, ir.Constant):

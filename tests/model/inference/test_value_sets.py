@@ -30,6 +30,7 @@ from amplint.model.syntax import ir
 from amplint.rules.arguments import amp210_enabled_disagreement as amp210
 from amplint.sources.source import Source
 from amplint.verify.program.files import lowered
+from tests.conftest import processor_time
 
 X = path("x")
 FORMULAS = st.recursive(
@@ -217,3 +218,33 @@ def test_what_shares_no_fact_with_another_formula_is_left_out() -> None:
     a, b, c = (fact(path(each)) for each in "abc")
     assert bearing_on(both(a, b, either(both(negated(a), c), b)), a) == a
     assert bearing_on(both(either(a, b), either(b, c)), a) == TRUE
+
+
+FLIPPED = """\
+import torch
+
+
+def train(model, scaler, batches, a, b, c):
+    for x in batches:
+        if c:
+            a = not a
+        if a:
+            b = not b
+        if b:
+            c = not c
+        if a or c:
+            b = not b
+        if b and a:
+            c = not c
+        with torch.autocast("cuda", enabled=b):
+            scaler.scale(model(x)).backward()
+        if c or b:
+            a = not a
+"""
+
+
+def test_flags_that_a_loop_flips_by_each_other_take_little_work() -> None:
+    module = lowered(Source("train.py", FLIPPED))
+    (region,) = [each for each in module.calls if ir.last_name(each.func) == "autocast"]
+    with processor_time(at_most=10):  # their tests were followed in all orders, which took minutes
+        decided(module).of(region.keyword("enabled"))
