@@ -758,9 +758,14 @@ linear, norm = nn.Linear(8, 8), nn.BatchNorm2d(8)
 class FrozenBatchNorm(nn.Module):
     def forward(self, x):
         return x * self.weight + self.bias
+class NormedLinear(nn.Linear):
+    def forward(self, x):
+        return super().forward(x / x.norm())
 class Net(nn.Module):
     def __init__(self):
         self.bn1 = FrozenBatchNorm()
+        self.stem = FrozenBatchNorm()
+        self.head = NormedLinear(8, 8)
     def forward(self, x, w):
         with torch.autocast("cuda"):
             {line}
@@ -780,6 +785,8 @@ class Net(nn.Module):
         ("y = F.layer_norm(x.half(), (8,))", False),
         ("y = norm(x.half())", False),
         ("y = self.bn1(x.half())", False),
+        ("y = self.stem(x.half())", False),
+        ("y = self.head(x.half())", True),
         ("h = w.half(); y = x * h + h", False),
         ("h = w.half(); y = torch.mul(x, h)", False),
         ("y = torch.cat([x, w]).mul(w.half())", False),

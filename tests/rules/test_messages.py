@@ -24,6 +24,25 @@ def train(model, loader, scheduler):
 """
 INSIDE = STEP.replace("        scaler.scale(loss)", "            scaler.scale(loss)")
 
+NORMS = """
+import torch
+
+
+def train(model, optimizer, scaler, loader):
+    total = 0.0
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(x).sum()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        total += norm.item()
+        scaler.step(optimizer)
+        scaler.update()
+    return total / len(loader)
+"""
+
 
 @pytest.mark.parametrize(
     ("code", "text", "consequence"),
@@ -33,6 +52,7 @@ INSIDE = STEP.replace("        scaler.scale(loss)", "            scaler.scale(lo
         ("AMP302", INSIDE.replace("        scaler.step(", "            scaler.step("), "uses the old weights"),
         ("AMP305", "import torch\ntorch.autocast('cuda')\nf()\n", "runs in float32"),
         ("AMP412", STEP, "runs ahead of the training"),
+        ("AMP506", NORMS, "makes this mean inf or NaN"),
     ],
 )
 def test_a_message_names_the_consequence(code: str, text: str, consequence: str) -> None:

@@ -137,6 +137,13 @@ def test_a_region_whose_dtype_is_kept_by_its_name(dtype: str, expected: list[str
     assert [each.code for each in check(text, "a.py", Settings(frozenset({"AMP509"}), isolated=True))] == expected
 
 
+@pytest.mark.parametrize(("dtype", "expected"), [("bfloat16", []), ("float16", ["AMP506"])])
+def test_norms_of_bfloat16_are_finite_in_each_step(dtype: str, expected: list[str]) -> None:
+    text = STEP.format("model.mean = model.mean * 0.9 + norm * 0.1")
+    text = text.replace('autocast("cuda")', f'autocast("cuda", dtype=torch.{dtype})')
+    assert [each.code for each in check(text, "a.py", Settings(frozenset({"AMP506"}), isolated=True))] == expected
+
+
 def test_who_catches_what() -> None:
     module = module_of(
         "import torch\n"

@@ -76,7 +76,15 @@ def test_a_clip_that_is_kept_is_one_by_its_name(unscale: str, state: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "changes", ["agc_clip(model)", "helpers.normalize_gradients(model.parameters())", "helpers.grad_clip_(model)"]
+    "changes",
+    [
+        "agc_clip(model)",
+        "helpers.normalize_gradients(model.parameters())",
+        "helpers.grad_clip_(model)",
+        "helpers.clip_and_log(optimizer)",
+        "helpers.prepare(scaler, optimizer)",
+        "helpers.init_step(scaler)",
+    ],
 )
 def test_what_may_change_gradients_out_of_sight_is_not_checkable(changes: str) -> None:
     found = ran(changes).judged
@@ -86,7 +94,13 @@ def test_what_may_change_gradients_out_of_sight_is_not_checkable(changes: str) -
 
 @pytest.mark.parametrize(
     "leaves",
-    ["ema.update(model.parameters())", "average_gradients(model)", "helpers.clip_weights(model.parameters(), 0.1)"],
+    [
+        "ema.update(model.parameters())",
+        "average_gradients(model)",
+        "helpers.clip_weights(model.parameters(), 0.1)",
+        "helpers.save_or_init(scaler, optimizer)",
+        "scaler.step(optimizer)\nscaler.update()\nhelpers.make_plot(scaler)\ncontinue",
+    ],
 )
 def test_what_leaves_gradients_or_averages_them_is_no_clip(leaves: str) -> None:
     assert ran(leaves).judged.state == RIGHT

@@ -174,11 +174,19 @@ def _may_multiply(module: Module, func: ir.Value) -> bool:
     layers = {name for name in made if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper()}
     if layers:
         return any(_LAYER.search(name) for name in layers)
+    if made and all(map(_is_norm, made)):
+        return False
     if any(name.startswith("torch.") for name in names):
         return any(_casts(spelled(name) or "") for name in names)
     if isinstance(func, ir.Attribute) and func.attr in SPELLINGS:
         return _casts(func.attr)
     return not _NORM.search(ir.last_name(func))
+
+
+def _is_norm(name: str) -> bool:
+    """Whether a class of the program is a norm by its name, and no layer with a product."""
+    last = name.rpartition(".")[2]
+    return _NORM.search(last) is not None and _LAYER.search(last) is None
 
 
 def _casts(spelling: str) -> bool:

@@ -16,7 +16,7 @@ from amplint.verify.interpreter.run_state import RunRecord
 from amplint.verify.interpreter.standins import Dotted, Site, Unknown, origins
 from amplint.verify.interpreter.world import Stage
 from amplint.verify.program.program import STEPS
-from amplint.verify.program.unfollowed import HARMLESS, called, makes
+from amplint.verify.program.unfollowed import HARMLESS, PREPARES, called, makes
 
 _TRAINS = re.compile(r"^(manual_)?backward|_backward$|unscale")
 _HOOK = re.compile(r"(on|before|after|pre|post)_")
@@ -38,6 +38,7 @@ class UnseenTraining:
     _stage: Stage
     _hooks: dict[ir.Call, tuple[str, str]] = field(default_factory=dict)  # with line and text
     _has_gradients: bool = False  # a backward in sight has run
+    _awaits_step: bool = False  # and no step since
 
     def unseen(self, site: Site, inputs: list[Any]) -> None:
         """A call out of sight is run."""
@@ -54,6 +55,8 @@ class UnseenTraining:
             self._record.unseen_effects |= dict(self._hooks.values())
         if kind in ("backward", "zero_grad"):
             self._has_gradients = kind == "backward"
+        if kind in ("backward", "zero_grad", *STEPS):
+            self._awaits_step = kind == "backward"
 
     def decides(self, value: Any) -> None:
         """Something that matters is done as a value is true: what says that it has run a backward may have."""
@@ -74,9 +77,11 @@ class UnseenTraining:
             return False
         if site.code.files.is_plain(site.code, site.call.func):
             return False
-        if self._has_gradients and _CHANGES.search(name) and any(map(self._stage.is_weights, inputs)):
-            return True
-        if HARMLESS.search(called(site.code, site.call)):
+        if self._has_gradients and _CHANGES.search(name):
+            if any(map(self._stage.is_weights, inputs)) or is_given_tools(site, inputs):
+                return True
+        whole = called(site.code, site.call)
+        if HARMLESS.search(whole) or (PREPARES.search(whole) and not self._awaits_step):
             return False
         if makes(site.call):  # of an optimizer a scheduler, most often
             return site.code.unfollowed.is_given_scaler(site.code, site.call)

@@ -16,9 +16,11 @@ from amplint.verify.program.files import Files
 _TRAINS = re.compile(r"(?i)backward|unscale|scaler\b")
 # What a function is called that is given an optimizer or scaler and doesn't train with it.
 HARMLESS = re.compile(
-    r"(?i)save|load|checkpoint|log|print|sched|lr|write|state|summary|info|^get|build|create|make|prepare|setup|init"
-    r"|learning_rate|register|^add|^wait|synchroni|hook|restore|resume|len|warm|broadcast|append|track|report|^to$|isinstance"
+    r"(?i)save|load|checkpoint|log|print|sched|lr|write|state|summary|info|^get|learning_rate|register|^add|^wait|synchroni"
+    r"|hook|restore|resume|len|warm|broadcast|append|track|report|^to$|isinstance"
 )
+# And one that gets ready what it is given: it may unscale where a backward has left gradients.
+PREPARES = re.compile(r"(?i)build|create|make|prepare|setup|init")
 # What a function is called that trains, wherever it comes from.
 _BY_NAME = re.compile(r"(?i)train|(^|_)(fit|step|run|loop|epochs?|optimi[sz]e)(_|$)")
 KNOWN = {*sys.stdlib_module_names, "builtins", "torch"}  # whose functions don't train with what they are given
@@ -72,7 +74,8 @@ class Unfollowed(Generic[AnyFile]):
         names = code.module.names.of(call.func)
         if names and all(each.partition(".")[0] in KNOWN for each in names):
             return True
-        return bool(HARMLESS.search(called(code, call))) or self._files.is_plain(code, call.func)
+        name = called(code, call)
+        return bool(HARMLESS.search(name) or PREPARES.search(name)) or self._files.is_plain(code, call.func)
 
     def is_given_scaler(self, code: AnyFile, call: ir.Call) -> bool:
         """Whether a scaler is among the arguments of a call."""
