@@ -32,7 +32,7 @@ NOT_SHOWN = {
     "transformers-removed-arguments",
     "fp16-needs-an-accelerator",
     "lightning-precision",
-    "lightning-bf16-with-scaler",
+    "lightning-refuses-scaler",
     "clipping-with-fused-optimizer",
     "prepared-model-pickled",
     "apex-misused",

@@ -237,6 +237,16 @@ def scheduler_first() -> None:
     scheduler.step()
 
 
+@prints("optimizer-step-replaced")
+def step_replaced() -> None:
+    step = Step()
+    scheduler = torch.optim.lr_scheduler.StepLR(step.optimizer, 1)
+    plain = torch.optim.SGD.step.__get__(step.optimizer)
+    step.optimizer.step = lambda *given: plain(*given)
+    step.optimizer.step()
+    scheduler.step()
+
+
 @prints("scale-not-float32")
 def half_scale() -> None:
     torch._amp_update_scale_(torch.ones(1).half(), torch.zeros(1, dtype=torch.int32), torch.zeros(1), 2.0, 0.5, 2)
