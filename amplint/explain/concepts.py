@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 _NOT = (
-    r"(?:not|no|never|none|nothing|without|doesnt|dont|didnt|isnt|arent|wasnt|wont|cant|cannot|stop(?:s|ped)?|"
+    r"(?:not|no|never|none|nothing|without|doesnt|doest|dosent|dont|didnt|isnt|arent|wasnt|wont|cant|cannot|stop(?:s|ped)?|"
     r"fail(?:s|ed)? to|hardly|barely|refuses? to|unable to)"
 )
 _CHANGE = (

@@ -33,6 +33,7 @@ NOT_SHOWN = {
     "fp16-needs-an-accelerator",
     "lightning-precision",
     "lightning-refuses-scaler",
+    "rnn-in-autocast",
     "clipping-with-fused-optimizer",
     "prepared-model-pickled",
     "apex-misused",

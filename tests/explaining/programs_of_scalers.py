@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import torch
 
@@ -235,6 +236,11 @@ def scheduler_first() -> None:
     scheduler = torch.optim.lr_scheduler.StepLR(step.optimizer, 1)
     step.backward()
     scheduler.step()
+
+
+@prints("scaler-pickled")
+def scaler_of_another_release() -> object:
+    return pickle.loads(b"ctorch.cuda.amp.grad_scaler\n_refresh_per_optimizer_state\n.")
 
 
 @prints("optimizer-step-replaced")
