@@ -73,7 +73,7 @@ class TestMistakes:
             (["--device", "gpu", "."], "argument --device: 'gpu' is none of cpu, cuda, hpu, "),
             (
                 ["verify", "--device", "gpu", "x.py"],
-                "argument --device: 'gpu' is none of cpu, cuda, xpu, mps; did you mean cuda?",
+                "argument --device: 'gpu' is none of cpu, cuda, xpu, mps; did you mean 'cuda'?",
             ),
         ],
     )

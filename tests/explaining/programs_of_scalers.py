@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from functools import partial
 
 import torch
 
@@ -247,8 +248,7 @@ def scaler_of_another_release() -> object:
 def step_replaced() -> None:
     step = Step()
     scheduler = torch.optim.lr_scheduler.StepLR(step.optimizer, 1)
-    plain = torch.optim.SGD.step.__get__(step.optimizer)
-    step.optimizer.step = lambda *given: plain(*given)
+    step.optimizer.step = partial(torch.optim.SGD.step, step.optimizer)
     step.optimizer.step()
     scheduler.step()
 
