@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -197,7 +197,7 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
     )
     if device:
         settings.add_argument(
-            "--device", type=_device, choices=DEVICES, help="the device to assume for code that names none"
+            "--device", type=device_of(DEVICES), choices=DEVICES, help="the device to assume for code that names none"
         )
     for name, what in (
         ("exclude", "skip files and directories that match"),
@@ -309,13 +309,18 @@ def _target(given: str) -> str:
     return given
 
 
-def _device(text: str) -> str:
-    if text not in DEVICES:
-        from amplint.config.keys import did_you_mean  # noqa: PLC0415 - only a mistake needs it
+def device_of(devices: Sequence[str]) -> Callable[[str], str]:
+    """What reads one of some devices from an argument: it returns the device, and says which other names mean."""
 
-        said = f"{text!r} is none of {', '.join(DEVICES)}{did_you_mean(text, DEVICES, DEVICES_KNOWN_AS)}"
-        raise argparse.ArgumentTypeError(said)
-    return text
+    def read(text: str) -> str:
+        if text not in devices:
+            from amplint.config.keys import did_you_mean  # noqa: PLC0415 - only a mistake needs it
+
+            said = f"{text!r} is none of {', '.join(devices)}{did_you_mean(text, devices, DEVICES_KNOWN_AS)}"
+            raise argparse.ArgumentTypeError(said)
+        return text
+
+    return read
 
 
 def _positive(text: str) -> int:

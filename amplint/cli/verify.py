@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from amplint.adoption.baseline import Baseline
 from amplint.base.paths import contents, shown, visible
-from amplint.cli.arguments import Parser, add_settings, overrides, tell_notices, warn
+from amplint.cli.arguments import Parser, add_settings, device_of, overrides, tell_notices, warn
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Resolver
 from amplint.engine.file import Wanted
@@ -122,6 +122,7 @@ def make_parser() -> Parser:
     add(
         "--device",
         dest="run_on",
+        type=device_of(of_runs),
         choices=of_runs,
         help="device to check on, simulated on the CPU if missing [default: the one that the code names]",
     )

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 _NOT = (
-    r"(?:not|no|never|none|nothing|without|doesnt|dont|didnt|isnt|arent|wasnt|wont|cant|cannot|stop(?:s|ped)?|"
+    r"(?:not|no|never|none|nothing|without|doesnt|doest|dosent|dont|didnt|isnt|arent|wasnt|wont|cant|cannot|stop(?:s|ped)?|"
     r"fail(?:s|ed)? to|hardly|barely|refuses? to|unable to)"
 )
 _CHANGE = (
@@ -87,7 +87,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "outputs": (
         1.5,
         r"outputs?|logits?|activations?|forward(?: pass)?|features?|embeddings?|hidden states?|attention(?: scores?)?|"
-        r"softmax|layer ?norm|batch ?norm|images?|detections?|predictions?|boxes",
+        r"softmax|layer ?norm|batch ?norm|images?|detections?|preds?|predictions?|boxes",
     ),
     "weights": (1.5, r"weights?|params?|parameters?"),
     "scale": (
@@ -287,7 +287,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "closure": (3, r"lbfgs|closures?"),
     "custom function": (
         3,
-        r"custom ?(?:autograd )?(?:functions?|ops?|operators?)|"
+        r"custom ?(?:autograd )?(?:functions?|ops?|operators?)|custom (?:fwd|bwd|forward|backward)|"
         r"autograd functions?|custom (?:cuda )?(?:kernel|op|extension)s?",
     ),
     "fft": (3, r"fft|r?fft\w*|stft|spectrograms?|fourier"),

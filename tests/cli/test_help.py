@@ -70,6 +70,11 @@ class TestMistakes:
             (["config", "--xyzzy"], "unknown option --xyzzy; `amplint config --help` lists all"),
             (["rule", "--all", "AMP401"], "give only one of: rules, --all, --glossary"),
             (["completion", "csh"], "argument SHELL: invalid choice: 'csh'"),
+            (["--device", "gpu", "."], "argument --device: 'gpu' is none of cpu, cuda, hpu, "),
+            (
+                ["verify", "--device", "gpu", "x.py"],
+                "argument --device: 'gpu' is none of cpu, cuda, xpu, mps; did you mean 'cuda'?",
+            ),
         ],
     )
     def test_one_line(self, project: Write, amplint: Run, arguments: list[str], said: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import pickle
+from functools import partial
 
 import torch
 
@@ -234,6 +236,20 @@ def scheduler_first() -> None:
     step = Step()
     scheduler = torch.optim.lr_scheduler.StepLR(step.optimizer, 1)
     step.backward()
+    scheduler.step()
+
+
+@prints("scaler-pickled")
+def scaler_of_another_release() -> object:
+    return pickle.loads(b"ctorch.cuda.amp.grad_scaler\n_refresh_per_optimizer_state\n.")
+
+
+@prints("optimizer-step-replaced")
+def step_replaced() -> None:
+    step = Step()
+    scheduler = torch.optim.lr_scheduler.StepLR(step.optimizer, 1)
+    step.optimizer.step = partial(torch.optim.SGD.step, step.optimizer)
+    step.optimizer.step()
     scheduler.step()
 
 

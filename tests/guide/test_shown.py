@@ -46,7 +46,7 @@ _STOPS_IN_FINDINGS = re.compile(
     rf"{_STOPS_IN_MESSAGES.pattern}|\b(?:so that (?:this|it) raises|(?:out of|in) sight|yours to|left out"
     r"|leav(?:e|es|ing)(?: \w+){0,3} out|switch(?:es|ed|ing)?(?: \w+)? (?:on|off)|suites?|arms?|round|likewise|nobody"
     r"|can't be (?:told|seen)|by the names of|goes past|stands? in|is given what|where that is|a file of its own"
-    r"|(?<![Tt]hat )(?<![Ii]t )there(?! (?:is|are|may))|here|mended)\b"
+    r"|(?<![Tt]hat )(?<![Ii]t )there(?! (?:is|are|was|were|have|may)\b)|here|mended)\b"
 )
 # What leaves open what or where it is: a message without a subject, a pronoun far from its noun, a condition that comes
 # last, a line without a word about what it has, a case that the program knows.
@@ -57,6 +57,8 @@ _OPEN_IN_FINDINGS = re.compile(
     r"|; (?:call|clip|create|divide|clear|disable|enable|keep|load|move|read|step) (?:it|them|one|both)\b"
 )
 _FINDINGS_OF = ("rules", "fixes", "engine", "verify", "doctor", "explain")
+# Keys of tables that hold what programs print, what people ask, and code.
+_OTHERS_SAY = {"text", "lines", "but", "beside", "asked", "questions", "change", "before", "after", "variant"}
 _PUBLIC = ("api.py", "plugin_api.py", "testing.py", "base/findings.py")
 _SAID_IN = (
     *("adoption", "base", "cli", "config", "doctor", "engine", "explain", "files", "fixes", "guide", "integrations"),
@@ -192,13 +194,29 @@ def _strings(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-def _said(path: Path) -> Iterator[tuple[int, str]]:
+def _said(path: Path) -> Iterator[tuple[object, str]]:
+    """What a file says to users, with the line of each text, or with its key in a table."""
     if path.suffix == ".py":
         yield from _strings(path)
-    elif path.suffix in {".toml", ".json"} or path.name == "nan.md":
-        for row, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-            if not line.startswith(("#", "beside = ", "  {text = ", "asked = ")):
-                yield row, line
+    elif path.suffix == ".toml":
+        yield from _values(tomllib.loads(path.read_text("utf-8")))
+    elif path.suffix == ".json":
+        yield from _values(json.loads(path.read_text("utf-8")))
+    elif path.name == "nan.md":
+        yield from enumerate(path.read_text("utf-8").splitlines(), 1)
+
+
+def _values(of: object, key: str = "") -> Iterator[tuple[str, str]]:
+    """The texts of a table, with their keys; not what others print or ask."""
+    if isinstance(of, str):
+        yield key, of
+    elif isinstance(of, list):
+        for each in of:
+            yield from _values(each, key)
+    elif isinstance(of, dict):
+        for name, each in of.items():
+            if name not in _OTHERS_SAY:
+                yield from _values(each, name)
 
 
 @pytest.mark.parametrize("name", _SAID_IN)

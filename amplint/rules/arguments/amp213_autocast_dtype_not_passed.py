@@ -272,7 +272,7 @@ def _finding(module: Module, region: Region, found: Evidence) -> Finding:
         fix = Fix(Applicability.UNSAFE, f"Pass `dtype={text}` (the region then computes in bfloat16)", (edit,))
     return rule.finding(
         module.span(region.call),
-        f"{found.text}, but this region has no `dtype=` and runs in float16 on cuda; pass the dtype",
+        f"this region has no `dtype=` and runs in float16 on cuda, but {found.text}; pass the dtype",
         fix=fix,
         withheld=None
         if fix is not None
