@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import CallSites, callers, passed
+from amplint.model.calls.dummy_scalers import makes_dummy_scaler
 from amplint.model.inference.declared_settings import option_named
 from amplint.model.inference.devices import devices, region_devices, types_of
 from amplint.model.inference.dtypes import BY_QUALIFIED, Dtype, changes_defaults, dtypes, region_dtypes
@@ -587,7 +588,7 @@ class Decided:
                 enabled = scaler_arguments(self._module, each.value).get("enabled")
                 on = _vague(each.value) if each.value.unpacks() else self.of(enabled)
                 parts.append(both(each.when, on))
-            elif not (isinstance(each.value, ir.Constant) and each.value.value is None):
+            elif not ir.is_none(each.value) and not makes_dummy_scaler(self._module, each.value):
                 parts.append(both(each.when, _vague(each.value)))
         return either(*parts)
 
