@@ -780,6 +780,9 @@ NEED_CUDA = (
     'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
     'torch.distributed.init_process_group("nccl")',
     "print(torch.cuda.get_device_name(0))",
+    "free, total = torch.cuda.mem_get_info()",
+    'weights = torch.ones(4, device="cuda")',
+    'mean = mean.to("cuda:0")',
 )
 CAN_DO_WITHOUT = (
     "",
@@ -792,6 +795,7 @@ CAN_DO_WITHOUT = (
     "if not torch.cuda.is_available() and args.gpu:\n    sys.exit(1)",
     'torch.distributed.init_process_group("gloo")',
     "torch.cuda.empty_cache()",
+    'mean = torch.ones(4, device="cpu").to("cpu")',
     "later = lambda: torch.cuda.current_device()",
 )
 
@@ -800,6 +804,12 @@ CAN_DO_WITHOUT = (
 @pytest.mark.parametrize("line", NEED_CUDA)
 def test_201_is_silent_where_there_is_always_cuda(line: str, where: str) -> None:
     assert codes(steps(**{where: line})) == []
+
+
+def test_201_is_silent_where_it_scales_only_with_cuda() -> None:
+    scales = "        scaler.scale(loss)"
+    assert codes(steps().replace(scales, f"        torch.cuda.Event(enable_timing=True)\n{scales}")) == []
+    assert codes(steps().replace(scales, f"        torch.cuda.memory_allocated()\n{scales}")) == ["AMP201"]
 
 
 def test_201_follows_what_sets_the_device() -> None:

@@ -57,7 +57,9 @@ def _is_itself(value: ir.Value, source: ir.Value) -> bool:
         else:
             return False
     if isinstance(value, ir.Name):
-        return isinstance(source, ir.Name) and source.name == value.name
+        if not isinstance(source, ir.Name) or source.name != value.name:
+            return False
+        return source.scope.home(source.name) is value.scope.home(value.name)  # else a parameter is given its namesake
     return isinstance(source, ir.Attribute) and isinstance(value, ir.Attribute) and source.attr == value.attr
 
 

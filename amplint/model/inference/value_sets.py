@@ -6,10 +6,12 @@ on the way, so that two switches can be compared by what decides them and not by
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import CallSites, callers, passed
+from amplint.model.calls.dummy_scalers import makes_dummy_scaler
 from amplint.model.inference.declared_settings import option_named
 from amplint.model.inference.devices import devices, region_devices, types_of
 from amplint.model.inference.dtypes import BY_QUALIFIED, Dtype, changes_defaults, dtypes, region_dtypes
@@ -72,6 +74,8 @@ _ELSEWHERE = {
 _COUNT = "torch.cuda.device_count"
 # What raises without CUDA: a comparison of it comes out only where there is some.
 _NEEDS_CUDA = {f"torch.cuda.get_device_{name}" for name in ("capability", "properties", "name")}
+# What the name of a dtype, or of a precision, has.
+_DTYPE = re.compile(r"(?i)16|32|half|float|mixed")
 _EQUAL = ("Equal", "Is")
 _UNEQUAL = ("NotEqual", "IsNot")
 
@@ -456,7 +460,7 @@ class Decided:
     def _in(self, left: ir.Value, right: ir.Value, test: ir.Value) -> Formula:
         if isinstance(right, ir.Sequence):
             return either(*(self._is(left, each, test) for each in right.items))
-        if isinstance(left, ir.Constant):  # `"cuda" in str(device)`
+        if isinstance(left, ir.Constant) and _is_part_of_name(left.value):  # `"cuda" in str(device)`
             return self._is(right, left, test)
         return self._open(test)
 
@@ -610,7 +614,7 @@ class Decided:
                 enabled = scaler_arguments(self._module, each.value).get("enabled")
                 on = _vague(each.value) if each.value.unpacks() else self.of(enabled)
                 parts.append(both(each.when, on))
-            elif not (isinstance(each.value, ir.Constant) and each.value.value is None):
+            elif not ir.is_none(each.value) and not makes_dummy_scaler(self._module, each.value):
                 parts.append(both(each.when, _vague(each.value)))
         return either(*parts)
 
@@ -633,6 +637,11 @@ class Decided:
 def _is_on(device: str) -> Formula:
     """That the code runs on this device; where there is cuda it runs on no other."""
     return ON_CUDA if device == "cuda" else both(_on(device), negated(ON_CUDA))
+
+
+def _is_part_of_name(value: object) -> bool:
+    """Whether a literal names a device or a dtype: a text that contains it is that one. Others are keys of dicts."""
+    return isinstance(value, str) and (value.partition(":")[0] in DEFAULT_DTYPE or _DTYPE.search(value) is not None)
 
 
 def _of_count(op: str, number: int, found: Formula, *, turned: bool) -> Formula:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _FOLLOW = 3
 _MULTIPLY = {"Multiply"}
-_MANY = 300
+_MANY = 3000
 
 
 class Trained(NamedTuple):
@@ -67,6 +67,14 @@ def _trained(module: Module) -> list[Trained]:
     return sorted(found, key=lambda each: each.event.call.id)
 
 
+class _Step(NamedTuple):
+    """A value to take in, through so many calls; `is_loss`: it is the loss or a part of it, and no input of a call."""
+
+    value: ir.Value
+    depth: int
+    is_loss: bool
+
+
 class _Slice:
     """What a loss is made of, and the regions round that."""
 
@@ -85,29 +93,35 @@ class _Slice:
         self.scaled = self.unseen = self.multiplied = False
         self.parts: set[int] = set()
 
-    def follow(self, value: ir.Value, depth: int = _FOLLOW, *, loss: bool = True) -> None:
-        """Take in a value, and what it is made of; `loss`: it is the loss, or a part of it, and no input of a call."""
-        if value.id in self._seen or len(self._seen) > _MANY:
-            return
-        self._seen.add(value.id)
+    def follow(self, loss: ir.Value) -> None:
+        """Take in a loss, and all that it is made of, in the order of what is read."""
+        left = [_Step(loss, _FOLLOW, is_loss=True)]
+        while left and len(self._seen) < _MANY:
+            step = left.pop()
+            if step.value.id not in self._seen:
+                self._seen.add(step.value.id)
+                left += reversed(list(self._made_of(*step)))
+
+    def _made_of(self, value: ir.Value, depth: int, is_loss: bool) -> Iterator[_Step]:
+        """Take in a value, and give what it is made of."""
         if isinstance(value, ir.Attribute) and value.attr in ENDS_GRADIENTS:
             return
         if isinstance(value, ir.Name):
-            self._variable(value, depth, loss)
+            yield from self._variable(value, depth, is_loss)
             return
-        if loss and (forward := _left_by(value)) is not None:
+        if is_loss and (forward := _left_by(value)) is not None:
             self._enter(forward)
-        self.multiplied = self.multiplied or (loss and _is_product(value))
+        self.multiplied = self.multiplied or (is_loss and _is_product(value))
         if isinstance(value, ir.Call):
             if never_has_gradients(self._module, value):
                 return
-            self._call(value, depth, loss)
-        if loss:
+            yield from self._call(value, depth, is_loss)
+        if is_loss:
             self.parts.add(value.id)
         for child in value.children():
-            self.follow(child, depth, loss=loss and (not isinstance(value, ir.Call) or child is value.func))
+            yield _Step(child, depth, is_loss and (not isinstance(value, ir.Call) or child is value.func))
 
-    def _call(self, call: ir.Call, depth: int, loss: bool) -> None:
+    def _call(self, call: ir.Call, depth: int, is_loss: bool) -> Iterator[_Step]:
         event = self._events.of(call)
         if event is not None and event.kind == "scale":
             self.scaled = True
@@ -117,7 +131,7 @@ class _Slice:
             self._sites.setdefault(callee.function.id, []).append(call)
         for each in returned(callee.function) if callee is not None else ():
             if each.value is not None:
-                self.follow(each.value, depth - 1, loss=loss)
+                yield _Step(each.value, depth - 1, is_loss)
 
     def enter_callers(self) -> None:
         """Take in the regions in which the functions are called that open none themselves; after all is followed."""
@@ -126,20 +140,20 @@ class _Slice:
             self.entered += [each for each in found if each.when is not None]
             self.unseen = self.unseen or any(each.when is None for each in found)
 
-    def _variable(self, value: ir.Name, depth: int, loss: bool) -> None:
+    def _variable(self, value: ir.Name, depth: int, is_loss: bool) -> Iterator[_Step]:
         for binding in reaching(self._module.names, value):
             if isinstance(binding, Assigned):
-                self.follow(binding.value, depth, loss=loss)
+                yield _Step(binding.value, depth, is_loss)
             elif ir.parameter_of(binding) is not None:
                 for given in self._decided.given(binding, value.name) if depth else ():
-                    self.follow(given, depth - 1, loss=loss)
+                    yield _Step(given, depth - 1, is_loss)
             elif isinstance(binding, Other) and (source := taken_from(binding.node)) is not None:
-                self.follow(source, depth, loss=loss)
+                yield _Step(source, depth, is_loss)
         for change in _increments(self._module, value):
-            self.multiplied = self.multiplied or (loss and change.op in _MULTIPLY)
-            if loss:
+            self.multiplied = self.multiplied or (is_loss and change.op in _MULTIPLY)
+            if is_loss:
                 self.parts.add(change.target.id)
-            self.follow(change.value, depth, loss=loss)
+            yield _Step(change.value, depth, is_loss)
 
     def _enter(self, call: ir.Call) -> None:
         """Take in the innermost region round a call, in each form that it can have."""

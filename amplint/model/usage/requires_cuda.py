@@ -24,9 +24,12 @@ _RAISES = {
     f"torch.cuda.{name}"
     for name in (
         "set_device", "current_device", "synchronize", "reset_peak_memory_stats",
-        "get_device_name", "get_device_properties", "get_device_capability",
+        "get_device_name", "get_device_properties", "get_device_capability", "mem_get_info", "memory_summary",
+        "reset_max_memory_allocated", "set_per_process_memory_fraction", "init", "get_rng_state", "ipc_collect",
+        "Stream", "Event", "current_stream", "default_stream", "current_blas_handle", "set_sync_debug_mode",
     )
 }  # fmt: skip
+_MAKES = {f"torch.{name}" for name in ("tensor", "zeros", "ones", "empty", "full", "rand", "randn", "arange", "eye")}
 _GROUP, _BACKEND = "torch.distributed.init_process_group", "nccl"
 _FOLLOW = 3  # calls, one inside the other: what is followed are the ways to a place, not values
 
@@ -119,7 +122,15 @@ def _uses_cuda(module: Module, call: ir.Call) -> bool:
     if names == {_GROUP}:
         backend = argument(call, "torch.distributed.init_process_group", "backend")
         return isinstance(backend, ir.Constant) and backend.value == _BACKEND
-    return isinstance(call.func, ir.Attribute) and call.func.attr == "cuda" and names <= {UNKNOWN, NOTHING}
+    if isinstance(call.func, ir.Attribute) and names <= {UNKNOWN, NOTHING}:
+        moved = call.func.attr == "to" and any(_is_cuda(each) for each in call.positional[:1])
+        return call.func.attr == "cuda" or moved
+    return len(names) == 1 and min(names) in _MAKES and _is_cuda(call.keyword("device"))
+
+
+def _is_cuda(value: ir.Value | None) -> bool:
+    """Whether a value names cuda, or one of its devices."""
+    return isinstance(value, ir.Constant) and isinstance(value.value, str) and value.value.partition(":")[0] == "cuda"
 
 
 def _leaves(module: Module, block: ir.Block) -> bool:

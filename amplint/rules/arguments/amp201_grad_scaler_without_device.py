@@ -10,8 +10,9 @@ amplint reports nothing if the default, cuda, is right:
 - all losses that the scaler scales come from such regions, or from regions that are bfloat16 on other devices;
 - the file has neither losses nor regions, and all regions in the files that are connected with it by imports are on
   cuda;
-- CUDA is always available when the scaler is created, because of an assert, an `if` that returns or raises without
-  CUDA, `torch.cuda.set_device` or `.cuda()` before it.
+- CUDA is always available when the scaler is created, or when it scales, because of an assert, an `if` that returns or
+  raises without CUDA, or a call before it that raises without CUDA (`torch.cuda.set_device`, `torch.cuda.Event`,
+  `.cuda()`).
 
 amplint also reports nothing:
 
@@ -120,7 +121,7 @@ def check(module: Module) -> Iterator[Finding]:
     for call in module.calls_of(SCALER):
         if not _leaves_device_open(module, call) or device_is_asked(module, call):
             continue
-        if _is_for_cuda(module) or _scales_on_cuda(module, call) or needs_cuda(module, call):
+        if _is_for_cuda(module) or _scales_on_cuda(module, call) or _needs_cuda(module, call):
             continue
         other = _float16_elsewhere(module)
         fix, withheld = _fix(module, call)
@@ -206,6 +207,12 @@ def _opens_on_cuda(path: str, target: Target) -> bool | None:
         return False
     on = [each for each in regions(other) if not is_false(each.enabled)]
     return all(_is_on_cuda(other, each) for each in on) if on else None
+
+
+def _needs_cuda(module: Module, call: ir.Call) -> bool:
+    """Whether a scaler is only ever created, or only ever used, where there is CUDA."""
+    losses = scaled_by(module, call)
+    return needs_cuda(module, call) or (bool(losses) and all(needs_cuda(module, each.event.call) for each in losses))
 
 
 def _is_full_elsewhere(module: Module, region: Region) -> bool:

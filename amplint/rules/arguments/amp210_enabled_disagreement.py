@@ -2,8 +2,9 @@
 
 ## What it does
 Finds a loss from an autocast region that is enabled and in float16 on some path on which the scaler is disabled or
-missing. amplint follows `enabled` of both, and the conditions under which the scaler is created, to the flags and tests
-that decide, and compares those, whatever their names. So it also finds a scaler that is enabled for the wrong dtype
+missing, or is an object of a class of the project whose `scale` gives the loss back. amplint follows `enabled` of both,
+and the conditions under which the scaler is created, to the flags and tests that decide, and compares those, whatever
+their names. So it also finds a scaler that is enabled for the wrong dtype
 (`enabled=dtype == "bfloat16"`), a scaler that is enabled on cuda only where autocast is in float16 on mps or xpu, too,
 and a branch without the scaler for an optimizer with a stepping method of its own, such as `first_step`. The finding is
 a warning if nothing is really trained: all data is random and nothing is saved. It is a note, and a suspicion, if the

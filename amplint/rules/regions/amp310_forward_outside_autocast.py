@@ -3,7 +3,10 @@
 ## What it does
 Finds an autocast region in which nothing is computed in half precision: it contains a loss of torch, and at most
 arithmetic, the backward and the step. The loss is computed from a model of this file that is called right before the
-region and multiplies matrices.
+region and multiplies matrices, or before all calls of the function that has the region.
+
+Also finds a region with `enabled=False` that runs the model, in just the branch in which the scaler of its loss is
+enabled, if the file has no region that can be enabled; as likely.
 
 It is likely where the layers of the model, or the criterion, are in code that amplint can't see, and where the
 loss multiplies the outputs with each other, as a contrastive loss does: that is the smallest part of the work.
@@ -11,8 +14,8 @@ loss multiplies the outputs with each other, as a contrastive loss does: that is
 amplint reports nothing:
 
 - if amplint can't follow something else in the region, or the name of a criterion says that it has a network;
-- if the model opens a region itself, any of its calls is in a region, or a method of it is named for AMP, such as
-  `model.configure_amp(...)`;
+- if the model opens a region itself, any of its calls that have gradients is in a region, or a method of it is named
+  for AMP, such as `model.configure_amp(...)`;
 - about models that are frozen or called without gradients;
 - if a model of the file is cast to half precision (the region then computes its loss in float32).
 
@@ -56,14 +59,22 @@ from amplint.base.findings import Applicability, Confidence, Finding, Fix, Sever
 from amplint.fixes.region_end import Refused, begin_region_at, enclosing_with
 from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast
-from amplint.model.half.layers import plain_weights
+from amplint.model.half.layers import is_model, plain_weights
 from amplint.model.half.observations import Seen
+from amplint.model.inference.formulas import FALSE, TRUE, contradict, negated, possible
+from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.objects.autocast_objects import regions
+from amplint.model.regions.openers import Open
+from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
+from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import LOSSES, SPELLINGS
 from amplint.registry.rule import Rule
+from amplint.rules.shared.enabled_flags import said, turning
 from amplint.rules.shared.half_ops import met, shown
 from amplint.rules.shared.loss_regions import HARMLESS, loss_regions, multiplies
+from amplint.rules.shared.scaler_order import receiver
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -97,6 +108,41 @@ def check(module: Module) -> Iterator[Finding]:
     for found in loss_regions(module):
         if found.region.id not in done and plain_weights(module):
             yield _finding(module, found.region, found.forward, sure=found.sure)
+    yield from _switched_off(module)
+
+
+def _switched_off(module: Module) -> Iterator[Finding]:
+    """The regions with `enabled=False` in just the arms in which the scaler of their losses is on."""
+    if not all(is_false(each.enabled) for each in regions(module)):
+        return
+    done: set[int] = set()
+    for each in trained(module):
+        on = decided(module).scaler_on(receiver(each.event)) if each.event.kind == "scale" else TRUE
+        if each.unseen or is_vague(on) or on in (TRUE, FALSE):
+            continue
+        for entered in each.entered:
+            call, arm = entered.region.call, entered.when or TRUE
+            world = possible(on, arm)
+            if call.id in done or world is None or not contradict(on, negated(arm)) or not _runs_model(module, entered):
+                continue
+            done.add(call.id)
+            where = said(module, world, on, turning(world, on) - ON_CUDA.facts())
+            yield rule.finding(
+                module.span(call),
+                f"{where}{', ' if where else ''}the scaler is enabled, but this region is not: all in it runs in "
+                "float32; remove `enabled=False`",
+                withheld="amplint can't tell which dtype the region should have",
+                confidence=Confidence.LIKELY,
+            )
+
+
+def _runs_model(module: Module, entered: Open) -> bool:
+    """Whether a `with` for a region calls a model."""
+    at = entered.at
+    return isinstance(at, ir.With) and any(
+        isinstance(each, ir.Call) and (is_model(module, each.func) or multiplies(module, each))
+        for each in ir.values_below(at.body)
+    )
 
 
 def _finding(module: Module, region: ir.With, forward: ir.Call, *, sure: bool = True) -> Finding:
@@ -168,5 +214,7 @@ def _is_view(call: ir.Call) -> bool:
 
 
 def _fix(module: Module, region: ir.With, forward: ir.Call) -> tuple[Fix | None, str | None]:
+    if ir.statement_of(forward).block is not region.block:
+        return None, "the forward and the region are in different functions; move the region by hand"
     found = begin_region_at(module, region, ir.statement_of(forward))
     return (None, found.reason) if isinstance(found, Refused) else (found, None)

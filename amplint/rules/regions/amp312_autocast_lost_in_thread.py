@@ -3,12 +3,13 @@
 ## What it does
 Finds two things inside an autocast region:
 
-- a call of an `nn.DataParallel`, if the region has `dtype=torch.bfloat16`;
+- a call of an `nn.DataParallel`, if the region has `dtype=torch.bfloat16`, always or if an option selects it. It is
+  likely if amplint can't see the class of the model that is wrapped;
 - a `threading.Thread` that is started, or work for a `ThreadPoolExecutor`, whose function calls a model of this file
   and opens no region itself.
 
 amplint reports nothing if the wrapped model, or the thread's function, has its own region, if `DataParallel` has one
-device and so no threads, and if amplint can't see model or function.
+device and so no threads, and if amplint can't see the thread's model or function.
 
 ## Why is this bad?
 Autocast's state belongs to a thread, and a new thread starts with autocast disabled: the forward runs in float32.
@@ -51,9 +52,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.calls.external_calls import local_class, local_function
+from amplint.model.inference.constructions import constructions
 from amplint.model.inference.devices import region_devices
+from amplint.model.inference.formulas import possible
+from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.regions.regions_at import regions_at
@@ -67,6 +72,7 @@ from amplint.model.torch_facts.grad_modes import NO_GRAD, SET_GRAD
 from amplint.model.torch_facts.modules import DATA_PARALLEL, RETURNS_ITSELF
 from amplint.model.usage.mentions_of import near_regions
 from amplint.registry.rule import Rule
+from amplint.rules.shared.enabled_flags import said, turning
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -111,13 +117,16 @@ def check(module: Module) -> Iterator[Finding]:
                     "autocast is not active in the new thread: the model runs in float32; open a region in "
                     "the thread's function",
                 )
-        elif _is_parallel(module, call.func):
-            around = _region_round(module, call)
-            if around is not None and _is_bfloat16(module, around):
+        elif (around := _region_round(module, call)) is not None:
+            chosen = _bfloat16(module, around, call)
+            sure = _parallel(module, call.func) if chosen is not None else None
+            if sure is not None:
                 yield rule.finding(
                     module.span(call),
-                    "DataParallel doesn't pass the dtype to its threads: the replicas run in float16, not "
-                    "bfloat16; open a region in the model's `forward`, or use DistributedDataParallel",
+                    f"{chosen}{', ' if chosen else ''}DataParallel doesn't pass the dtype to its threads: the replicas "
+                    "run in float16, not bfloat16; open a region in the model's `forward`, or use "
+                    "DistributedDataParallel",
+                    confidence=sure,
                 )
 
 
@@ -189,37 +198,62 @@ def _is_module_class(module: Module, cls: ir.Class, depth: int = _FOLLOW) -> boo
 # --- DataParallel ---------------------------------------------------------------------------------------------------
 
 
-def _is_parallel(module: Module, func: ir.Value) -> bool:
-    """Whether what is called can be a DataParallel over several devices, of a model without a region of its own."""
-    made = [each for each in _made_by(module, func) if each is not None]
-    parallel = [each for each in made if module.names.of(each.func) & DATA_PARALLEL]
-    rest = [each for each in made if each not in parallel]
-    return any(_has_threads(each) and _wraps_model(module, func, each) for each in parallel) and all(
-        _makes_model(module, each) for each in rest
+def _parallel(module: Module, func: ir.Value) -> Confidence | None:
+    """How sure it is that what is called can be a DataParallel over several devices, of a model without a region.
+
+    It is likely where the model isn't in sight.
+    """
+    if not _is_parallel(module, func):
+        return None
+    made = constructions(module, func)
+    if any(_has_region(module, each) for each in made):
+        return None
+    sure = bool(made) and all(_makes_model(module, each) for each in made)
+    return Confidence.CERTAIN if sure else Confidence.LIKELY
+
+
+def _is_parallel(module: Module, value: ir.Value, depth: int = _FOLLOW) -> bool:
+    """Whether a value can be a DataParallel that has threads: it isn't given one device."""
+    for leaf in values_of(module, value).leaves:
+        made = ir.before_calls(leaf.value, *_SAME)
+        if made is not None and made is not leaf.value and depth:
+            if _is_parallel(module, made, depth - 1):
+                return True
+        elif isinstance(made, ir.Call) and module.names.of(made.func) & DATA_PARALLEL:
+            devices = argument(made, "torch.nn.DataParallel", "device_ids")
+            if not isinstance(devices, ir.Sequence) or len(devices.items) > 1:
+                return True
+    return False
+
+
+def _has_region(module: Module, made: ir.Call) -> bool:
+    """Whether the class or function that makes a model speaks of autocast, or a class that it inherits."""
+    found = module.names.definition(made.func)
+    if isinstance(found, ir.Class):
+        return _speaks_of_regions(module, found)
+    return isinstance(found, ir.Function) and "autocast" in module.text(found)
+
+
+def _speaks_of_regions(module: Module, cls: ir.Class, depth: int = _FOLLOW) -> bool:
+    parents = [local_class(module, each.value) for each in cls.bases] if depth else []
+    return "autocast" in module.text(cls) or any(
+        each is not None and _speaks_of_regions(module, each, depth - 1) for each in parents
     )
 
 
-def _has_threads(call: ir.Call) -> bool:
-    devices = argument(call, "torch.nn.DataParallel", "device_ids")
-    return not (isinstance(devices, ir.Sequence) and len(devices.items) < 2)
+def _bfloat16(module: Module, region: Region, call: ir.Call) -> str | None:
+    """Under which options a region with a call is bfloat16, in words; None where it isn't, or that can't be told.
 
-
-def _wraps_model(module: Module, func: ir.Value, call: ir.Call) -> bool:
-    """Whether a DataParallel is given a model in sight; `model = DataParallel(model)` is about the other sources."""
-    inner = argument(call, "torch.nn.DataParallel", "module")
-    if inner is None:
-        return False
-    if isinstance(func, (ir.Name, ir.Attribute)) and _is_itself(func, inner):
-        others = [each for each in _made_by(module, func) if each is None or each is not call]
-        return bool(others) and all(each is not None and _makes_model(module, each) for each in others)
-    return _is_model(module, inner)
-
-
-def _is_bfloat16(module: Module, region: Region) -> bool:
-    """Whether a region is for bfloat16, and for a device on which DataParallel has threads."""
-    if region.dtype is None or module.names.of(region.dtype) != {"torch.bfloat16"}:
-        return False
-    return any(each.type in ("cuda", "xpu", None) for each in region_devices(module, region))
+    Nor where it is for a device on which DataParallel has no threads.
+    """
+    if region.dtype is None or not any(each.type in ("cuda", "xpu", None) for each in region_devices(module, region)):
+        return None
+    known = decided(module)
+    chosen = known.is_dtype(region.dtype, "bfloat16")
+    if is_vague(chosen) or chosen.facts() & known.dtypes:
+        return None
+    world = possible(chosen, known.of(region.enabled), known.around(call))
+    return said(module, world, chosen, turning(world, chosen) - ON_CUDA.facts()) if world is not None else None
 
 
 # --- threads of one's own -------------------------------------------------------------------------------------------

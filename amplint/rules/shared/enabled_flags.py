@@ -11,6 +11,7 @@ from amplint.fixes.device_choice import readable_at
 from amplint.fixes.edits import add_last_argument
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
+from amplint.model.calls.dummy_scalers import makes_dummy_scaler
 from amplint.model.calls.events import events
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.inference.formulas import Formula, World, in_order
@@ -52,7 +53,7 @@ def _constructions(module: Module, scaler: ir.Value) -> list[ir.Call]:
     for each in decided(module).alternatives(scaler):
         if isinstance(each.value, ir.Call) and module.names.of(each.value.func) & SCALERS:
             found.append(each.value)
-        elif not (isinstance(each.value, ir.Constant) and each.value.value is None):
+        elif not ir.is_none(each.value) and not makes_dummy_scaler(module, each.value):
             return []
     return found
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.call_sites import callers
 from amplint.model.calls.external_calls import local_function
 from amplint.model.flow.state import Opened
 from amplint.model.half.analysis import half
@@ -173,17 +175,44 @@ def _is_output(value: ir.Value) -> bool:
 
 
 def _forward(module: Module, region: ir.With) -> ir.Call | None:
-    """The nearest call of a model before a region, in the same suite, whose result the region reads."""
-    read = {each.name for each in ir.values_below(region.body) if isinstance(each, ir.Name) and not each.bound}
-    suite = region.block.statements
-    for each in reversed(suite[: suite.index(region)]):
+    """The nearest call of a model before a region whose result the region reads."""
+    return _before(module, region, _read(ir.values_below(region.body)), _FOLLOW)
+
+
+def _before(module: Module, at: ir.Statement, read: set[str], depth: int) -> ir.Call | None:
+    """The nearest call of a model before a statement, in the same suite, whose result some variables hold.
+
+    Before a function's first statement come all calls of it, with what they give for its parameters.
+    """
+    suite = at.block.statements
+    for each in reversed(suite[: suite.index(at)]):
         if not isinstance(each, ir.Assign) or each.value is None or not _names(each) & read:
             continue
         if isinstance(each.value, ir.Call) and _is_forward(module, each.value):
             return each.value
-        read -= _names(each)
-        read |= {name.name for name in ir.walk_values(each.value) if isinstance(name, ir.Name)}
-    return None
+        read = (read - _names(each)) | _read(ir.walk_values(each.value))
+    function = ir.function_of(at)
+    if function is None or at.block is not function.body or not depth:
+        return None
+    found = [_before_call(module, call, read, depth - 1) for call in callers(module, function)]
+    return found[0] if found and None not in found else None
+
+
+def _before_call(module: Module, call: ir.Call, read: set[str], depth: int) -> ir.Call | None:
+    """The call of a model before a call of a function, for what that gives for some of its parameters."""
+    calls = module.once(CallGraph)
+    callee = calls.find(call)
+    given = calls.arguments(call, callee) if callee is not None else None
+    values = [value for name, value in (given or {}).items() if name in read and value is not None]
+    inside = [each for value in values for each in ir.walk_values(value) if isinstance(each, ir.Call)]
+    if (forward := next((each for each in inside if _is_forward(module, each)), None)) is not None:
+        return forward
+    names = {name for value in values for name in _read(ir.walk_values(value))}
+    return _before(module, ir.statement_of(call), names, depth) if names else None
+
+
+def _read(values: Iterable[ir.Value]) -> set[str]:
+    return {each.name for each in values if isinstance(each, ir.Name) and not each.bound}
 
 
 def _names(statement: ir.Assign) -> set[str]:
@@ -191,7 +220,7 @@ def _names(statement: ir.Assign) -> set[str]:
 
 
 def _is_forward(module: Module, call: ir.Call) -> bool:
-    """Whether a call runs a model with gradients, and it and all calls of that model run in no region."""
+    """Whether a call runs a model with gradients, and all calls of that model that have gradients run in no region."""
     func = call.func
     key = objects(module).key(func)
     if key is None or key in frozen(module) or is_cast_to_half(module, key) or without_gradients(module, call):
@@ -202,7 +231,7 @@ def _is_forward(module: Module, call: ir.Call) -> bool:
     if not in_sight and _opens_its_own(module, func):
         return False
     calls = [each for each in module.whole.near(ir.last_name(func)).calls if objects(module).key(each.func) == key]
-    return not any(_may_be_in_region(module, each) for each in calls)
+    return not any(_may_be_in_region(module, each) for each in calls if not without_gradients(module, each))
 
 
 def _opens_its_own(module: Module, model: ir.Value) -> bool:

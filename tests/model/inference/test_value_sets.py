@@ -132,6 +132,8 @@ def switches(text: str) -> tuple[Formula, Formula]:
         "def pick():\n    if args.amp:\n        return True\n    return False\ncompare(pick(), args.amp)",
         "compare(torch.cuda.is_available(), device.type == 'cuda')",
         "compare(device.type != 'cpu', 'cuda' in str(device))",
+        "compare('bf16' in mode, mode == 'bf16')",
+        "compare('RANK' in os.environ and 'SIZE' in os.environ, 'SIZE' in os.environ and 'RANK' in os.environ)",
         "dtype = torch.half if args.half else torch.bfloat16\ncompare(dtype == torch.float16, args.half)",
         "T = {'a': torch.half, 'b': torch.bfloat16}\nd = T[args.d]\ncompare(d is torch.float16, args.d == 'a')",
         "compare(getattr(torch, args.d) == torch.float16, args.d == 'float16')",
