@@ -56,7 +56,7 @@ class ExternalCalls:
         self._objects = objects(module)
         self._holders = holders(module)
         self._effects: dict[int, bool] = {}
-        self._undoing: tuple[set[_Called], bool] | None = None
+        self._undoing: tuple[set[_Called], set[_Called]] | None = None
         self._by_with = False  # whether a `with` may run one of those
 
     def is_opaque(self, call: ir.Call) -> bool:
@@ -83,7 +83,10 @@ class ExternalCalls:
     def _may_undo(self, func: ir.Value, name: str) -> bool:
         """Whether what is called goes by a name of what unscales, steps or updates."""
         called, anywhere = self._undoing_names()
-        return (name, isinstance(func, ir.Attribute)) in called or (anywhere and self._is_unknown(func, name))
+        if (name, isinstance(func, ir.Attribute)) in called:
+            return True
+        # What a function calls does not run that function again, whoever has it.
+        return bool(anywhere - _around(self._module, func)) and self._is_unknown(func, name)
 
     def is_harmless(self, call: ir.Call) -> bool:
         """Whether a call that is no event makes no gradients: torch's own, a model's forward, a criterion."""
@@ -195,32 +198,38 @@ class ExternalCalls:
 
     # --- functions that unscale or step, and run from where that can't be seen ---------------------------------------
 
-    def _undoing_names(self) -> tuple[set[_Called], bool]:
-        """The names of the file's functions that unscale or step, and whether one of them may run at any call.
+    def _undoing_names(self) -> tuple[set[_Called], set[_Called]]:
+        """The names of the file's functions that unscale or step, and of those of them that may run at any call.
 
         That is so where a function is handed around as a value, decorated, run by an operator, or a lambda. What only a
         `with` runs, no call does, unless the file hands managers to a stack.
         """
         if self._undoing is None:
-            self._undoing = set(), False  # asked for again while it is being made
+            self._undoing = set(), set()  # asked for again while it is being made
             names: set[_Called] = set()
-            anywhere = False
+            anywhere: set[_Called] = set()
             for value in self._module.own.near(*_UNDOES).values if self._objects.scalers else ():
                 if isinstance(value, ir.Attribute) and value.attr in _UNDOES:
                     if not (isinstance(value.parent, ir.Call) and value.parent.func is value):
                         # `partial(scaler.unscale_, optimizer)`
-                        anywhere = anywhere or self._objects.is_scaler(value.base) is not None
+                        if self._objects.is_scaler(value.base) is not None:
+                            anywhere.add((value.attr, True))
                     elif self._objects.is_scaler(value.base) is not None:
-                        anywhere = self._note(value, names) or anywhere
-            self._undoing = names, anywhere or self._passed_around(names)
+                        self._note(value, names, anywhere)
+            self._undoing = names, anywhere | self._passed_around(names)
         return self._undoing
 
-    def _note(self, value: ir.Value, names: set[_Called]) -> bool:
-        """Add the name of the function round a call; whether calls of it can't be told by a name."""
+    def _note(self, value: ir.Value, names: set[_Called], anywhere: set[_Called]) -> None:
+        """Add the name of the function round a call; to `anywhere` if calls of it can't be told by a name."""
         function = ir.function_of(value)
-        if function is None:
-            return False
-        names.add((function.name, function.cls is not None))
+        if function is not None:
+            called = _called(function)
+            names.add(called)
+            if self._is_run_unnamed(function):
+                anywhere.add(called)
+
+    def _is_run_unnamed(self, function: ir.Function) -> bool:
+        """Whether a function that unscales or steps is run where its name need not stand."""
         if self._is_run_by_with(function):
             self._by_with = True
             return "enter_context" in self._module.source.text or "enter_async_context" in self._module.source.text
@@ -250,8 +259,9 @@ class ExternalCalls:
             for param in function.params
         )
 
-    def _passed_around(self, names: set[_Called]) -> bool:
-        """Whether one of the functions is used as a value. Other objects' attributes of a method's name count too."""
+    def _passed_around(self, names: set[_Called]) -> set[_Called]:
+        """Those of the functions that are used as values. Other objects' attributes of a method's name count too."""
+        found = set()
         for value in self._module.own.near(*sorted(name for name, _ in names)).values:
             of_object = isinstance(value, ir.Attribute)
             if isinstance(value, (ir.Name, ir.Attribute)) and (ir.last_name(value), of_object) in names:
@@ -260,8 +270,22 @@ class ExternalCalls:
                     if isinstance(value, ir.Attribute) or any(
                         isinstance(each, Defined) for each in self._module.names.bindings(value)
                     ):
-                        return True
-        return False
+                        found.add((ir.last_name(value), of_object))
+        return found
+
+
+def _called(function: ir.Function) -> _Called:
+    return function.name, function.cls is not None
+
+
+def _around(module: Module, value: ir.Value) -> set[_Called]:
+    """What the functions are called by in which a value is read; lambdas, and methods that share a name, have none."""
+    found, function = set(), ir.function_of(value)
+    while function is not None:
+        if function.cls is None or len(module.whole.defined(function.name)) == 1:
+            found.add(_called(function))
+        function = function.outer
+    return found - {("<lambda>", False)}
 
 
 def bases_in_sight(module: Module, cls: ir.Class, depth: int = 4) -> bool:

@@ -4,12 +4,15 @@
 Compares, statement by statement, the branches of `if use_amp: ... else: ...`, of which one trains through a scaler and
 one without, and which are equal except for AMP. Finds what only one of them does:
 
-- clearing the gradients, clipping, dividing the loss;
+- running backward, clearing the gradients, clipping, dividing the loss;
 - stepping only at every k-th iteration;
 - stepping the scheduler, or a further optimizer;
 - updating a moving average of the weights;
 - using a name that the file never defines;
 - a constant factor of a loss that differs between a branch in an autocast region and an otherwise equal one without
+  (likely);
+- a term that only one of two such branches adds to a loss to which both add others (likely);
+- `torch.no_grad()` around one of two otherwise equal branches, with and without autocast, of a function that evaluates
   (likely);
 - a scaler's step of what an object wraps, if the other branch calls the object's own `step`, which also sets the
   learning rate.
@@ -70,8 +73,10 @@ from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.syntax import ir
 from amplint.model.syntax.scopes import UNBOUND
 from amplint.registry.rule import Rule
+from amplint.rules.shared.forward_branches import terms_apart, ungraded_apart, weighed_apart
 from amplint.rules.shared.parallel_branches import (
     AVERAGES,
+    BACKWARDS,
     CLEARS,
     CLIPS,
     DIVIDES,
@@ -82,7 +87,6 @@ from amplint.rules.shared.parallel_branches import (
     Difference,
     differences,
     parallel_branches,
-    weighed_apart,
 )
 from amplint.rules.shared.wrapped_steps import passed_steps
 
@@ -94,7 +98,12 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     fixes=(),
-    triggers=(".scale( & backward & step(", ".scale( & backward & zero_grad"),
+    triggers=(
+        ".scale( & backward & step(",
+        ".scale( & backward & zero_grad",
+        "autocast & no_grad & else",
+        "autocast & inference_mode & else",
+    ),
     not_shown="each branch is right by itself, or another rule reports it",
     about_absence=True,
     formerly=("arms-disagree",),
@@ -113,6 +122,7 @@ _MISSING = {
     WAITS: "the optimizer steps in every iteration",
     SCHEDULES: "the learning rate never changes",
     AVERAGES: "the average never changes",
+    BACKWARDS: "its optimizer steps without gradients and the parameters never change",
     STEPS: "the parameters of {} are never trained",
 }
 
@@ -133,6 +143,11 @@ def check(module: Module) -> Iterator[Finding]:
             "changes; set it in this branch too",
             withheld="amplint can't tell how the learning rate is set without the step",
         )
+    yield from _of_forwards(module)
+
+
+def _of_forwards(module: Module) -> Iterator[Finding]:
+    """In what branches in a region of autocast and without one differ as they compute a loss."""
     for pair in weighed_apart(module):
         factor, other = module.text(pair.factor), module.text(pair.other)
         yield rule.finding(
@@ -142,6 +157,28 @@ def check(module: Module) -> Iterator[Finding]:
             withheld="amplint can't tell which factor is right",
             confidence=Confidence.LIKELY,
         )
+    for each in ungraded_apart(module):
+        yield rule.finding(
+            module.span(each.context),
+            f"this branch computes without gradients, but the otherwise equal one {_precision(not each.region)}, on "
+            f"{module.line(each.other.statements[0])}, does not: it keeps the activations of each batch for a backward "
+            f"pass that never comes; put `{module.on_one_line(each.context)}` around both branches",
+            withheld="the two branches have to be indented by hand",
+            confidence=Confidence.LIKELY,
+        )
+    for added in terms_apart(module):
+        yield rule.finding(
+            module.span(added.statement),
+            f"this branch adds `{module.on_one_line(added.term)}` to the loss, but the branch "
+            f"{_precision(not added.region)}, on {module.line(added.other.statements[0])}, does not: they train with "
+            "different losses; compute the loss once for both",
+            withheld="amplint can't tell which loss is right",
+            confidence=Confidence.LIKELY,
+        )
+
+
+def _precision(region: bool) -> str:
+    return "with autocast" if region else "without autocast"
 
 
 def _of_one_arm(module: Module, found: Difference) -> Finding:

@@ -10,6 +10,7 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import events, is_grad
 from amplint.model.flow.path_conditions import Conditions
+from amplint.model.names.grad_mode import GradMode, grad_mode
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.event import Event
@@ -21,25 +22,26 @@ from amplint.rules.shared.finite_checks import ends_program, not_finite
 if TYPE_CHECKING:
     from amplint.model import Module
 
-CLEARS, CLIPS, DIVIDES, WAITS, SCHEDULES, AVERAGES, STEPS = (
+CLEARS, CLIPS, DIVIDES, WAITS, SCHEDULES, AVERAGES, BACKWARDS, STEPS = (
     "clears the gradients",
     "clips the gradients",
     "divides the loss",
     "accumulates gradients over several iterations",
     "steps the scheduler",
     "updates the moving average of the weights",
+    "runs backward",
     "steps",
 )
 # Functions that are called so may do it.
-_NAMED = {CLEARS: ("zero",), CLIPS: ("clip", "hook")}
+_NAMED = {CLEARS: ("zero",), CLIPS: ("clip", "hook"), BACKWARDS: ("backward",)}
 # The events that surely do it.
-_EVENTS = {"zero_grad": CLEARS, "clip": CLIPS}
+_EVENTS = {"zero_grad": CLEARS, "clip": CLIPS, "backward": BACKWARDS}
 # More differences than these are no oversight.
 _MOST = 2
 _LOGS = ("print", "info", "debug", "warning")
 _AVERAGE = re.compile(r"(?i)(^|_)(model|net)?(ema|swa)(model|net)?(_|$)|moving_?av|averaged_?(model|weights)")
 _UPDATES = re.compile(r"(?i)^_*(update|step|lerp)|_(update|step)$")
-_STEP = "step "
+_STEP, _BACKWARD = "step ", "backward "
 _VARIANTS = 4
 
 
@@ -77,13 +79,6 @@ class Branches(NamedTuple):
     inside: set[int]
 
 
-class Weighed(NamedTuple):
-    """A factor of a loss in an arm in a region of autocast, and another one in its place in an arm without."""
-
-    factor: ir.Constant
-    other: ir.Constant
-
-
 def parallel_branches(module: Module) -> list[Branches]:
     """The ifs of which some arms train with a scaler and some without, and those arms, of all elifs too."""
     found = []
@@ -110,60 +105,6 @@ def differences(module: Module) -> list[Difference]:
                 found.append(each)
             seen |= places
     return found
-
-
-def weighed_apart(module: Module) -> list[Weighed]:
-    """The arms in a region of autocast whose twins without one compute the same losses but for a constant factor: the
-    first factor of each.
-    """
-    found = []
-    for statement in module.whole.near("autocast").statements:
-        if not isinstance(statement, ir.If) or statement.orelse is None:
-            continue
-        readers = _Reader(module), _Reader(module)
-        one, other = (
-            list(each.leaves(block)) for each, block in zip(readers, (statement.then, statement.orelse), strict=True)
-        )
-        if readers[0].region is readers[1].region or len(one) != len(other):
-            continue
-        if readers[1].region:
-            one, other = other, one
-        weighed = _weighed(module, one, other)
-        if weighed is not None and all(map(module.is_own, weighed)):
-            found.append(weighed)
-    return found
-
-
-def _weighed(module: Module, one: list[ir.Node], other: list[ir.Node]) -> Weighed | None:
-    """The first factor in which two suites differ; None where they differ in nothing, or in something else."""
-    found: list[Weighed] = []
-    for first, second in zip(one, other, strict=True):
-        factors = _factors(first), _factors(second)
-        if _blanked(module, first, factors[0]) != _blanked(module, second, factors[1]):
-            return None
-        pairs = zip(*factors, strict=True)
-        found += [Weighed(mine, its) for mine, its in pairs if mine.value != its.value]
-    return found[0] if len(found) == 1 else None
-
-
-def _factors(node: ir.Node) -> list[ir.Constant]:
-    """The numbers by which a statement that computes a loss multiplies."""
-    if not isinstance(node, (ir.Assign, ir.AugAssign)):
-        return []
-    targets = node.targets if isinstance(node, ir.Assign) else [node.target]
-    if not any("loss" in ir.last_name(each).lower() for each in targets) or node.value is None:
-        return []
-    products = (each for each in ir.walk_values(node.value) if isinstance(each, ir.Binary) and each.op == "Multiply")
-    sides = [side for each in products for side in (each.left, each.right) if isinstance(side, ir.Constant)]
-    return sorted((each for each in sides if type(each.value) in (int, float)), key=lambda each: each.id)
-
-
-def _blanked(module: Module, node: ir.Node, factors: list[ir.Constant]) -> str:
-    """The text of a node without its blanks and some factors."""
-    start, text = module.span(node)[0], module.text(node)
-    for first, last in sorted((module.span(each) for each in factors), reverse=True):
-        text = f"{text[: first - start]}#{text[last - start :]}"
-    return "".join(text.split())
 
 
 # --- the arms of an if -----------------------------------------------------------------------------------------------
@@ -283,12 +224,16 @@ def _read(module: Module, block: ir.Block) -> Arm | None:
     plain = bool(kinds & {"optimizer_step", "backward"}) and not kinds & {"scale", "unscale_", "step", "update"}
     if not scaled and not plain:
         return None
-    reader = _Reader(module)
+    reader = Reader(module)
     return Arm(block, scaled, reader.read(block), reader.does, reader.may_do, reader.steps, reader.region)
 
 
-class _Reader:
-    """Takes an arm apart."""
+class Reader:
+    """Takes an arm apart.
+
+    `does` is what it does of what is compared, with the place; `region`: it opens a region of autocast; `without`: what
+    switches gradients off in it.
+    """
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -300,18 +245,19 @@ class _Reader:
         self.may_do: set[str] = set()
         self.steps: dict[str, ir.Call] = {}
         self.region = False
+        self.without: ir.Value | None = None
 
     def read(self, block: ir.Block) -> list[str]:
         """What a suite does, as text, without AMP and without what is compared; that goes to `does`."""
         return [text for statement in block.statements for text in self._statement(statement)]
 
     def leaves(self, block: ir.Block) -> Iterator[ir.Node]:
-        """The simple statements of a suite, with the tests, loops and contexts around them, but for regions."""
+        """The simple statements of a suite, with the tests, loops and contexts around them, but for regions and what
+        switches gradients off.
+        """
         for statement in block.statements:
             if isinstance(statement, ir.With):
-                contexts = [item.context for item in statement.items if not self._is_region(item.context)]
-                self.region = self.region or len(contexts) < len(statement.items)
-                yield from contexts
+                yield from self._contexts(statement)
             elif isinstance(statement, ir.If):
                 yield statement.test
             elif isinstance(statement, ir.For):
@@ -320,6 +266,16 @@ class _Reader:
                 yield statement
             for each in statement.blocks():
                 yield from self.leaves(each)
+
+    def _contexts(self, statement: ir.With) -> Iterator[ir.Value]:
+        """The contexts of a `with`, but for regions and for what switches gradients off."""
+        for item in statement.items:
+            if self._is_region(item.context):
+                self.region = True
+            elif grad_mode(self._module, item.context) is GradMode.OFF:
+                self.without = self.without or item.context
+            else:
+                yield item.context
 
     def _statement(self, statement: ir.Statement) -> list[str]:
         if isinstance(statement, ir.With):
@@ -363,12 +319,12 @@ class _Reader:
         for event in found:
             if event.kind in _EVENTS:
                 self._note(_EVENTS[event.kind], event.call)
-            elif event.kind in ("step", "optimizer_step"):
+            if event.kind in ("step", "optimizer_step"):
                 rest.append(f"{_STEP}{event.optimizer}")
                 if event.optimizer is not None and isinstance(event.call, ir.Call):
                     self.steps.setdefault(event.optimizer, event.call)
             elif event.kind == "backward" and event.subject is not None:
-                rest.append(f"backward {self._loss(event.subject)}{self._arguments(event.call)}")
+                rest.append(f"{_BACKWARD}{self._loss(event.subject)}{self._arguments(event.call)}")
             elif event.kind == "opaque":
                 return [self._text(statement)]
         if not found:
@@ -466,9 +422,14 @@ def _compare(module: Module, branches: Branches) -> Iterator[Difference]:
             more, fewer = (scaled, plain) if len(scaled.steps) > len(plain.steps) else (plain, scaled)
             alone = [key for key in more.steps if key not in fewer.steps] if fewer.steps else []
             left = {f"{_STEP}{key}" for key in alone}
-            if [each for each in more.rest if each not in left] != fewer.rest:
-                continue
             differing = _differing(scaled, plain, arms)
+            if BACKWARDS in differing:
+                # What else is done with the gradients follows from it.
+                differing = {BACKWARDS} if _steps_alike(scaled, plain) else set()
+                if _without_backward(scaled) != _without_backward(plain):
+                    continue
+            elif [each for each in more.rest if each not in left] != fewer.rest:
+                continue
             if not 0 < len(differing) + bool(alone) <= _MOST:
                 continue
             for what in sorted(differing):
@@ -478,6 +439,20 @@ def _compare(module: Module, branches: Branches) -> Iterator[Difference]:
             steps = tuple(more.steps[key] for key in alone if not _stepped_elsewhere(module, branches, key))
             if steps:
                 yield Difference(branches.statement, STEPS, steps[0], more, fewer, steps)
+
+
+def _without_backward(arm: Arm) -> list[str]:
+    return [each for each in arm.rest if not each.startswith(_BACKWARD)]
+
+
+def _steps_alike(one: Arm, other: Arm) -> bool:
+    """Whether two arms step the same optimizers, and give the step nothing that may run a backward itself."""
+    plain = one if other.scaled else other
+    return (
+        bool(one.steps)
+        and one.steps.keys() == other.steps.keys()
+        and not any(each.args for each in plain.steps.values())
+    )
 
 
 def _differing(scaled: Arm, plain: Arm, arms: list[Arm]) -> set[str]:

@@ -1,0 +1,249 @@
+"""Arms of an if that compute the same with autocast and without, and in what they differ (AMP420)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.calls.call_sites import callers
+from amplint.model.calls.events import events
+from amplint.model.names.grad_mode import without_gradients
+from amplint.model.syntax import ir
+from amplint.rules.shared.parallel_branches import Reader
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_FOLLOW = 4  # variables that hold a part of a term
+
+
+class Weighed(NamedTuple):
+    """A factor of a loss in an arm in a region of autocast, and another one in its place in an arm without."""
+
+    factor: ir.Constant
+    other: ir.Constant
+
+
+class Ungraded(NamedTuple):
+    """What switches gradients off in one of two arms that compute the same, and the arm without it.
+
+    `region`: the arm that switches them off is in a region of autocast.
+    """
+
+    context: ir.Value
+    other: ir.Block
+    region: bool
+
+
+class Added(NamedTuple):
+    """A statement that adds a term to a loss in one of two arms, and the arm that adds others, but not this one.
+
+    `region`: the arm that adds it is in a region of autocast.
+    """
+
+    statement: ir.Statement
+    term: ir.Value
+    other: ir.Block
+    region: bool
+
+
+class _Arm(NamedTuple):
+    """An arm, its simple statements, and what is left out of these."""
+
+    block: ir.Block
+    leaves: list[ir.Node]
+    without: ir.Value | None
+
+
+def weighed_apart(module: Module) -> list[Weighed]:
+    """The arms in a region of autocast whose twins without one compute the same losses but for a constant factor: the
+    first factor of each.
+    """
+    found = [
+        _weighed(module, cast.leaves, plain.leaves)
+        for _, cast, plain in module.once(_twins)
+        if len(cast.leaves) == len(plain.leaves)
+    ]
+    return [each for each in found if each is not None and all(map(module.is_own, each))]
+
+
+def ungraded_apart(module: Module) -> list[Ungraded]:
+    """The arms in a region of autocast, or without one, that compute without gradients what their twins compute with
+    gradients, though nothing in sight needs these.
+    """
+    found = []
+    for statement, cast, plain in module.once(_twins):
+        one, other = (cast, plain) if cast.without is not None else (plain, cast)
+        if one.without is None or other.without is not None or not module.is_own(statement):
+            continue
+        texts = [[_text(module, each) for each in arm.leaves] for arm in (one, other)]
+        if texts[0] == texts[1] and not _needs_gradients(module, statement) and not _has_none(module, statement):
+            found.append(Ungraded(one.without, other.block, one is cast))
+    return found
+
+
+def terms_apart(module: Module) -> list[Added]:
+    """The terms of a loss that only one of two arms adds, in a region of autocast or without one, if the arms start
+    from the same loss and add another term alike: the first of each arm.
+    """
+    found = []
+    for statement, cast, plain in module.once(_twins):
+        starts = [{_text(module, each): _target(each) for each in _starts(arm)} for arm in (cast, plain)]
+        losses = {target for text, target in starts[0].items() if text in starts[1]}
+        terms = [_terms(module, arm, losses) for arm in (cast, plain)]
+        more, fewer = (0, 1) if len(terms[0]) > len(terms[1]) else (1, 0)
+        alone = [text for text in terms[more] if text not in terms[fewer]]
+        if not module.is_own(statement) or not alone or not terms[fewer]:
+            continue
+        if terms[fewer].keys() <= terms[more].keys() and not _added_elsewhere(module, statement, terms[more], alone):
+            added, term = terms[more][alone[0]]
+            found.append(Added(added, term, (cast, plain)[fewer].block, more == 0))
+    return found
+
+
+def _twins(module: Module) -> list[tuple[ir.If, _Arm, _Arm]]:
+    """The ifs with two arms of which one opens a region of autocast: with that arm first."""
+    found = []
+    for statement in module.whole.near("autocast").statements:
+        if isinstance(statement, ir.If) and statement.orelse is not None:
+            readers, blocks = (Reader(module), Reader(module)), (statement.then, statement.orelse)
+            arms = [
+                _Arm(block, list(each.leaves(block)), each.without) for each, block in zip(readers, blocks, strict=True)
+            ]
+            if readers[0].region is not readers[1].region:
+                cast, plain = arms if readers[0].region else reversed(arms)
+                found.append((statement, cast, plain))
+    return found
+
+
+def _text(module: Module, node: ir.Node) -> str:
+    return "".join(module.text(node).split())
+
+
+# --- gradients that nobody needs -------------------------------------------------------------------------------------
+
+
+def _needs_gradients(module: Module, statement: ir.Statement) -> bool:
+    """Whether the function of an `if` has gradients made, steps, or hands on what may."""
+    function = ir.function_of(statement)
+    body = function.body if function is not None else module.program.body
+    returned = (each.value for each in ir.walk_statements(body, into=False) if isinstance(each, ir.Return))
+    return any(True for _ in events(module).below(body)) or any(
+        isinstance(each, ir.Name) and "loss" in each.name.lower()
+        for value in returned
+        if value is not None
+        for each in ([*value.children()] if isinstance(value, ir.Sequence) else [value])
+    )
+
+
+def _has_none(module: Module, statement: ir.Statement) -> bool:
+    """Whether no gradients are made around an `if`, or around a call of its function."""
+    calls = callers(module, ir.function_of(statement))
+    return without_gradients(module, statement) or any(without_gradients(module, each) for each in calls)
+
+
+# --- terms of a loss -------------------------------------------------------------------------------------------------
+
+
+def _target(node: ir.Node) -> str:
+    """The loss that a statement binds, or adds to; "" for another."""
+    targets = node.targets if isinstance(node, ir.Assign) else [node.target] if isinstance(node, ir.AugAssign) else ()
+    name = targets[0].name if len(targets) == 1 and isinstance(targets[0], ir.Name) else ""
+    return name if "loss" in name.lower() else ""
+
+
+def _term(node: ir.Node) -> ir.Value | None:
+    """What a statement adds to a loss: `loss += term`, `loss = loss + term`."""
+    if isinstance(node, ir.AugAssign):
+        return node.value if node.op == "Add" and _target(node) else None
+    whole = first = node.value if isinstance(node, ir.Assign) and _target(node) else None
+    while isinstance(first, ir.Binary) and first.op == "Add":
+        first = first.left
+    if not isinstance(whole, ir.Binary) or not isinstance(first, ir.Name) or first.name != _target(node):
+        return None
+    return whole.right if whole.left is first else whole
+
+
+def _starts(arm: _Arm) -> Iterator[ir.Assign]:
+    """The statements that compute a loss anew, by a call."""
+    for each in arm.leaves:
+        if isinstance(each, ir.Assign) and each.value is not None and _target(each) and _term(each) is None:
+            if any(isinstance(value, ir.Call) for value in ir.walk_values(each.value)):
+                yield each
+
+
+def _terms(module: Module, arm: _Arm, losses: set[str]) -> dict[str, tuple[ir.Statement, ir.Value]]:
+    """What an arm adds to some losses, as text, in which a variable that it assigns is what that holds."""
+    held: dict[str, list[ir.Value]] = {}
+    for each in arm.leaves:
+        for target in each.targets if isinstance(each, ir.Assign) and each.value is not None else ():
+            if isinstance(target, ir.Name) and target.name not in losses:
+                held.setdefault(target.name, []).append(each.value)  # type: ignore[attr-defined]
+    found: dict[str, tuple[ir.Statement, ir.Value]] = {}
+    for each in arm.leaves:
+        term = _term(each)
+        if term is not None and isinstance(each, ir.Statement) and _target(each) in losses:
+            found.setdefault(_resolved(module, term, held, _FOLLOW), (each, term))
+    return found
+
+
+def _resolved(module: Module, term: ir.Value, held: dict[str, list[ir.Value]], depth: int) -> str:
+    """The text of a term without its blanks, with what its variables hold."""
+    start, text = module.span(term)[0], module.text(term)
+    names = [each for each in ir.walk_values(term) if isinstance(each, ir.Name)] if depth else []
+    for each in sorted(names, key=module.span, reverse=True):
+        before = [value for value in held.get(each.name, ()) if value.id < term.id]
+        if before:
+            first, last = module.span(each)
+            own = _resolved(module, before[-1], held, depth - 1)
+            text = f"{text[: first - start]}{own}{text[last - start :]}"
+    return "".join(text.split())
+
+
+def _added_elsewhere(
+    module: Module, statement: ir.If, terms: dict[str, tuple[ir.Statement, ir.Value]], alone: list[str]
+) -> bool:
+    """Whether the function of an `if` adds one of some terms outside of it as well."""
+    function = ir.function_of(statement)
+    inside = {each.id for block in statement.blocks() for each in ir.walk_statements(block)}
+    texts = {_text(module, terms[each][1]) for each in alone}
+    body = function.body if function is not None else module.program.body
+    return any(
+        each.id not in inside and (term := _term(each)) is not None and _text(module, term) in texts
+        for each in ir.walk_statements(body, into=False)
+    )
+
+
+# --- factors ---------------------------------------------------------------------------------------------------------
+
+
+def _weighed(module: Module, one: list[ir.Node], other: list[ir.Node]) -> Weighed | None:
+    """The first factor in which two suites differ; None where they differ in nothing, or in something else."""
+    found: list[Weighed] = []
+    for first, second in zip(one, other, strict=True):
+        factors = _factors(first), _factors(second)
+        if _blanked(module, first, factors[0]) != _blanked(module, second, factors[1]):
+            return None
+        pairs = zip(*factors, strict=True)
+        found += [Weighed(mine, its) for mine, its in pairs if mine.value != its.value]
+    return found[0] if len(found) == 1 else None
+
+
+def _factors(node: ir.Node) -> list[ir.Constant]:
+    """The numbers by which a statement that computes a loss multiplies."""
+    if not isinstance(node, (ir.Assign, ir.AugAssign)):
+        return []
+    targets = node.targets if isinstance(node, ir.Assign) else [node.target]
+    if not any("loss" in ir.last_name(each).lower() for each in targets) or node.value is None:
+        return []
+    products = (each for each in ir.walk_values(node.value) if isinstance(each, ir.Binary) and each.op == "Multiply")
+    sides = [side for each in products for side in (each.left, each.right) if isinstance(side, ir.Constant)]
+    return sorted((each for each in sides if type(each.value) in (int, float)), key=lambda each: each.id)
+
+
+def _blanked(module: Module, node: ir.Node, factors: list[ir.Constant]) -> str:
+    """The text of a node without its blanks and some factors."""
+    start, text = module.span(node)[0], module.text(node)
+    for first, last in sorted((module.span(each) for each in factors), reverse=True):
+        text = f"{text[: first - start]}#{text[last - start :]}"
+    return "".join(text.split())

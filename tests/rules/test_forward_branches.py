@@ -1,0 +1,161 @@
+"""AMP420: branches that train without a backward, evaluate with gradients, or add other terms to their loss."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+import amplint
+
+STEP = """\
+import torch
+
+
+def train(model, loader, criterion, optimizer, closure, scaler=None):
+    for x, y in loader:
+        optimizer.zero_grad()
+        if scaler is None:
+{plain}
+        else:
+{scaled}
+        print(loss.item())
+"""
+FORWARD = ("out = model(x)", "loss = criterion(out, y)")
+REGION = ("with torch.autocast('cuda'):", *(f"    {each}" for each in FORWARD))
+SCALED = (*REGION, "scaler.scale(loss).backward()", "scaler.step(optimizer)", "scaler.update()")
+
+
+def indented(lines: tuple[str, ...], depth: int) -> str:
+    return textwrap.indent("\n".join(lines), " " * depth)
+
+
+def found(text: str) -> list[str]:
+    return [each.message for each in amplint.check(text, "train.py") if each.code == "AMP420"]
+
+
+def of_step(plain: tuple[str, ...], scaled: tuple[str, ...] = SCALED, more: str = "") -> list[str]:
+    return found(STEP.format(plain=indented(plain, 12), scaled=indented(scaled, 12)) + more)
+
+
+def test_a_branch_without_a_backward() -> None:
+    (message,) = of_step((*FORWARD, "optimizer.step()"))
+    assert message.startswith("this branch runs backward, but the branch without the scaler, on line 8, does not: its")
+
+
+def test_both_branches_run_backward() -> None:
+    assert not of_step((*FORWARD, "loss.backward()", "optimizer.step()"))
+
+
+def test_a_backward_that_may_be_elsewhere() -> None:
+    assert not of_step((*FORWARD, "optimizer.step(closure)"))  # which runs it
+    assert not of_step((*FORWARD, "model.backward_of(loss)", "optimizer.step()"))
+    assert not of_step(("loss = model.loss(x, y)", "optimizer.step()"))
+    after = "        (loss * 2).backward()\n"
+    assert not of_step((*FORWARD, "optimizer.step()"), more=after)
+    # A branch that doesn't step only evaluates.
+    assert not of_step(FORWARD)
+
+
+EVALUATE = """\
+import torch
+
+{decorator}
+def evaluate(model, loader, criterion, scaler):
+    model.eval()
+    total = 0
+    for x, y in loader:
+        if scaler is not None:
+{cast}
+        else:
+{plain}
+        total += loss.item()
+    return total / len(loader)
+{after}
+"""
+UNGRADED = ("with torch.no_grad():", *(f"    {each}" for each in FORWARD))
+BOTH = ("with torch.no_grad(), torch.autocast('cuda'):", *(f"    {each}" for each in FORWARD))
+
+
+def of_evaluation(cast: tuple[str, ...], plain: tuple[str, ...], decorator: str = "", after: str = "") -> list[str]:
+    text = EVALUATE.format(cast=indented(cast, 12), plain=indented(plain, 12), decorator=decorator, after=after)
+    return found(text)
+
+
+def test_a_branch_that_evaluates_with_gradients() -> None:
+    (message,) = of_evaluation(REGION, UNGRADED)
+    assert message.startswith(
+        "this branch computes without gradients, but the otherwise equal one with autocast, on line 9"
+    )
+    (message,) = of_evaluation(BOTH, FORWARD)
+    assert "the otherwise equal one without autocast, on line 13" in message
+    nested = ("with torch.autocast('cuda'):", "    with torch.inference_mode():", *(f"        {e}" for e in FORWARD))
+    (message,) = of_evaluation(nested, FORWARD)
+    assert "put `torch.inference_mode()` around both branches" in message
+
+
+def test_branches_that_both_evaluate_without_gradients() -> None:
+    assert not of_evaluation(BOTH, UNGRADED)
+    assert not of_evaluation(REGION, UNGRADED, decorator="@torch.no_grad()")
+    assert not of_evaluation(REGION, UNGRADED, after="    with torch.no_grad():\n        return evaluate(0, 0, 0, 0)")
+
+
+def test_branches_that_evaluate_different_things() -> None:
+    other = ("with torch.no_grad():", "    out = model(x, True)", "    loss = criterion(out, y)")
+    assert not of_evaluation(REGION, other)
+
+
+def test_a_branch_whose_gradients_are_used() -> None:
+    assert not of_evaluation(REGION, UNGRADED, after="    loss.backward()")
+    assert not of_evaluation((*REGION, "return loss"), (*UNGRADED, "return loss"))
+
+
+TERMS = """\
+import torch
+
+
+def train(model, loader, criterion, optimizer, scaler, weight, amp):
+    for x, y in loader:
+        if amp:
+            with torch.autocast("cuda", dtype=torch.float16):
+{cast}
+        else:
+{plain}
+        {after}
+        if amp:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            optimizer.step()
+        optimizer.zero_grad()
+"""
+BASE = ("out, aux, kl = model(x)", "loss = criterion(out, y)")
+AUX = "loss = loss + 0.1 * criterion(aux, y)"
+NAMED = ("aux_loss = criterion(aux, y)", "loss += 0.1 * aux_loss")
+KL = "loss += weight * kl"
+
+
+def of_terms(cast: tuple[str, ...], plain: tuple[str, ...], after: str = "") -> list[str]:
+    return found(TERMS.format(cast=indented(cast, 16), plain=indented(plain, 12), after=after))
+
+
+@pytest.mark.parametrize("alike", [(AUX,), NAMED])
+def test_a_term_that_one_branch_adds(alike: tuple[str, ...]) -> None:
+    (message,) = of_terms((*BASE, *alike, KL), (*BASE, AUX, "print('plain')"))
+    assert message.startswith("this branch adds `weight * kl` to the loss, but the branch without autocast, on line ")
+    (message,) = of_terms((*BASE, AUX), (*BASE, *alike, KL))
+    assert "the branch with autocast, on line 7" in message
+
+
+def test_both_branches_add_the_same() -> None:
+    assert not of_terms((*BASE, AUX, KL), (*BASE, KL, AUX))
+    assert not of_terms((*BASE, AUX, KL), (*BASE, *NAMED, KL))
+
+
+def test_terms_that_may_be_meant() -> None:
+    assert not of_terms((*BASE, KL), BASE)  # the one term that there is
+    assert not of_terms((*BASE, AUX, KL), (*BASE, AUX, "loss += 2 * kl"))  # another one in its place
+    assert not of_terms((*BASE, AUX, KL), ("loss = model(x).sum()", AUX))  # another loss
+    assert not of_terms((*BASE, AUX, KL), (*BASE, AUX), after=f"if not amp: {KL}")
