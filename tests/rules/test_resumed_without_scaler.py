@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from amplint import check
@@ -9,8 +11,8 @@ from amplint.base.findings import Confidence, Finding
 from amplint.config.settings import Settings
 
 
-def found(text: str) -> list[Finding]:
-    return check(text, "program.py", Settings(frozenset({"AMP413"}), isolated=True, suspicions=True))
+def found(text: str, path: str = "program.py") -> list[Finding]:
+    return check(text, path, Settings(frozenset({"AMP413"}), isolated=True, suspicions=True))
 
 
 METHODS = """\
@@ -256,3 +258,61 @@ def test_an_object_that_keeps_the_scaler_and_has_others_save(saved: str) -> None
 )
 def test_an_object_whose_scaler_others_may_save(saved: str, made: str) -> None:
     assert not managed(saved, ELSEWHERE, made, LOAD)
+
+
+PACKAGED = """\
+import torch
+
+from .checkpoint import save
+
+
+def train(model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for epoch in range(10):
+        for batch in loader:
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(batch)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, f"{epoch}.pt")
+"""
+CHECKPOINT = """\
+import torch
+
+
+def save(state, path):
+    torch.save(state, path)
+
+
+def restore(path, model, optimizer):
+    state = torch.load(path)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+"""
+
+
+@pytest.mark.parametrize(("passed_on", "confidence"), [("restore, save", "likely"), ("save", "suspicion")])
+def test_a_loader_that_nothing_calls_and_its_package_passes_on(tmp_path: Path, passed_on: str, confidence: str) -> None:
+    (tmp_path / ".git").mkdir()
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text(f"from .checkpoint import {passed_on}\n")
+    (package / "checkpoint.py").write_text(CHECKPOINT)
+    (package / "train.py").write_text(PACKAGED)
+    (finding,) = found(PACKAGED, str(package / "train.py"))
+    assert finding.confidence == confidence
+
+
+def test_what_is_saved_to_debug_is_not_marked_first() -> None:
+    save = "\n\n    def {}(self, path):\n        state = {{'model': self.model.state_dict(), 'opt': self.opt.state_dict()}}"
+    save += "\n        torch.save(state, path)"
+    text = METHODS.replace("optimizer = self.model.configure_optimizers()", "optimizer = self.opt")
+    text = text.replace("STEPPED", "self.opt").replace('torch.save({"model"', '({"model"').replace("()}, path)", "()})")
+    text = text.replace("        optimizer.load", "        self.opt.load")
+    for names in (("_save_debug_snapshot", "save"), ("save", "_save_debug_snapshot")):
+        both = text.rstrip() + "".join(map(save.format, names)) + "\n"
+        (finding,) = found(both)
+        assert both[: finding.start].rpartition("def ")[2].startswith("save(")

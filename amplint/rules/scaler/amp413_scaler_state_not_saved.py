@@ -2,15 +2,19 @@
 
 ## What it does
 Finds `optimizer.state_dict()` that is saved with a model, or loaded from a file again, if the scaler that steps this
-optimizer is accessible and its own state is not saved (likely, if the state is loaded nevertheless). Also finds
-`optimizer.load_state_dict(...)` if the scaler's state is saved but never loaded.
+optimizer is accessible and its own state is at most printed, but not saved (likely, if the state is loaded
+nevertheless). Also finds `optimizer.load_state_dict(...)` if the scaler's state is saved but never loaded.
 
 These findings are likely:
 
 - a scaler that loads its state under another key than the one under which it is saved;
 - a function or class that amplint can't see, named like one that saves checkpoints, that gets the model and the
-  optimizer but not the scaler, which is a local variable of the caller;
+  optimizer, by themselves or in a dict, but not the scaler, which is a local variable of the caller, or an attribute of
+  an object that only code in sight gets;
 - the state of an object of a class in this file that wraps a scaler, returns its state, and has no `load_state_dict`;
+- a method of an object that amplint can't see, if only one class has a method of that name (`self.manager.save(...)`);
+- a state whose load is under a test that is never true (`scaler is checkpoint.keys()`);
+- a checkpoint that only a function loads which nothing calls, but which its package passes on;
 - a state that accelerate saves and loads with `save_state` and `load_state`, which doesn't include the program's own
   scaler.
 
@@ -90,7 +94,7 @@ from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.objects.event import OF_SCALER
 from amplint.model.objects.key_parts import last_name
-from amplint.model.project.importers import has_words, is_imported, surely_lack
+from amplint.model.project.importers import has_words, is_imported, offered_loader_of_optimizers, surely_lack
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import loop_of
@@ -439,6 +443,8 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     # What else is saved, for a display or of the model alone, is not what a run is resumed from.
     entries = [(state, place) for state, place in entries if _holds_a_model(module, state.call)] or entries
     resumed = bool(loaded) or _resumes(module, usage, entries)
+    offered_only = not resumed and offered_loader_of_optimizers(module.source.filename) is not None
+    resumed = resumed or offered_only
     if not resumed and all(is_last_of_all(module, state.call, place) for state, place in entries):
         return
     entries.sort(key=lambda each: _rank(module, each[0].call))
@@ -472,7 +478,9 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
         fix=offered,
         withheld=withheld,
         severity=None if resumed else Severity.NOTE,
-        confidence=_confidence(resumed=resumed, doubtful=bool(loaded or (resumed and (under or by_name)))),
+        confidence=_confidence(
+            resumed=resumed, doubtful=bool(loaded or (resumed and (under or by_name or offered_only)))
+        ),
     )
 
 
