@@ -307,8 +307,8 @@ def test_a_loader_that_nothing_calls_and_its_package_passes_on(tmp_path: Path, p
 
 
 def test_what_is_saved_to_debug_is_not_marked_first() -> None:
-    save = "\n\n    def {}(self, path):\n        state = {{'model': self.model.state_dict(), 'opt': self.opt.state_dict()}}"
-    save += "\n        torch.save(state, path)"
+    save = "\n\n    def {}(self, path):\n        state = {{'model': self.model.state_dict()}}"
+    save += "\n        state['opt'] = self.opt.state_dict()\n        torch.save(state, path)"
     text = METHODS.replace("optimizer = self.model.configure_optimizers()", "optimizer = self.opt")
     text = text.replace("STEPPED", "self.opt").replace('torch.save({"model"', '({"model"').replace("()}, path)", "()})")
     text = text.replace("        optimizer.load", "        self.opt.load")
