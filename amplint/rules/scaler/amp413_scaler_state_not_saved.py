@@ -636,13 +636,17 @@ def _not_loaded(module: Module, usage: ScalerUsage, saved: list[State]) -> Itera
         withheld = edits
     else:
         offered = Fix(Applicability.UNSAFE, "Load the scaler's `state_dict()`", tuple(edits))
+    placed = _placed_loads(module, usage)
+    place = next(at for state, at in placed if state.call is last.call)
+    # No path in sight leads to what runs by its name: the finding is where it is called.
+    by_name = is_by_name(module, place, ir.function_of(last.call)) and not module.is_own(last.call)
     yield rule.finding(
-        module.span(last.call),
+        module.span(place if by_name else last.call),
         "the scaler's state is saved but never loaded: a resumed run starts at the initial "
         "scale and skips steps; load the scaler's state after the optimizer's",
         fix=offered,
         withheld=withheld,
-        confidence=Confidence.LIKELY if _is_by_name(module, _placed_loads(module, usage)) else None,
+        confidence=Confidence.LIKELY if _is_by_name(module, placed) else None,
     )
 
 

@@ -139,8 +139,9 @@ def is_only_shown(module: Module, value: ir.Value, depth: int = _FOLLOW) -> bool
         return ir.last_name(up.func) in _LOGS or (bool(names) and all(map(_SHOWS.match, names)))
     if isinstance(up, ir.Assign) and value is up.value and depth:
         return all(isinstance(each, ir.Name) and _are_reads_shown(module, each, depth - 1) for each in up.targets)
-    passes_on = isinstance(up, (ir.Subscript, ir.Conditional, ir.Binary, ir.Sequence, ir.Mapping))
-    return passes_on and is_only_shown(module, up, depth)
+    if not isinstance(up, (ir.Subscript, ir.Conditional, ir.Binary, ir.Sequence, ir.Mapping)):
+        return False
+    return is_only_shown(module, up, depth)
 
 
 def _is_part_shown(module: Module, method: ir.Attribute, call: ir.Call, depth: int) -> bool:
