@@ -442,6 +442,8 @@ class Decided:
             return self._open(test)
         if isinstance(left, ir.Constant) and op in (*_EQUAL, *_UNEQUAL):
             left, right = right, left
+        if op in ("Is", "IsNot") and (_is_new(left) or _is_new(right)):
+            return FALSE if op == "Is" else TRUE
         if op in _EQUAL:
             return self._is(left, right, test)
         if op in _UNEQUAL:
@@ -653,6 +655,14 @@ def _of_count(op: str, number: int, found: Formula, *, turned: bool) -> Formula:
     if none:  # `< 2`, `== 0`
         return either(found, negated(ON_CUDA)) if one or many else negated(ON_CUDA)
     return ON_CUDA if one and many else both(found, ON_CUDA)
+
+
+def _is_new(value: ir.Value) -> bool:
+    """Whether a value is an object that is made right there, and so is no other: `checkpoint.keys()`, a display."""
+    if isinstance(value, ir.Call):
+        return ir.called_on(value, "keys", "values", "items") is not None and not value.args
+    is_display = isinstance(value, ir.Sequence) and value.kind != "tuple"
+    return is_display or isinstance(value, (ir.Mapping, ir.Comprehension))
 
 
 def _is_of_settings(value: ir.Value, step: Step) -> bool:

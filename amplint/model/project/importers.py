@@ -164,11 +164,16 @@ def loader_of_optimizers(filename: str) -> str | None:
 
     A function that none of these files calls, or that each gives None for the optimizer, loads nothing.
     """
-    return _loader_of_optimizers(os.path.abspath(filename))
+    return _loader_of_optimizers(os.path.abspath(filename), offered=False)
+
+
+def offered_loader_of_optimizers(filename: str) -> str | None:
+    """The same, of a function that nothing calls, and that a package passes on: `from .checkpoint import load`."""
+    return _loader_of_optimizers(os.path.abspath(filename), offered=True)
 
 
 @question
-def _loader_of_optimizers(path: str) -> str | None:
+def _loader_of_optimizers(path: str, offered: bool) -> str | None:
     of_project(root_of(os.path.dirname(path)))
     if not is_file(path):
         return None
@@ -178,9 +183,18 @@ def _loader_of_optimizers(path: str) -> str | None:
     taken = _taken(texts.values())
     texts = {each: text if each in starting else _imported(text, taken) for each, text in texts.items()}
     for other, text in texts.items():
-        if other != path and any(_is_run(text, found, [*texts.values()]) for found in _LOADS.finditer(text)):
-            return other
+        for found in _LOADS.finditer(text) if other != path else ():
+            name, margin = _function_round(text, found)
+            is_offered = offered and not margin and _passes_on(other, name)
+            if is_offered or (not offered and _is_run(text, found, [*texts.values()])):
+                return other
     return None
+
+
+def _passes_on(path: str, name: bytes) -> bool:
+    """Whether the package of a file imports a name, for who imports the package."""
+    package = os.path.join(os.path.dirname(path), _INIT)
+    return is_file(package) and name in _taken([_data(package) or b""])
 
 
 def _taken(texts: Iterable[bytes]) -> set[bytes]:
@@ -210,18 +224,24 @@ def _is_run(data: bytes, load: re.Match[bytes], texts: list[bytes]) -> bool:
 
     As a value it may be called as well: `resume=load_checkpoint`.
     """
-    start = data.rfind(b"\n", 0, load.start()) + 1
-    margin = len(data[start : load.start()]) - len(data[start : load.start()].lstrip())
-    names = [found[2] for found in _DEFINES.finditer(data, 0, start) if len(found[1]) < margin]
-    if not names or names[-1].startswith(b"__"):
+    name = _function_round(data, load)[0]
+    if not name or name.startswith(b"__"):
         return True
-    place = _place_of(data, names[-1], load[1])
-    as_value = re.compile(rb"(?:\.|[=(,:[]\s*)%s\b(?!\s*[(,])" % names[-1])
-    call = re.compile(rb"(?<!def )\b%s\s*\(((?:[^()]|\([^()]*\))*)\)" % names[-1])
+    place = _place_of(data, name, load[1])
+    as_value = re.compile(rb"(?:\.|[=(,:[]\s*)%s\b(?!\s*[(,])" % name)
+    call = re.compile(rb"(?<!def )\b%s\s*\(((?:[^()]|\([^()]*\))*)\)" % name)
     return any(
         as_value.search(text) or any(not _gives_none(found[1], place, load[1]) for found in call.finditer(text))
         for text in texts
     )
+
+
+def _function_round(data: bytes, load: re.Match[bytes]) -> tuple[bytes, int]:
+    """The name of the function round a load, empty where it is in none, and how far that is indented."""
+    start = data.rfind(b"\n", 0, load.start()) + 1
+    margin = len(data[start : load.start()]) - len(data[start : load.start()].lstrip())
+    names = [found for found in _DEFINES.finditer(data, 0, start) if len(found[1]) < margin]
+    return (names[-1][2], len(names[-1][1])) if names else (b"", 0)
 
 
 def _place_of(data: bytes, function: bytes, parameter: bytes) -> int | None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 
-from amplint.base.paths import look_again, remembered
+from amplint.base.paths import contents, look_again, remembered
 from amplint.base.project_root import Start
 from amplint.base.reads import is_file, is_link, real
 from amplint.model.project.python_files import look_from, looked_from, root_of
 
 # What is installed is no part of a project; nor is what a project calls like it, by mistake or on purpose.
 _ELSEWHERE = {*sys.stdlib_module_names, "torch", "accelerate", "numpy"}
+# Where a file says itself in which folders its modules are, and the parts of a path that are written there.
+_ADDS = re.compile(rb"\bsys\.path\.(?:append|insert|extend)\(([^\n]*)")
+_ASSIGNS = rb"(?m)^[ \t\"]*%s[ \t]*=(?!=)([^\n]*)"
+_WORD = re.compile(rb"[^\W\d]\w*")
+_PART = re.compile(rb"""(?<![\w\\])\\?(['"])([^'"\\\n{]*)\\?\1""")
+_LARGEST = 1 << 20
 # Where the project of the file that is read has its modules; None: where most have them, `src` in the project's folder.
 _src: list[tuple[str, ...] | None] = [None]
 
@@ -46,7 +53,45 @@ def module_file(filename: str, module: str) -> str | None:
     found = _seen_from(os.path.dirname(path), module)
     if found is None and is_link(path):
         found = _seen_from(os.path.dirname(real(path)), module)
-    return found
+    return found or _in_added(path, module)
+
+
+def _in_added(path: str, module: str) -> str | None:
+    """The file of a module in one of the folders that the importing file adds to `sys.path`, by what is written there.
+
+    Of `os.path.join(ROOT, "libs")` that is `libs`, below the file's folder or one above it.
+    """
+    parts = module.split(".")
+    if not parts[0] or parts[0] in _ELSEWHERE:
+        return None
+    folder = os.path.dirname(path)
+    root = root_of(folder)
+    places = (os.path.normpath(os.path.join(above, each)) for each in _added(path) for above in _up_to(root, folder))
+    return next(filter(None, (_in(each, parts, root) for each in places)), None)
+
+
+@remembered
+def _added(path: str) -> tuple[str, ...]:
+    """The folders that a file adds to `sys.path`, relative to another one, as far as they are written out."""
+    try:
+        text = contents(path, _LARGEST)
+    except OSError:
+        return ()
+    found = dict[str, None]()
+    for call in _ADDS.finditer(text):
+        folder = _written(call[1])
+        if not folder:
+            bound = (re.search(_ASSIGNS % word, text) for word in _WORD.findall(call[1]))
+            folder = next(filter(None, (_written(each[1]) for each in bound if each is not None)), "")
+        found[folder] = None
+    return tuple(filter(None, found))
+
+
+def _written(code: bytes) -> str:
+    """The path that the texts in some code make together."""
+    parts = [found[2].decode("utf-8", "replace") for found in _PART.finditer(code)]
+    folder = os.path.join("", *(each for each in parts if each.strip("/")))
+    return "" if os.path.isabs(folder) else folder
 
 
 def _seen_from(folder: str, module: str) -> str | None:

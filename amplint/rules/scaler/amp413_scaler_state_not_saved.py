@@ -2,15 +2,19 @@
 
 ## What it does
 Finds `optimizer.state_dict()` that is saved with a model, or loaded from a file again, if the scaler that steps this
-optimizer is accessible and its own state is not saved (likely, if the state is loaded nevertheless). Also finds
-`optimizer.load_state_dict(...)` if the scaler's state is saved but never loaded.
+optimizer is accessible and its own state is at most printed, but not saved (likely, if the state is loaded
+nevertheless). Also finds `optimizer.load_state_dict(...)` if the scaler's state is saved but never loaded.
 
 These findings are likely:
 
 - a scaler that loads its state under another key than the one under which it is saved;
 - a function or class that amplint can't see, named like one that saves checkpoints, that gets the model and the
-  optimizer but not the scaler, which is a local variable of the caller;
+  optimizer, by themselves or in a dict, but not the scaler, which is a local variable of the caller, or an attribute of
+  an object that only code in sight gets;
 - the state of an object of a class in this file that wraps a scaler, returns its state, and has no `load_state_dict`;
+- a method of an object that amplint can't see, if only one class has a method of that name (`self.manager.save(...)`);
+- a state whose load is under a test that is never true (`scaler is checkpoint.keys()`);
+- a checkpoint that only a function loads which nothing calls, but which its package passes on;
 - a state that accelerate saves and loads with `save_state` and `load_state`, which doesn't include the program's own
   scaler.
 
@@ -83,14 +87,16 @@ from amplint.fixes.edits import indentation, insert, line_end
 from amplint.fixes.statements import line_behind, own_statement
 from amplint.model.calls.external_calls import function_named, local_class, local_function, method
 from amplint.model.inference.constructions import constructions
+from amplint.model.inference.formulas import contradict
 from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.objects.event import OF_SCALER
 from amplint.model.objects.key_parts import last_name
-from amplint.model.project.importers import has_words, is_imported, surely_lack
+from amplint.model.project.importers import has_words, is_imported, offered_loader_of_optimizers, surely_lack
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import loop_of
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
@@ -102,6 +108,7 @@ from amplint.rules.shared.checkpoints import (
     Slot,
     State,
     from_file,
+    is_by_name,
     is_saved,
     loaded_by,
     optimizer_at,
@@ -120,6 +127,7 @@ from amplint.rules.shared.resumes import (
     loads_in_sight,
     usual_first,
 )
+from amplint.rules.shared.scaler_keepers import is_given_away, is_only_shown
 from amplint.rules.shared.scaler_order import used_by_others
 from amplint.rules.shared.scaler_usage import (
     ScalerUsage,
@@ -156,6 +164,7 @@ _HALF = re.compile(
 )
 # What saves or loads checkpoints by its name.
 _SAVING = re.compile(r"(?i)checkpoint|ckpt|snapshot|^_?save$|save_?(all|model|net|state|training)")
+_SAVING_TEXT = re.compile(r"(?i)checkpoint|ckpt|snapshot|save")  # what is written where such a name is
 _LOADING = re.compile(r"(?i)load|resume|restore")
 _DTYPE = re.compile(r"(?i)b?float16|bf16|fp16|half")
 # With these the scale is kept by hand.
@@ -190,15 +199,42 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
     loaded = _own_states(module, usage, "load_state_dict")
     if states_unclear(module, usage):
         yield from _of_wrapper(module, usage, saved)
-    elif "state_dict" not in usage.methods:
+    elif not _is_taken(module, usage):
         if "load_state_dict" not in usage.methods or _reads_a_file(module, loaded):
             yield from [*_not_saved(module, usage, loaded)] or _handed_out(module, usage, loaded)
             yield from _beside_accelerate(module, usage)
     elif any(is_saved(module, each.call) for each in saved):
         if "load_state_dict" not in usage.methods:
             yield from [*_of_wrapper(module, usage, saved)] or _not_loaded(module, usage, saved)
+        elif not _may_be_loaded(module, usage):
+            yield from _never_loaded(module, loaded)
         elif _reads_a_file(module, loaded):
             yield from _loaded_by_another_key(module, saved, loaded)
+
+
+def _is_taken(module: Module, usage: ScalerUsage) -> bool:
+    """Whether the scaler's state is taken for more than to print or log it."""
+    return not all(call is not None and is_only_shown(module, call) for call in _calls_of(module, usage, "state_dict"))
+
+
+def _may_be_loaded(module: Module, usage: ScalerUsage) -> bool:
+    """Whether a state is loaded into the scaler, and not only under a test that is never true."""
+    return not all(
+        call is not None and _never_runs(module, call) for call in _calls_of(module, usage, "load_state_dict")
+    )
+
+
+def _never_runs(module: Module, node: ir.Node) -> bool:
+    """Whether no path leads to a node, by the tests around it."""
+    return contradict(decided(module).inside(node))
+
+
+def _calls_of(module: Module, usage: ScalerUsage, name: str) -> Iterator[ir.Call | None]:
+    """The calls of a method of the scaler; None for what else is done with that method."""
+    known = objects(module)
+    for each in near_kept(module, usage.keys).values if name in usage.methods else ():
+        if isinstance(each, ir.Attribute) and each.attr == name and known.key(each.base) in usage.keys:
+            yield each.parent if isinstance(each.parent, ir.Call) and each.parent.func is each else None
 
 
 def _is_made_again(module: Module, usage: ScalerUsage) -> bool:
@@ -266,6 +302,20 @@ def _reads_a_file(module: Module, loaded: list[State]) -> bool:
     """Whether all that the scaler loads comes from files, under keys that are in sight."""
     read = [list(entries_read(module, each.call)) for each in loaded]
     return bool(read) and all(each and all(from_file(module, one.checkpoint) for one in each) for each in read)
+
+
+def _never_loaded(module: Module, loaded: list[State]) -> Iterator[Finding]:
+    """The load of the scaler's state under a test that is never true."""
+    for each in loaded:
+        tests = (test for test, holds in conditions_round(each.call) if holds is True)
+        why = next((test for test in tests if contradict(decided(module).of(test))), None)
+        said = f", because `{module.on_one_line(why)}` is never true" if why is not None else ""
+        yield rule.finding(
+            module.span(each.call),
+            f"this load never runs{said}: a resumed run starts at the initial scale and skips steps",
+            withheld="the test has to be corrected by hand",
+            confidence=Confidence.LIKELY,
+        )
 
 
 def _loaded_by_another_key(module: Module, saved: list[State], loaded: list[State]) -> Iterator[Finding]:
@@ -393,6 +443,8 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     # What else is saved, for a display or of the model alone, is not what a run is resumed from.
     entries = [(state, place) for state, place in entries if _holds_a_model(module, state.call)] or entries
     resumed = bool(loaded) or _resumes(module, usage, entries)
+    offered_only = not resumed and offered_loader_of_optimizers(module.source.filename) is not None
+    resumed = resumed or offered_only
     if not resumed and all(is_last_of_all(module, state.call, place) for state, place in entries):
         return
     entries.sort(key=lambda each: _rank(module, each[0].call))
@@ -408,6 +460,7 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     without, to_do = "", "save and load the scaler's `state_dict()` too"
     if loaded:
         without, to_do = f", which is loaded on {module.line(loaded[0].call)}", "save the scaler's state too"
+    by_name = _is_by_name(module, entries)
     under = _only_in_a_dtype(module, usage)
     half = "in float16, " if not under and _may_be_bfloat16(module, usage) else ""
     said = f"{under}{half}a resumed run starts at the initial scale and skips steps"
@@ -425,8 +478,15 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
         fix=offered,
         withheld=withheld,
         severity=None if resumed else Severity.NOTE,
-        confidence=_confidence(resumed=resumed, doubtful=bool(loaded or (resumed and under))),
+        confidence=_confidence(
+            resumed=resumed, doubtful=bool(loaded or (resumed and (under or by_name or offered_only)))
+        ),
     )
+
+
+def _is_by_name(module: Module, entries: list[tuple[State, ir.Node]]) -> bool:
+    """Whether it is only by its name that a call is one of the function that saves or loads."""
+    return all(is_by_name(module, at, ir.function_of(state.call)) for state, at in entries)
 
 
 def _whose(module: Module, usage: ScalerUsage) -> str:
@@ -463,9 +523,9 @@ def _only_in_a_dtype(module: Module, usage: ScalerUsage) -> str:
 
 def _handed_out(module: Module, usage: ScalerUsage, loaded: list[State]) -> Iterator[Finding]:
     """The call of code out of sight that by its name saves a checkpoint, and is given an optimizer, not the scaler."""
-    if usage.keeper is not None or ir.function_of(usage.made.call) is None or loaded:
+    if loaded or _is_reached_by_others(module, usage):
         return
-    calls = [call for call in module.own.near(_SAVING).calls if _hands_out(module, usage, call)]
+    calls = [call for call in module.own.near(_SAVING_TEXT).calls if _hands_out(module, usage, call)]
     if not calls:
         return
     call = calls[0]
@@ -484,6 +544,13 @@ def _handed_out(module: Module, usage: ScalerUsage, loaded: list[State]) -> Iter
     )
 
 
+def _is_reached_by_others(module: Module, usage: ScalerUsage) -> bool:
+    """Whether code of other files may take the scaler's state by itself."""
+    if usage.keeper is not None:
+        return is_given_away(module, usage.keeper) or used_by_others(module, usage.scaler, "state_dict")
+    return ir.function_of(usage.made.call) is None and is_imported(os.path.abspath(module.source.filename))
+
+
 def _hands_out(module: Module, usage: ScalerUsage, call: ir.Call) -> bool:
     """Whether a call may save an optimizer of the scaler beside a model, where the scaler could be given to it too."""
     name = ir.last_name(call.func)
@@ -495,10 +562,24 @@ def _hands_out(module: Module, usage: ScalerUsage, call: ir.Call) -> bool:
         return False  # what that is given, it writes
     if not in_reach(module, usage, call) or asks(module, usage, call):
         return False
-    known = objects(module)
-    keys = [known.key(arg.value) for arg in call.args if known.is_optimizer(arg.value) is not None]
-    named = (arg.keyword or ir.last_name(arg.value) for arg in call.args)
-    return any(key is not None and linked(module, usage, key) for key in keys) and any(map(_is_called_model, named))
+    known, handed = objects(module), [*_handed(module, call)]
+    keys = [known.key(value) for _, value in handed if known.is_optimizer(value) is not None]
+    return any(key is not None and linked(module, usage, key) for key in keys) and any(
+        _is_called_model(name) for name, _ in handed
+    )
+
+
+def _handed(module: Module, call: ir.Call) -> Iterator[tuple[str, ir.Value]]:
+    """What a call is given, those in a dict too, each with its name."""
+    for arg in call.args:
+        bound = module.names.bound_once(arg.value) if isinstance(arg.value, ir.Name) else None
+        items = bound.value if bound is not None else arg.value
+        if isinstance(items, ir.Mapping):
+            for key, value in items.items:
+                named = key.value if isinstance(key, ir.Constant) else None
+                yield named if isinstance(named, str) else ir.last_name(value), value
+        else:
+            yield arg.keyword or ir.last_name(arg.value), arg.value
 
 
 def _resumes_by_itself(module: Module, call: ir.Call) -> bool:
@@ -555,19 +636,29 @@ def _not_loaded(module: Module, usage: ScalerUsage, saved: list[State]) -> Itera
         withheld = edits
     else:
         offered = Fix(Applicability.UNSAFE, "Load the scaler's `state_dict()`", tuple(edits))
+    placed = _placed_loads(module, usage)
+    place = next(at for state, at in placed if state.call is last.call)
+    # No path in sight leads to what runs by its name: the finding is where it is called.
+    by_name = is_by_name(module, place, ir.function_of(last.call)) and not module.is_own(last.call)
     yield rule.finding(
-        module.span(last.call),
+        module.span(place if by_name else last.call),
         "the scaler's state is saved but never loaded: a resumed run starts at the initial "
         "scale and skips steps; load the scaler's state after the optimizer's",
         fix=offered,
         withheld=withheld,
+        confidence=Confidence.LIKELY if _is_by_name(module, placed) else None,
     )
 
 
 def _loads(module: Module, usage: ScalerUsage) -> list[State]:
     """The loads of its optimizers' states from files, where the scaler can be reached."""
+    return [state for state, _ in _placed_loads(module, usage)]
+
+
+def _placed_loads(module: Module, usage: ScalerUsage) -> list[tuple[State, ir.Node]]:
+    """The same, each with the place where the scaler can be reached."""
     found = _of_its_optimizers(module, usage, "load_state_dict")
-    return [state for state, _ in found if (value := loaded_by(state.call)) and from_file(module, value)]
+    return [each for each in found if (value := loaded_by(each[0].call)) and from_file(module, value)]
 
 
 def _beside_a_model(module: Module, call: ir.Node) -> bool:

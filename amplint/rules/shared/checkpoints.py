@@ -15,9 +15,9 @@ from amplint.model.objects.call_context import CallContext
 from amplint.model.objects.key_parts import attribute_of_self, is_attribute, made_key, own_self, root_of
 from amplint.model.objects.loop_sources import container_of, loop_source
 from amplint.model.syntax import ir
-from amplint.model.syntax.arguments import arguments, given_to
+from amplint.model.syntax.arguments import arguments, given_to, with_defaults
 from amplint.model.syntax.ir import Other, Scope, node_of
-from amplint.model.syntax.scopes import class_of_self, owner_class
+from amplint.model.syntax.scopes import NOTHING, UNKNOWN, class_of_self, owner_class
 from amplint.model.torch_facts.signatures import GETS_STATES, SETS_STATES
 from amplint.rules.shared.scaler_keepers import SAVES, is_taken_unnamed, reads
 from amplint.rules.shared.scaler_usage import ScalerUsage, given_as, holds_optimizers, scaler_usages
@@ -212,7 +212,9 @@ def is_of_none(module: Module, base: ir.Value) -> bool:
     function = only[0].node if len(only) == 1 and isinstance(only[0], Other) else None
     if not isinstance(base, ir.Name) or not isinstance(function, ir.Function):
         return False
-    values = passed(module, function, base.name)
+    values = [
+        value for _, value in (*passed_by(module, function, base.name), *_passed_by_name(module, function, base.name))
+    ]
     return bool(values) and all(ir.is_none(each) for each in values)
 
 
@@ -364,7 +366,12 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
     base = state.of
     found: list[tuple[str, ir.Node]] = [(each, state.call) for each in _optimizers_of(module, base)]
     for own, parameter in _parameters_of(module, state):
-        for call, value in [*passed_by(module, *parameter), *_passed_back(module, *parameter)]:
+        calls = [
+            *passed_by(module, *parameter),
+            *_passed_back(module, *parameter),
+            *_passed_by_name(module, *parameter),
+        ]
+        for call, value in calls:
             given = _given_key(module, value) if value is not None else None
             with known.within(CallContext({own: given} if given is not None else {})):
                 keys = _optimizers_of(module, base)
@@ -410,8 +417,12 @@ def _called_on_self(module: Module, name: str) -> Iterator[ir.Call]:
     """The calls of a method of `self`, which a class that inherits may override."""
     for call in module.whole.near(name).calls:
         owner = ir.called_on(call, name)
-        if isinstance(owner, ir.Name) and class_of_self(owner) is not None:
+        if owner is not None and _is_self(owner):
             yield call
+
+
+def _is_self(value: ir.Value) -> bool:
+    return isinstance(value, ir.Name) and class_of_self(value) is not None
 
 
 def _passed_back(module: Module, function: ir.Function, name: str) -> Iterator[tuple[ir.Call, ir.Value | None]]:
@@ -419,6 +430,27 @@ def _passed_back(module: Module, function: ir.Function, name: str) -> Iterator[t
     for call in called_back(module, function):
         if not call.unpacks():
             yield call, given_to(function.params, call.positional, call.keywords).get(name)
+
+
+def _passed_by_name(module: Module, function: ir.Function, name: str) -> Iterator[tuple[ir.Call, ir.Value | None]]:
+    """The calls that may run a method, with what each gives for a parameter."""
+    for call in module.whole.called(function.name) if function.cls is not None else ():
+        if is_by_name(module, call, function) and not call.unpacks():
+            params = function.params[1:]
+            yield call, with_defaults(params, given_to(params, call.positional, call.keywords)).get(name)
+
+
+def is_by_name(module: Module, call: ir.Node, function: ir.Function | None) -> bool:
+    """Whether a call may run a method of an object out of sight: `self.manager.save(...)`, where only one class in
+    sight has a method of that name.
+    """
+    if not isinstance(call, ir.Call) or not isinstance(call.func, ir.Attribute) or function is None:
+        return False
+    if function.cls is None or call.func.attr != function.name or _is_self(call.func.base):
+        return False
+    made_by = objects(module).classes_of(objects(module).key(call.func.base)) - {UNKNOWN, NOTHING}
+    unseen = not made_by and module.names.of(call.func) <= {UNKNOWN, NOTHING}
+    return unseen and module.once(CallGraph).find(call) is None and len(module.whole.defined(function.name)) == 1
 
 
 def _known_where_called_back(

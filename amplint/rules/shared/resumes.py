@@ -161,6 +161,9 @@ def usual_first(module: Module, key: str | None, state: ir.Call) -> tuple[bool, 
 
 def _is_rare(call: ir.Call) -> bool:
     """Whether a place is reached in unusual runs only: for an error, an evaluation alone, a flag without a loop."""
+    function = ir.function_of(call)
+    if function is not None and _UNUSUAL.search(function.name):
+        return True
     if any(each.block.role.startswith("handler") for each in upwards(ir.statement_of(call))):
         return True
     around = ifs_round(call)

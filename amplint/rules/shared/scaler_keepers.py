@@ -31,6 +31,9 @@ _STATES = {"state_dict", "load_state_dict", "get_scale", "__getstate__", "__dict
 # What says what it is given, or looks at it, and no more.
 _LOOKS = re.compile(r"builtins\.(isinstance|issubclass|print|type|bool|id|hasattr|callable|repr|len|str|any|all)$")
 _SAYS = {"debug", "info", "warning", "warn", "error", "log", "pprint", "format", "write"}
+_SHOWS = re.compile(r"builtins\.(isinstance|print|type|bool|id|len)$")
+_LOGS = _SAYS - {"format", "write"}
+_TEXTS = {"builtins.str", "builtins.repr", "builtins.format"}
 # What goes through its argument: of a dict through the keys.
 _GOES_THROUGH = re.compile(r"builtins\.(sorted|list|tuple|set|frozenset|iter|reversed|enumerate)$")
 _COPIES = re.compile(r"(builtins\.dict|copy\.(copy|deepcopy))$")
@@ -77,6 +80,19 @@ def related(module: Module, one: ir.Class, other: ir.Class) -> bool:
     return one is other or derives(one, other) or derives(other, one)
 
 
+def is_given_away(module: Module, cls: ir.Class) -> bool:
+    """Whether a method of a class's objects gives its object to code out of sight."""
+    for call in module.whole.near(_HANDED).calls:
+        names = module.names.of(call.func)
+        if "builtins.super" in names or (names and all(map(_LOOKS.match, names))):
+            continue
+        for value in given(call):
+            of_self = class_of_self(value) if isinstance(value, ir.Name) else None
+            if of_self is not None and related(module, cls, of_self) and parameter_for(module, value) is None:
+                return True
+    return False
+
+
 def is_taken_unnamed(module: Module, cls: ir.Class, attr: str) -> bool:
     """Whether code that doesn't name an attribute of a class's objects may take its state, to save or to load it."""
     taking = _Taking(module, cls, attr)
@@ -107,6 +123,39 @@ def _target(value: ir.Value) -> ir.Value | None:
     if isinstance(loop, ir.Comprehension):
         return next((each.target for each in loop.clauses if each.iter is value), None)
     return loop.target if isinstance(loop, ir.For) else None
+
+
+def is_only_shown(module: Module, value: ir.Value, depth: int = _FOLLOW) -> bool:
+    """Whether all that is done with a state, or a part of it, is to print it, log it or compare it."""
+    up = value.parent
+    if isinstance(up, (ir.Expr, ir.FString, ir.Compare)):
+        return True
+    if isinstance(up, ir.Attribute):
+        return isinstance(up.parent, ir.Call) and up.parent.func is up and _is_part_shown(module, up, up.parent, depth)
+    if isinstance(up, ir.Call) and up.func is not value:
+        names = module.names.of(up.func)
+        if names & _TEXTS:
+            return is_only_shown(module, up, depth)
+        return ir.last_name(up.func) in _LOGS or (bool(names) and all(map(_SHOWS.match, names)))
+    if isinstance(up, ir.Assign) and value is up.value and depth:
+        return all(isinstance(each, ir.Name) and _are_reads_shown(module, each, depth - 1) for each in up.targets)
+    if not isinstance(up, (ir.Subscript, ir.Conditional, ir.Binary, ir.Sequence, ir.Mapping)):
+        return False
+    return is_only_shown(module, up, depth)
+
+
+def _is_part_shown(module: Module, method: ir.Attribute, call: ir.Call, depth: int) -> bool:
+    """The same, of what a method of the state gives."""
+    if method.attr == "get":
+        return is_only_shown(module, call, depth)
+    target = _target(call) if method.attr in ("items", "keys", "values") and depth else None
+    names = [each for each in ir.walk_values(target) if isinstance(each, ir.Name)] if target is not None else []
+    return bool(names) and all(_are_reads_shown(module, each, depth - 1) for each in names)
+
+
+def _are_reads_shown(module: Module, target: ir.Name, depth: int) -> bool:
+    later = (each for each in reads(module, target.scope.home(target.name), target.name) if each.id > target.id)
+    return all(is_only_shown(module, each, depth) for each in later)
 
 
 class _Taking:

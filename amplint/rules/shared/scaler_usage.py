@@ -452,7 +452,8 @@ def _stepped_by_keeper(module: Module, usage: ScalerUsage) -> set[str]:
     if usage.keeper is None:
         return set()
     known, own = objects(module), keepers(module, usage.keeper)
-    found = dict[str, None]()
+    keys = (known.key(stepped) for _, stepped in _steps(module, usage))
+    found = dict.fromkeys(key for key in keys if key is not None)  # in a method: `self.train_step(optimizer)`
     for call in near_kept(module, own).calls:
         of_method = isinstance(call.func, ir.Attribute) and known.key(call.func.base) in own
         name = ir.last_name(call.func) if of_method else "__call__"
@@ -518,11 +519,16 @@ def _steps_another(module: Module, usage: ScalerUsage, function: ir.Function, ca
 
 def _stepped_in(module: Module, usage: ScalerUsage, function: ir.Function) -> Iterator[ir.Value]:
     """The optimizers that a function steps with a scaler."""
+    return (stepped for call, stepped in _steps(module, usage) if ir.function_of(call) is function)
+
+
+def _steps(module: Module, usage: ScalerUsage) -> Iterator[tuple[ir.Call, ir.Value]]:
+    """The steps of a scaler, with the optimizers that they step."""
     for call in near_kept(module, usage.keys).calls:
-        if isinstance(call.func, ir.Attribute) and call.func.attr == "step" and ir.function_of(call) is function:
+        if isinstance(call.func, ir.Attribute) and call.func.attr == "step":
             stepped = argument(call, f"{SCALER}.step", "optimizer")
             if stepped is not None and objects(module).key(call.func.base) in usage.keys:
-                yield stepped
+                yield call, stepped
 
 
 def in_reach(module: Module, usage: ScalerUsage, place: ir.Node) -> bool:

@@ -269,6 +269,32 @@ def test_in_a_src_layout_too(project: Project) -> None:
     assert found.codes("scripts/main.py") == [(row_of(main, " clip("), "AMP401")]
 
 
+@pytest.mark.parametrize(
+    "added",
+    [
+        'sys.path.append("./libs/")',
+        'sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "libs"))',
+        'sys.path.insert(0, str(Path(__file__).parent.parent / "libs"))',
+        'LIBS = os.path.join(ROOT, "libs")\nsys.path.append(LIBS)',
+    ],
+)
+def test_in_a_folder_that_the_file_adds_to_the_path(project: Project, added: str) -> None:
+    assert tamed(project, added) == ["AMP401"]
+
+
+@pytest.mark.parametrize("added", ["sys.path.append(ROOT)", 'sys.path.append("/libs")', 'sys.path.append(f"{x}/libs")'])
+def test_a_folder_that_is_not_written_out_is_out_of_sight(project: Project, added: str) -> None:
+    assert tamed(project, added) == []
+
+
+def tamed(project: Project, added: str) -> list[str]:
+    """The codes of a step with a clip in a folder that no import of its own finds."""
+    main = LOOP.format(imports=f"{added}\nfrom helpers import tame", before="tame(model.parameters())")
+    helper = "import torch\n\n\ndef tame(parameters):\n    torch.nn.utils.clip_grad_norm_(parameters, 1.0)\n"
+    found = project({"libs/helpers.py": helper, "scripts/main.py": main})
+    return [code for _, code in found.codes("scripts/main.py")]
+
+
 def test_a_call_that_does_nothing_to_gradients_hides_nothing(project: Project) -> None:
     lines = "adjust_learning_rate(optimizer, epoch)\n        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
     main = LOOP.format(imports="from helpers import adjust_learning_rate", before=lines)
