@@ -19,6 +19,7 @@ HARMLESS = re.compile(
     r"(?i)save|load|checkpoint|log|print|sched|lr|write|state|summary|info|^get|build|create|make|prepare|setup|init"
     r"|learning_rate|register|^add|^wait|synchroni|hook|restore|resume|len|warm|broadcast|append|track|report|^to$|isinstance"
 )
+_DEPTH = 6  # of variables, attributes and parameters that an object comes from
 # What a function is called that trains, wherever it comes from.
 _BY_NAME = re.compile(r"(?i)train|(^|_)(fit|step|run|loop|epochs?|optimi[sz]e)(_|$)")
 KNOWN = {*sys.stdlib_module_names, "builtins", "torch"}  # whose functions don't train with what they are given
@@ -72,7 +73,16 @@ class Unfollowed(Generic[AnyFile]):
         names = code.module.names.of(call.func)
         if names and all(each.partition(".")[0] in KNOWN for each in names):
             return True
-        return bool(HARMLESS.search(called(code, call))) or self._files.is_plain(code, call.func)
+        return bool(HARMLESS.search(called(code, call))) or self.is_plain(code, call)
+
+    def is_plain(self, code: AnyFile, call: ir.Call) -> bool:
+        """Whether a call runs what a file of the project without AMP has: a function, or a method of such an object."""
+        if self._files.is_plain(code, call.func):
+            return True
+        made = [*self._callers.sources(code, call.func.base, _DEPTH)] if isinstance(call.func, ir.Attribute) else []
+        return bool(made) and all(
+            isinstance(source, ir.Call) and self._files.is_plain(of, source.func) for of, source in made
+        )
 
     def is_given_scaler(self, code: AnyFile, call: ir.Call) -> bool:
         """Whether a scaler is among the arguments of a call."""
