@@ -12,7 +12,7 @@ import torch
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import ifs_round, loop_of, upwards
 from amplint.verify.interpreter.allowed_calls import MODULES, SAME_METHODS
-from amplint.verify.interpreter.amp_calls import AmpEvents
+from amplint.verify.interpreter.amp_calls import BOUND, AmpEvents
 from amplint.verify.interpreter.standins import (
     CannotFollow,
     Instance,
@@ -32,6 +32,7 @@ from amplint.verify.program.program import TOOLS
 _MOVES = ("to", "cpu", "cuda", "xpu", "npu")
 RANDOM = {f"torch.{name}" for name in ("randn_like", "rand_like", "randn", "rand", "normal")}
 _SIZES = ("nelement", "numel", "size")
+_CLAMPS = ("clamp", "clamp_", "clip", "clip_")
 _FILLS = ("normal_", "uniform_")
 _MOST_RANDOM = 1 << 14  # numbers
 _LARGEST = 10_000  # items of a container
@@ -96,6 +97,8 @@ class TensorCalls:
     def _of_tensor(self, base: torch.Tensor, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         if name in _SIZES and is_output(base):
             return Unknown(site.text)
+        if name in _CLAMPS and site.event is not None and site.event.kind == "clip":
+            args, kwargs = [], _bounds(args, kwargs)
         named = _placed_here(kwargs)
         self._hear(base, name, args, named)
         if self._stays_trained(base, name, args or [*named.values()], site.call):
@@ -135,6 +138,14 @@ class TensorCalls:
             return getattr(base, name)(*args, **kwargs)
         except (TypeError, ValueError, RuntimeError, IndexError, OverflowError):
             return Unknown(site.text, inputs=(base,), tensor=base if isinstance(base, torch.Tensor) else None)
+
+
+def _bounds(args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The bounds between which gradients are clamped; those of the bench for what is out of sight."""
+    given = dict(zip(("min", "max"), args, strict=False)) | kwargs
+    return {
+        key: (-BOUND if key == "min" else BOUND) if isinstance(each, Unknown) else each for key, each in given.items()
+    }
 
 
 def _of_container(
