@@ -27,6 +27,7 @@ def train(loader, net, config):
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
+        MORE
         helper.adjust(batch, optimizer)
 """
 SCHEDULE = """
@@ -51,8 +52,8 @@ class Helper:
 """
 
 
-@pytest.mark.parametrize(("more", "state"), [("", RIGHT), ("        optimizer.step()\n", WRONG)])
+@pytest.mark.parametrize(("more", "state"), [("pass", RIGHT), ("optimizer.step()", WRONG)])
 def test_a_schedule_of_a_file_without_amp_steps_no_optimizer(tmp_path: Path, more: str, state: str) -> None:
-    folder = project(tmp_path, schedule=SCHEDULE, helper=HELPER, train=STEP + more)
+    folder = project(tmp_path, schedule=SCHEDULE, helper=HELPER, train=STEP.replace("MORE", more))
     (found,) = interpret_file(folder / "train.py")
     assert found.judged.state == state

@@ -289,7 +289,7 @@ class Callers(Generic[AnyFile]):
         return [*_of_scalers(self.sources(code, value, _DEPTH))]
 
     def is_imported_scaler(self, code: AnyFile, value: ir.Value) -> bool:
-        """Whether a value is a variable of another file that holds a scaler, or is made by a class that inherits one."""
+        """Whether a value is a scaler that is a variable of another file, or is of a class that inherits torch's."""
         place = self._files.of(code, value)
         if place is None:
             return any(map(self._is_by_class, self.sources(code, value, _DEPTH)))
