@@ -16,6 +16,7 @@ from amplint.verify.interpreter.evaluate import Evaluator, Truth
 from amplint.verify.interpreter.lazy_frames import LazyFrames
 from amplint.verify.interpreter.run_state import RunRecord
 from amplint.verify.interpreter.standins import (
+    MISSING,
     CannotFollow,
     Frame,
     Instance,
@@ -26,6 +27,7 @@ from amplint.verify.interpreter.standins import (
     parameters_in,
 )
 from amplint.verify.interpreter.world import Birth, Stage
+from amplint.verify.program.callers import argument
 from amplint.verify.program.unfollowed import makes
 
 
@@ -67,9 +69,27 @@ class Roles:
         enabled = True
         if given and len(given) == len(made):
             of, call, each = given[0]
-            value = self._evaluator.evaluate(each, self._frames.of_call(call, of))
+            value = self._passed_with(call, each, frame)
+            if value is MISSING:
+                value = self._evaluator.evaluate(each, self._frames.of_call(call, of))
             enabled = self._truth.of(value, matters=True)
         return self._stage.scaler(enabled=enabled)
+
+    def _passed_with(self, made: ir.Call, enabled: ir.Value, frame: Frame) -> Any:
+        """The parameter of a frame's function that is given what enables a scaler, where both are made; else `MISSING`."""
+        function = frame.function
+        if function is None or not isinstance(enabled, ir.Name):
+            return MISSING
+        for of, call in frame.code.callers.calls(function):
+            if ir.function_of(call) is not ir.function_of(made):
+                continue
+            for param in function.params:
+                passed = argument(call, function, param.name)
+                if isinstance(passed, ir.Name) and of.module.names.bindings(passed) == of.module.names.bindings(
+                    enabled
+                ):
+                    return (frame.variables | frame.given).get(param.name, MISSING)
+        return MISSING
 
     def as_optimizer(self, value: Any, site: Site) -> torch.optim.Optimizer:
         """The optimizer that a value is."""
