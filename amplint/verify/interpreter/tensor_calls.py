@@ -121,7 +121,12 @@ class TensorCalls:
         if name in ("add_", "sub_") and args and isinstance(args[0], torch.Tensor):
             self.adding(base, args[0] * named.get("alpha", 1))
 
-    def _stays_trained(self, base: torch.Tensor, name: str, given: list[Any], call: ir.Call) -> bool:
+    def set_trained(self, parameter: torch.nn.Parameter, value: Any, target: ir.Value) -> None:
+        """`parameter.requires_grad = value`."""
+        if isinstance(value, bool) and not self._stays_trained(parameter, "requires_grad_", [value], target):
+            parameter.requires_grad_(value)
+
+    def _stays_trained(self, base: torch.Tensor, name: str, given: list[Any], call: ir.Value) -> bool:
         """Whether a parameter that is to be frozen is left as it is; one that isn't is remembered."""
         if not isinstance(base, torch.nn.Parameter) or name != "requires_grad_" or False not in given:
             return False
@@ -187,8 +192,8 @@ def _noise(shape: Sequence[int], deviation: float) -> torch.Tensor:
     return torch.randn(tuple(shape)) * deviation
 
 
-def _is_chosen(call: ir.Call) -> bool:
-    """Whether a call is made for some of the parameters that a loop goes through, by a condition in it."""
+def _is_chosen(call: ir.Value) -> bool:
+    """Whether a call is made, or an attribute set, for some of the parameters that a loop goes through, by a condition in it."""
     loop = loop_of(call)
     return loop is not None and any(loop in upwards(each) for each in ifs_round(call))
 
