@@ -193,7 +193,7 @@ def _noise(shape: Sequence[int], deviation: float) -> torch.Tensor:
 
 
 def _is_chosen(call: ir.Value) -> bool:
-    """Whether a call is made, or an attribute set, for some of the parameters that a loop goes through, by a condition in it."""
+    """Whether a condition in a loop over parameters chooses those for which a call or an assignment is made."""
     loop = loop_of(call)
     return loop is not None and any(loop in upwards(each) for each in ifs_round(call))
 
