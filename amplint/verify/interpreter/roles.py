@@ -76,7 +76,7 @@ class Roles:
         return self._stage.scaler(enabled=enabled)
 
     def _passed_with(self, made: ir.Call, enabled: ir.Value, frame: Frame) -> Any:
-        """The parameter of a frame's function that is given what enables a scaler where that is made; else `MISSING`."""
+        """The parameter that is given what enables a scaler, where that is made; else `MISSING`."""
         function = frame.function
         if function is None or not isinstance(enabled, ir.Name):
             return MISSING
