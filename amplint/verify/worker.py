@@ -24,14 +24,13 @@ from typing import Any, NamedTuple
 import torch
 
 from amplint.sources.parsing import with_room
-from amplint.verify.bench.bench import is_there, on_device, reset, switched_off
+from amplint.verify.bench.bench import is_there, on_device, reset, runs_out_of_memory, switched_off
 from amplint.verify.bench.instrument import Listener, watched
 from amplint.verify.bench.recorder import Recorder
 from amplint.verify.bench.simulated_devices import simulated
 from amplint.verify.fixtures.proof import BARE, FREE, LOCK_STEP, OVERFLOW, Observed, said
 from amplint.verify.steps.answers import Answers
 
-_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
 _LIBRARIES = "_libraries"  # a folder beside a fixture's: modules that stand in for libraries it imports
 _OUTPUT = 2000  # characters of what a program printed that are kept
 _FILE = 64 << 20  # bytes that a program may write to a file, its output included
@@ -207,8 +206,7 @@ def _within(filename: str | None, folder: str) -> bool:
 
 
 def _end(error: BaseException) -> tuple[str, str]:
-    no_memory = isinstance(error, MemoryError) or any(each in str(error) for each in _NO_MEMORY)
-    return ("out of memory" if no_memory else "exception"), said(error)
+    return ("out of memory" if runs_out_of_memory(error) else "exception"), said(error)
 
 
 def _limit(timeout: float, memory: int, *, real_cuda: bool) -> None:

@@ -317,3 +317,34 @@ def main(model, optimizer, loader):
 @pytest.mark.parametrize(("backward", "state"), [("scaler.scale(loss).backward()", RIGHT), ("loss.backward()", WRONG)])
 def test_a_setting_of_an_import_out_of_sight_has_a_value_that_it_is_compared_with(backward: str, state: str) -> None:
     assert ran(SETTINGS.replace("BACKWARD", backward)).judged.state == state
+
+
+EPOCH = """
+import torch
+
+def train_epoch(model, loader, optimizer, amp_enabled=False, scaler=None):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", enabled=amp_enabled):
+            loss = torch.nn.functional.mse_loss(model(x), y)
+        if amp_enabled:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            optimizer.step()
+
+def main(args, model, loader):
+    amp_on = args.amp and torch.cuda.is_available()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", enabled=ENABLED)
+    for epoch in range(args.epochs):
+        train_epoch(model, loader, optimizer, amp_enabled=amp_on, scaler=scaler)
+"""
+
+
+@pytest.mark.parametrize("enabled", ["amp_on", "args.scale"])
+def test_a_scaler_that_is_switched_by_what_its_maker_passes_on(enabled: str) -> None:
+    found = ran(EPOCH.replace("ENABLED", enabled))
+    assert bool(found.judged.unscaled) == (enabled == "args.scale")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG
 from amplint.verify.steps.verdict import CLEAN, CONFIRMED
@@ -127,3 +128,13 @@ def test_a_deprecation_alone_is_no_misuse(fixed: bool) -> None:
     ((_, verdict),) = verdicts(bad, after, ["AMP102"] if fixed else [], ["AMP101"])
     assert verdict.verdict == (CONFIRMED if fixed else CLEAN)
     assert "only a deprecation warning is left" in verdict.reason
+
+
+def test_a_run_that_is_out_of_memory_says_nothing_of_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(torch.optim.SGD, "step", fails)
+    (found,) = [each.judged for each in interpret(program())]
+    assert found.state == UNKNOWN
+    assert "out of memory" in found.reason

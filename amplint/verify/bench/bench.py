@@ -19,6 +19,8 @@ import torch
 from amplint.verify.bench.instrument import DEVICES
 from amplint.verify.bench.patching import wrap
 
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+
 
 @dataclass
 class Bench:
@@ -163,3 +165,8 @@ def _rebind(undo: ExitStack, owner: type, change: Callable[[dict[str, Any]], dic
         real(self, **change(dict(given)))
 
     wrap(undo, owner, "__init__", made)
+
+
+def runs_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that there is no more memory: that is the run's limit, not the program's fault."""
+    return isinstance(error, MemoryError) or any(each in str(error) for each in _NO_MEMORY)

@@ -22,6 +22,7 @@ from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.key_parts import is_part
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, SCALER
+from amplint.verify.bench.bench import runs_out_of_memory
 from amplint.verify.interpreter.assumptions import Facts
 from amplint.verify.interpreter.evaluate import Truth
 from amplint.verify.interpreter.functions import Functions
@@ -74,6 +75,8 @@ class AmpEvents:
                 raise CannotFollow(
                     f"{site.where}: amplint can't see which dtype the trained parameters of {of} have"
                 ) from None
+            if runs_out_of_memory(error):
+                raise CannotFollow(f"{site.where}: the run is out of memory") from None
             raise Raised(str(error), site.where, error, of_amp=of_amp) from None
 
     def _listening(self, site: Site, do: Callable[[], Any]) -> Any:
@@ -350,7 +353,7 @@ def _owner(site: Site) -> str:
     return own.identity if isinstance(own, Instance) else ""
 
 
-_BOUND = 0.1  # of a clip whose own is out of sight: less than a gradient's norm
+BOUND = 0.1  # of a clip whose own is out of sight: less than a gradient's norm
 _BOUNDS = ("max_norm", "clip_value", "value", "clip_factor", "total_norm")  # of the functions that clip
 
 
@@ -402,8 +405,8 @@ class GradientCalls:
         bound = bound.item() if isinstance(bound, torch.Tensor) and bound.numel() == 1 else bound
         if isinstance(bound, (int, float)):
             return bound
-        self._record.note(site.code, site.call, f"the bound is {_BOUND}")
-        return _BOUND
+        self._record.note(site.code, site.call, f"the bound is {BOUND}")
+        return BOUND
 
     def backward(self, roots: list[Any], site: Site, start: ir.Value | None = None) -> Any:
         """The backward of losses; `start` are the gradients that it starts from.

@@ -14,6 +14,7 @@ from amplint.verify.interpreter.evaluate import Evaluator
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunState
 from amplint.verify.interpreter.standins import CannotFollow, Counted, Frame, Instance, Unknown, key_of, made_in
+from amplint.verify.interpreter.tensor_calls import TensorCalls
 from amplint.verify.program.program import TOOLS, Code
 
 INNER = 2  # iterations of a loop inside one over batches, and items of a container out of sight
@@ -86,6 +87,7 @@ class Assignments:
 
     _evaluator: Evaluator
     _accelerators: Accelerators
+    _tensors: TensorCalls
 
     def bind(self, target: ir.Value, value: Any, frame: Frame) -> None:
         """Assign a value to a target; what a call out of sight has returned is named after its first variable."""
@@ -101,6 +103,8 @@ class Assignments:
             base = self._evaluator.evaluate(target.base, frame)
             if target.attr == "scaler" and self._accelerators.as_accelerator(base, target.base, frame) is not None:
                 raise CannotFollow(f"{frame.code.where(target)}: the scaler of an Accelerator is set")
+            if isinstance(base, torch.nn.Parameter) and target.attr == "requires_grad":
+                self._tensors.set_trained(base, value, target)
             _store(base, target.attr, value)
         elif isinstance(target, ir.Subscript):
             _store_item(

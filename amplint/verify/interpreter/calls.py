@@ -112,6 +112,14 @@ class ProgramCalls:
         instance.attributes.pop("__init__", None)
         return instance
 
+    def of_scaler(self, cls: ClassValue, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """What torch's scaler is given where a class that inherits it is constructed: the scale is out of sight."""
+        made_by = self._instances.of_class(cls, "__init__", None)
+        if not isinstance(made_by, Closure):
+            return args, kwargs
+        given = self._functions.parameters(made_by.function, [None, *args], kwargs, made_by.frame)
+        return [], {"init_scale": Unknown("init_scale")} | {key: given[key] for key in given if key == "enabled"}
+
     def of_super(self, func: ir.Attribute, site: Site) -> Any:
         """What a call of a method of `super()` returns."""
         around = ir.function_of(func)
@@ -427,6 +435,10 @@ class Calls:
         if isinstance(called, Closure):
             return self._programs.closure(called, args, kwargs, site)
         if isinstance(called, ClassValue):
+            scaler = self._instances.plain_scaler(called)
+            if scaler:
+                self._state.record.note(site.code, site.call, f"{called.cls.name} is a stand-in GradScaler")
+                return self._libraries.value(scaler, *self._programs.of_scaler(called, args, kwargs), site)
             if self._instances.is_plain_optimizer(called) and (args or "params" in kwargs):
                 self._state.record.note(site.code, site.call, f"{called.cls.name} is a stand-in SGD")
                 return self._libraries.value("torch.optim.SGD", args[:1] or [kwargs["params"]], {}, site)

@@ -13,6 +13,7 @@ from amplint.model.flow.value_uses import ValueUses, mentions_gradients
 from amplint.model.module import Module
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Binding, Defined, Imported, Scope
+from amplint.model.torch_facts.names import SCALERS
 from amplint.verify.bench.instrument import gradient
 from amplint.verify.interpreter.allowed_calls import ATTRIBUTES, METHODS, constant, library
 from amplint.verify.interpreter.assumptions import Choices
@@ -230,6 +231,17 @@ class Instances:
         calls = (each for of in methods for each in ir.values_below(of.body) if isinstance(each, ir.Call))
         return public <= _OF_OPTIMIZER and not any(ir.last_name(each.func) in ("step", "backward") for each in calls)
 
+    def plain_scaler(self, cls: ClassValue) -> str:
+        """The scaler of torch's that a class inherits, where it does only that one's work in its own way; else "".
+
+        What it adds is then nothing of AMP: it caps the scale, or writes it to a log.
+        """
+        bases = [*self.bases(cls)]
+        found = sorted(name for each in bases for name in _inherited(each) & SCALERS)
+        if not found or any(_adds_events(of.frame.code, each) for of in bases for each in _methods(of)):
+            return ""
+        return found[0]
+
     def is_module(self, instance: Instance) -> bool:
         """Whether an instance is a model, by what its class inherits."""
         return any(
@@ -242,6 +254,12 @@ class Instances:
 def _inherited(cls: ClassValue) -> set[str]:
     """The qualified names of what a class inherits by itself."""
     return {name for base in cls.cls.bases for name in cls.frame.code.module.names.of(base.value)}
+
+
+def _adds_events(code: Code, method: ir.Function) -> bool:
+    """Whether a method of a scaler's class does more with gradients than the method of torch's that it replaces."""
+    kinds = code.kinds_in(code.reach(method))
+    return bool(kinds & {"clip", "backward"}) or (bool(kinds) and not hasattr(torch.amp.GradScaler, method.name))
 
 
 def _methods(cls: ClassValue) -> list[ir.Function]:

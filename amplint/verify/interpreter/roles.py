@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import OF_SCALER
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 from amplint.verify.interpreter.evaluate import Evaluator, Truth
 from amplint.verify.interpreter.lazy_frames import LazyFrames
 from amplint.verify.interpreter.run_state import RunRecord
 from amplint.verify.interpreter.standins import (
+    MISSING,
     CannotFollow,
     Frame,
     Instance,
@@ -25,6 +27,7 @@ from amplint.verify.interpreter.standins import (
     parameters_in,
 )
 from amplint.verify.interpreter.world import Birth, Stage
+from amplint.verify.program.callers import argument
 from amplint.verify.program.unfollowed import makes
 
 
@@ -37,6 +40,7 @@ class Roles:
     _evaluator: Evaluator
     _truth: Truth
     _frames: LazyFrames
+    _combined: dict[Instance, torch.optim.Optimizer] = field(default_factory=dict)  # of objects of the program
 
     def tool(self, value: ir.Value, found: Any, frame: Frame) -> Any:
         """The scaler or optimizer that a value out of sight is, where the text uses it as one."""
@@ -65,21 +69,85 @@ class Roles:
         enabled = True
         if given and len(given) == len(made):
             of, call, each = given[0]
-            value = self._evaluator.evaluate(each, self._frames.of_call(call, of))
+            value = self._passed_with(call, each, frame)
+            if value is MISSING:
+                value = self._evaluator.evaluate(each, self._frames.of_call(call, of))
             enabled = self._truth.of(value, matters=True)
         return self._stage.scaler(enabled=enabled)
+
+    def _passed_with(self, made: ir.Call, enabled: ir.Value, frame: Frame) -> Any:
+        """The parameter that is given what enables a scaler, where that is made; else `MISSING`."""
+        function = frame.function
+        if function is None or not isinstance(enabled, ir.Name):
+            return MISSING
+        for of, call in frame.code.callers.calls(function):
+            if ir.function_of(call) is not ir.function_of(made):
+                continue
+            for param in function.params:
+                passed = argument(call, function, param.name)
+                if isinstance(passed, ir.Name) and of.module.names.bindings(passed) == of.module.names.bindings(
+                    enabled
+                ):
+                    return (frame.variables | frame.given).get(param.name, MISSING)
+        return MISSING
 
     def as_optimizer(self, value: Any, site: Site) -> torch.optim.Optimizer:
         """The optimizer that a value is."""
         if isinstance(value, torch.optim.Optimizer):
             return value
+        if isinstance(value, Instance) and (found := self._of_others(value, site)) is not None:
+            return found
         if not isinstance(value, Unknown):
             raise CannotFollow(f"{site.where}: {_not_followed(value, 'optimizer')}")
         if value.role is None:
             value.role = self._optimizer(value)
             self._record.note(site.code, site.call, f"{value.text} is a stand-in SGD")
-        found: torch.optim.Optimizer = self._role(value, torch.optim.Optimizer, site)
-        return found
+        role: torch.optim.Optimizer = self._role(value, torch.optim.Optimizer, site)
+        return role
+
+    def _of_others(self, value: Instance, site: Site) -> torch.optim.Optimizer | None:
+        """One for all the optimizers that an object of the program steps in its own `step`; None where it has none.
+
+        Nor where its step does more with the gradients than that.
+        """
+        if value not in self._combined:
+            parameters = [*dict.fromkeys(each for of in self._stepped_by(value) for each in _parameters_of(of))]
+            if not parameters:
+                return None
+            self._combined[value] = found = self._stage.optimizer(value.identity, parameters, made=True)
+            self._stage.trains(found, parameters)
+            self._record.note(site.code, site.call, f"{value.text} is a stand-in SGD")
+        return self._combined[value]
+
+    def _stepped_by(self, value: Instance) -> Iterator[torch.optim.Optimizer]:
+        """The optimizers that an object's own `step` uses."""
+        code = value.cls.frame.code
+        step = next(code.files.method(code, value.cls.cls, "step"), None)
+        if step is None or not step.params:
+            return
+        code = code.owner(step)
+        if code.kinds_in(code.reach(step)) & {*OF_SCALER, "clip", "backward"}:
+            return
+        frame = self._frames.of_function(step, self._frames.variables_of(code), value)
+        for each in ir.values_below(step.body):
+            if (
+                isinstance(each, ir.Attribute)
+                and isinstance(each.base, ir.Name)
+                and each.base.name == step.params[0].name
+            ):
+                yield from self._optimizers_in(self._evaluator.evaluate(each, frame), each, frame)
+
+    def _optimizers_in(self, held: Any, written: ir.Value, frame: Frame) -> Iterator[torch.optim.Optimizer]:
+        """The optimizers that a value is, or has as items."""
+        if isinstance(held, (list, tuple, dict)):
+            for each in held.values() if isinstance(held, dict) else held:
+                yield from self._optimizers_in(each, written, frame)
+        elif isinstance(held, Instance):
+            yield from self._stepped_by(held)
+        else:
+            found = self.tool(written, held, frame)
+            if isinstance(found, torch.optim.Optimizer):
+                yield found
 
     def _optimizer(self, value: Unknown) -> torch.optim.Optimizer:
         """An optimizer of the bench; what a call has returned that was given something is a new one."""
@@ -170,6 +238,10 @@ class Roles:
     def _demand_all(self, values: Iterable[Any], what: Birth) -> bool:
         found = [self._demand(each, what) for each in values]
         return any(found)
+
+
+def _parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
+    return [each for group in optimizer.param_groups for each in group["params"]]
 
 
 def _not_followed(value: Any, what: str) -> str:

@@ -12,7 +12,7 @@ import torch
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import ifs_round, loop_of, upwards
 from amplint.verify.interpreter.allowed_calls import MODULES, SAME_METHODS
-from amplint.verify.interpreter.amp_calls import AmpEvents
+from amplint.verify.interpreter.amp_calls import BOUND, AmpEvents
 from amplint.verify.interpreter.standins import (
     CannotFollow,
     Instance,
@@ -32,6 +32,7 @@ from amplint.verify.program.program import TOOLS
 _MOVES = ("to", "cpu", "cuda", "xpu", "npu")
 RANDOM = {f"torch.{name}" for name in ("randn_like", "rand_like", "randn", "rand", "normal")}
 _SIZES = ("nelement", "numel", "size")
+_CLAMPS = ("clamp", "clamp_", "clip", "clip_")
 _FILLS = ("normal_", "uniform_")
 _MOST_RANDOM = 1 << 14  # numbers
 _LARGEST = 10_000  # items of a container
@@ -96,6 +97,8 @@ class TensorCalls:
     def _of_tensor(self, base: torch.Tensor, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         if name in _SIZES and is_output(base):
             return Unknown(site.text)
+        if name in _CLAMPS and site.event is not None and site.event.kind == "clip":
+            args, kwargs = [], _bounds(args, kwargs)
         named = _placed_here(kwargs)
         self._hear(base, name, args, named)
         if self._stays_trained(base, name, args or [*named.values()], site.call):
@@ -118,7 +121,12 @@ class TensorCalls:
         if name in ("add_", "sub_") and args and isinstance(args[0], torch.Tensor):
             self.adding(base, args[0] * named.get("alpha", 1))
 
-    def _stays_trained(self, base: torch.Tensor, name: str, given: list[Any], call: ir.Call) -> bool:
+    def set_trained(self, parameter: torch.nn.Parameter, value: Any, target: ir.Value) -> None:
+        """`parameter.requires_grad = value`."""
+        if isinstance(value, bool) and not self._stays_trained(parameter, "requires_grad_", [value], target):
+            parameter.requires_grad_(value)
+
+    def _stays_trained(self, base: torch.Tensor, name: str, given: list[Any], call: ir.Value) -> bool:
         """Whether a parameter that is to be frozen is left as it is; one that isn't is remembered."""
         if not isinstance(base, torch.nn.Parameter) or name != "requires_grad_" or False not in given:
             return False
@@ -135,6 +143,14 @@ class TensorCalls:
             return getattr(base, name)(*args, **kwargs)
         except (TypeError, ValueError, RuntimeError, IndexError, OverflowError):
             return Unknown(site.text, inputs=(base,), tensor=base if isinstance(base, torch.Tensor) else None)
+
+
+def _bounds(args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The bounds between which gradients are clamped; those of the bench for what is out of sight."""
+    given = dict(zip(("min", "max"), args, strict=False)) | kwargs
+    return {
+        key: (-BOUND if key == "min" else BOUND) if isinstance(each, Unknown) else each for key, each in given.items()
+    }
 
 
 def _of_container(
@@ -176,8 +192,8 @@ def _noise(shape: Sequence[int], deviation: float) -> torch.Tensor:
     return torch.randn(tuple(shape)) * deviation
 
 
-def _is_chosen(call: ir.Call) -> bool:
-    """Whether a call is made for some of the parameters that a loop goes through, by a condition in it."""
+def _is_chosen(call: ir.Value) -> bool:
+    """Whether a condition in a loop over parameters chooses those for which a call or an assignment is made."""
     loop = loop_of(call)
     return loop is not None and any(loop in upwards(each) for each in ifs_round(call))
 

@@ -75,7 +75,7 @@ class UnseenTraining:
         known = library(site.code, site.call.func)
         if isinstance(known, Dotted) and known.name.startswith(("torch.", "builtins.")):
             return False
-        if site.code.files.is_plain(site.code, site.call.func):
+        if site.code.unfollowed.is_plain(site.code, site.call):
             return False
         if self._has_gradients and _CHANGES.search(name):
             if any(map(self._stage.is_weights, inputs)) or is_given_tools(site, inputs):

@@ -289,11 +289,20 @@ class Callers(Generic[AnyFile]):
         return [*_of_scalers(self.sources(code, value, _DEPTH))]
 
     def is_imported_scaler(self, code: AnyFile, value: ir.Value) -> bool:
-        """Whether a value is a variable of another file that holds a scaler."""
+        """Whether a value is a scaler that is a variable of another file, or is of a class that inherits torch's."""
         place = self._files.of(code, value)
+        if place is None:
+            return any(map(self._is_by_class, self.sources(code, value, _DEPTH)))
         if place is None or place.what is not None or not place.name:
             return False
         return any(True for _ in _of_scalers(self._of_place(place, _DEPTH)))
+
+    def _is_by_class(self, source: _Source[AnyFile]) -> bool:
+        """Whether a call makes an instance of a class of the program that inherits torch's scaler."""
+        of, made = source
+        what = self._files.what(of, made.func) if isinstance(made, ir.Call) else None
+        bases = self._files.bases(self._files.owner(what), what) if isinstance(what, ir.Class) else ()
+        return any(code.module.names.of(base.value) & SCALERS for code, each in bases for base in each.bases)
 
     def calls(self, function: ir.Function) -> list[tuple[AnyFile, ir.Call]]:
         """The calls of a function, in its file and in those that import it; of a constructor those of its class."""

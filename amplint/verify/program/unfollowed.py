@@ -21,6 +21,7 @@ HARMLESS = re.compile(
 )
 # And one that gets ready what it is given: it may unscale where a backward has left gradients.
 PREPARES = re.compile(r"(?i)build|create|make|prepare|setup|init")
+_DEPTH = 6  # of variables, attributes and parameters that an object comes from
 # What a function is called that trains, wherever it comes from.
 _BY_NAME = re.compile(r"(?i)train|(^|_)(fit|step|run|loop|epochs?|optimi[sz]e)(_|$)")
 KNOWN = {*sys.stdlib_module_names, "builtins", "torch"}  # whose functions don't train with what they are given
@@ -75,7 +76,16 @@ class Unfollowed(Generic[AnyFile]):
         if names and all(each.partition(".")[0] in KNOWN for each in names):
             return True
         name = called(code, call)
-        return bool(HARMLESS.search(name) or PREPARES.search(name)) or self._files.is_plain(code, call.func)
+        return bool(HARMLESS.search(name) or PREPARES.search(name)) or self.is_plain(code, call)
+
+    def is_plain(self, code: AnyFile, call: ir.Call) -> bool:
+        """Whether a call runs what a file of the project without AMP has: a function, or a method of such an object."""
+        if self._files.is_plain(code, call.func):
+            return True
+        made = [*self._callers.sources(code, call.func.base, _DEPTH)] if isinstance(call.func, ir.Attribute) else []
+        return bool(made) and all(
+            isinstance(source, ir.Call) and self._files.is_plain(of, source.func) for of, source in made
+        )
 
     def is_given_scaler(self, code: AnyFile, call: ir.Call) -> bool:
         """Whether a scaler is among the arguments of a call."""
