@@ -316,3 +316,36 @@ def test_what_is_saved_to_debug_is_not_marked_first() -> None:
         both = text.rstrip() + "".join(map(save.format, names)) + "\n"
         (finding,) = found(both)
         assert both[: finding.start].rpartition("def ")[2].startswith("save(")
+
+
+TWO_CHECKPOINTS = """\
+import torch
+
+
+def train(model, optimizer, loader, path, resume):
+    scaler = torch.amp.GradScaler("cuda")
+    best = 0.0
+    if resume:
+        state = torch.load(path)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+    for epoch in range(10):
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = torch.nn.functional.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, path)
+        if loss < best:
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "best.pt")
+"""
+
+
+def test_another_checkpoint_that_lacks_the_same_is_named() -> None:
+    (finding,) = found(TWO_CHECKPOINTS)
+    assert "but not the scaler's (the same on line 21): a resumed run" in finding.message
+    assert finding.location.row == 19
+    (alone,) = found(TWO_CHECKPOINTS.replace(', "optimizer": optimizer.state_dict()}, "best.pt"', '}, "best.pt"'))
+    assert "the same on" not in alone.message

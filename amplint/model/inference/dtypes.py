@@ -16,18 +16,12 @@ from amplint.model.names.tables import items_at
 from amplint.model.objects.autocast_objects import Region, region_of
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import DEFAULT_DTYPE, OLD_AUTOCAST
-from amplint.model.torch_facts.op_spellings import CASTS
+from amplint.model.torch_facts.op_spellings import DTYPES, SAME_DTYPE
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 HALF = ("float16", "bfloat16")
-_SAME = {name: CASTS[name] for name in ("half", "float", "double")}
-_NAMES = (
-    "float16", "half", "bfloat16", "float32", "float", "float64", "double", "float8_e4m3fn", "float8_e5m2",
-    "complex32", "complex64", "complex128", "int8", "uint8", "int16", "int32", "int64", "int", "long", "short", "bool",
-)  # fmt: skip
-BY_QUALIFIED = {f"torch.{name}": _SAME.get(name, name) for name in _NAMES}
 # Another release of torch never changed what these classes take where no dtype is given.
 _OLD_DTYPE = {"torch.cuda.amp.autocast": "float16", "torch.cpu.amp.autocast": "bfloat16"}
 
@@ -73,7 +67,7 @@ def _of_leaf(module: Module, leaf: Leaf) -> Iterator[Dtype]:
         else:
             yield Dtype("other", None, value, leaf)
     else:
-        name = BY_QUALIFIED.get(module.names.only(value) or "")
+        name = DTYPES.get(module.names.only(value) or "")
         yield Dtype("dtype" if name else "other", name, value, leaf)
 
 
@@ -82,7 +76,7 @@ def _constant(value: ir.Constant, leaf: Leaf) -> Dtype:
         return Dtype("none", None, value, leaf)
     if isinstance(value.value, str):
         name = value.value.removeprefix("torch.")
-        return Dtype("str", _SAME.get(name, name), value, leaf)
+        return Dtype("str", SAME_DTYPE.get(name, name), value, leaf)
     return Dtype("other", None, value, leaf)
 
 

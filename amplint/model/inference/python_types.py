@@ -14,6 +14,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.operators import COMPUTES
 from amplint.model.torch_facts.names import SCALER, SCALERS
+from amplint.model.torch_facts.op_spellings import DTYPES
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     Kinds = frozenset[str]
 
 OPEN = "?"
+DTYPE = "torch.dtype"
 _UNKNOWN = frozenset((OPEN,))
 _NONE = frozenset(("None",))
 _RETURNS = {
@@ -98,7 +100,12 @@ def _of_leaf(module: Module, leaf: Leaf) -> Kinds:
         return frozenset(("str",)) if module.names.of(value.base) == {"os.environ"} else _UNKNOWN
     if isinstance(value, ir.Call):
         return _CALLS.get(module.names.only(value.func) or "", _UNKNOWN)
-    return _UNKNOWN
+    return _of_name(module, value)
+
+
+def _of_name(module: Module, value: ir.Value) -> Kinds:
+    """What a qualified name stands for: of torch's dtypes each is one."""
+    return frozenset((DTYPE,)) if (module.names.only(value) or "") in DTYPES else _UNKNOWN
 
 
 def _of_open(module: Module, value: ir.Value) -> Kinds:
@@ -108,7 +115,7 @@ def _of_open(module: Module, value: ir.Value) -> Kinds:
         return _annotated(module, read[1]) if read is not None else _UNKNOWN
     if isinstance(value, ir.Attribute):
         declared = option_read(module, value)
-        return _option(module, declared.call) if declared is not None else _UNKNOWN
+        return _option(module, declared.call) if declared is not None else _of_name(module, value)
     if isinstance(value, ir.Call):
         found = _CALLS.get(module.names.only(value.func) or "", _UNKNOWN)
         given = argument(value, "os.getenv", "default")

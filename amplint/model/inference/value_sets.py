@@ -14,7 +14,7 @@ from amplint.model.calls.call_sites import CallSites, callers, passed
 from amplint.model.calls.dummy_scalers import makes_dummy_scaler
 from amplint.model.inference.declared_settings import option_named
 from amplint.model.inference.devices import devices, region_devices, types_of
-from amplint.model.inference.dtypes import BY_QUALIFIED, Dtype, changes_defaults, dtypes, region_dtypes
+from amplint.model.inference.dtypes import Dtype, changes_defaults, dtypes, region_dtypes
 from amplint.model.inference.formulas import (
     FALSE,
     TRUE,
@@ -45,6 +45,7 @@ from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import class_of_self, owner_class
 from amplint.model.torch_facts.deprecated_names import is_in_all
 from amplint.model.torch_facts.names import DEFAULT_DTYPE, SCALERS
+from amplint.model.torch_facts.op_spellings import DTYPES
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -468,7 +469,7 @@ class Decided:
 
     def _is(self, left: ir.Value, right: ir.Value, test: ir.Value) -> Formula:
         """`left == right`."""
-        dtype = BY_QUALIFIED.get(self._module.names.only(right) or "")
+        dtype = DTYPES.get(self._module.names.only(right) or "")
         if dtype is not None:
             return self.is_dtype(left, dtype)
         if not isinstance(right, ir.Constant):

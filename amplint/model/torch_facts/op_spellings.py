@@ -138,6 +138,14 @@ CASTS = {
     "int": "int32", "short": "int16", "byte": "uint8", "char": "int8", "bool": "bool",
 }  # fmt: skip
 
+# Names for dtypes that torch prints by another name; and all dtypes, by their qualified names.
+SAME_DTYPE = {name: CASTS[name] for name in ("half", "float", "double")}
+_DTYPES = (
+    "float16", "half", "bfloat16", "float32", "float", "float64", "double", "float8_e4m3fn", "float8_e5m2",
+    "complex32", "complex64", "complex128", "int8", "uint8", "int16", "int32", "int64", "int", "long", "short", "bool",
+)  # fmt: skip
+DTYPES = {f"torch.{name}": SAME_DTYPE.get(name, name) for name in _DTYPES}
+
 # Where a spelling is a function: the module's name, and what comes before the spelling's own name.
 NAMESPACES = {
     "torch.nn.functional.": "",

@@ -2,8 +2,8 @@
 
 ## What it does
 Finds an `enabled` of `torch.autocast`, or of the classes in `torch.cuda.amp` and `torch.cpu.amp`, that is clearly not a
-bool: a number, a string, None, a value from `os.environ`, a `numpy.bool`, a GradScaler, or an option that the file's
-own command line parses as an int or a string. amplint reports nothing if the value comes from elsewhere.
+bool: a number, a string, None, a value from `os.environ`, a `numpy.bool`, a `torch.dtype`, a GradScaler, or an option
+that the file's own command line parses as an int or a string. amplint reports nothing if the value comes from elsewhere.
 
 ## Why is this bad?
 Entering the region raises `TypeError: set_autocast_enabled(): argument 'enabled' (position 2) must be bool, not int`. A
@@ -25,7 +25,8 @@ with torch.autocast("cuda", enabled=bool(args.amp)):
 
 ## Fix safety
 Safe for the literals 0, 1 and None, which become False and True. Unsafe for anything else, which the fix puts into
-`bool(...)`. There is no fix for strings: `bool("False")` is True.
+`bool(...)`. There is no fix for strings (`bool("False")` is True) and dtypes: the first argument of
+`torch.cuda.amp.autocast` is `enabled`, where `dtype=` was meant.
 
 ## Proof
 The test programs raise before the fix, when the region is entered, and train after it.
@@ -40,7 +41,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
-from amplint.model.inference.python_types import OPEN, kinds
+from amplint.model.inference.python_types import DTYPE, OPEN, kinds
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import SCALER
@@ -64,11 +65,16 @@ _WORDS = {
     "str": "a string",
     "None": "None",
     "numpy.bool": "a numpy.bool",
+    DTYPE: "a torch.dtype",
     SCALER: "a GradScaler",
     **{name: f"a {name}" for name in ("list", "tuple", "dict", "set", "bytes")},
 }
 # Types of which `bool(...)` makes what is meant.
 _TRUTHS = {"bool", "int", "float", "None", "numpy.bool", SCALER}
+_WITHHELD = {
+    "str": "amplint can't tell which strings mean enabled",
+    DTYPE: "`dtype=` may be meant, with another way to enable the region",
+}
 
 
 @rule.check
@@ -84,9 +90,10 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, value, held)
         verb = "is" if held == wrong else "can be"
         what = " or ".join(_WORDS[each] for each in sorted(wrong))
+        to_do = "; pass it as `dtype`" if wrong == {DTYPE} else ""
         yield rule.finding(
             module.span(value),
-            f"`enabled={module.text(value)}` {verb} {what}, not a bool: entering the region raises TypeError",
+            f"`enabled={module.text(value)}` {verb} {what}, not a bool: entering the region raises TypeError{to_do}",
             fix=fix,
             withheld=withheld,
         )
@@ -98,6 +105,6 @@ def _fix(module: Module, value: ir.Value, held: frozenset[str]) -> tuple[Fix | N
         text = str(bool(value.value))
         return Fix(Applicability.SAFE, f"Replace with `{text}`", (Edit(*span, text),)), None
     if not held - {OPEN} <= _TRUTHS:
-        return None, "amplint can't tell which strings mean enabled" if "str" in held else None
+        return None, next((why for kind, why in _WITHHELD.items() if kind in held), None)
     text = f"bool({module.text(value)})"
     return Fix(Applicability.UNSAFE, f"Replace with `{text}`", (Edit(*span, text),)), None

@@ -472,9 +472,11 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     if shown is None:
         return
     there = "" if shown is not usage.made.call else f" saved on {module.line(last.call)}"
+    also = _same_on(module, [state.call for state, _ in entries], last.call)
+    what = f"but not {_whose(module, usage)}{without}{also}"
     yield rule.finding(
         module.span(shown),
-        f"the checkpoint{there} has the optimizer's state but not {_whose(module, usage)}{without}: {said}; {to_do}",
+        f"the checkpoint{there} has the optimizer's state {what}: {said}; {to_do}",
         fix=offered,
         withheld=withheld,
         severity=None if resumed else Severity.NOTE,
@@ -482,6 +484,15 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
             resumed=resumed, doubtful=bool(loaded or (resumed and (under or by_name or offered_only)))
         ),
     )
+
+
+def _same_on(module: Module, saved: list[ir.Call], marked: ir.Call) -> str:
+    """The lines of other checkpoints that lack the same, in words."""
+    whole = _dict_of(module, marked)
+    others = (each for each in saved if whole is None or _dict_of(module, each) is not whole)
+    lines = dict.fromkeys(map(module.line, others))
+    lines.pop(module.line(marked), None)
+    return f" (the same on {', '.join(lines)})" if lines else ""
 
 
 def _is_by_name(module: Module, entries: list[tuple[State, ir.Node]]) -> bool:
