@@ -210,7 +210,7 @@ def _opens_on_cuda(path: str, target: Target) -> bool | None:
 
 
 def _needs_cuda(module: Module, call: ir.Call) -> bool:
-    """Whether a scaler is only ever created, or only ever used, where there is CUDA, and no other accelerator is used."""
+    """Whether a scaler is only created, or only used, where there is CUDA, and no other accelerator is used."""
     if evidence(module).types - {"cuda", "cpu"}:
         return False
     losses = scaled_by(module, call)

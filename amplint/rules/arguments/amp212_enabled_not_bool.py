@@ -3,7 +3,8 @@
 ## What it does
 Finds an `enabled` of `torch.autocast`, or of the classes in `torch.cuda.amp` and `torch.cpu.amp`, that is clearly not a
 bool: a number, a string, None, a value from `os.environ`, a `numpy.bool`, a `torch.dtype`, a GradScaler, or an option
-that the file's own command line parses as an int or a string. amplint reports nothing if the value comes from elsewhere.
+that the file's own command line parses as an int or a string. amplint reports nothing if the value comes from
+elsewhere.
 
 ## Why is this bad?
 Entering the region raises `TypeError: set_autocast_enabled(): argument 'enabled' (position 2) must be bool, not int`. A
