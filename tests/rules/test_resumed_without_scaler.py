@@ -141,6 +141,40 @@ def test_a_load_under_another_test(test: str) -> None:
     assert not script(loaded=f'if {test}:\n            scaler.load_state_dict(state["scaler"])', saved=SAVED)
 
 
+TWO_CHECKPOINTS = """\
+import torch
+
+
+def train(model, optimizer, loader, path, resume):
+    scaler = torch.amp.GradScaler("cuda")
+    best = 0.0
+    if resume:
+        state = torch.load(path)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+    for epoch in range(10):
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = torch.nn.functional.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, path)
+        if loss < best:
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "best.pt")
+"""
+
+
+def test_a_run_that_a_setting_in_the_file_keeps_from_being_resumed() -> None:
+    text = TWO_CHECKPOINTS.replace("optimizer.state_dict()", 'optimizer.state_dict(), "scaler": scaler.state_dict()')
+    load = '        if "scaler" in state:\n            scaler.load_state_dict(state["scaler"])\n'
+    text = text.replace("    for epoch", f"{load}    for epoch").replace("    best = 0.0", "    resume = None")
+    assert not found(text)
+    (finding,) = found(text.replace('if "scaler" in state:', "if scaler is None:").replace("    resume = None\n", ""))
+    assert "never true" in finding.message
+
+
 MANAGED = """\
 import torch
 IMPORTS
@@ -316,31 +350,6 @@ def test_what_is_saved_to_debug_is_not_marked_first() -> None:
         both = text.rstrip() + "".join(map(save.format, names)) + "\n"
         (finding,) = found(both)
         assert both[: finding.start].rpartition("def ")[2].startswith("save(")
-
-
-TWO_CHECKPOINTS = """\
-import torch
-
-
-def train(model, optimizer, loader, path, resume):
-    scaler = torch.amp.GradScaler("cuda")
-    best = 0.0
-    if resume:
-        state = torch.load(path)
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-    for epoch in range(10):
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.autocast("cuda", dtype=torch.float16):
-                loss = torch.nn.functional.mse_loss(model(x), y)
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, path)
-        if loss < best:
-            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "best.pt")
-"""
 
 
 def test_another_checkpoint_that_lacks_the_same_is_named() -> None:

@@ -207,7 +207,7 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
         if "load_state_dict" not in usage.methods:
             yield from [*_of_wrapper(module, usage, saved)] or _not_loaded(module, usage, saved)
         elif not _may_be_loaded(module, usage):
-            yield from _never_loaded(module, loaded)
+            yield from _never_loaded(module, usage, loaded)
         elif _reads_a_file(module, loaded):
             yield from _loaded_by_another_key(module, saved, loaded)
 
@@ -304,9 +304,10 @@ def _reads_a_file(module: Module, loaded: list[State]) -> bool:
     return bool(read) and all(each and all(from_file(module, one.checkpoint) for one in each) for each in read)
 
 
-def _never_loaded(module: Module, loaded: list[State]) -> Iterator[Finding]:
-    """The load of the scaler's state under a test that is never true."""
-    for each in loaded:
+def _never_loaded(module: Module, usage: ScalerUsage, loaded: list[State]) -> Iterator[Finding]:
+    """The load of the scaler's state under a test that is never true, where an optimizer's state can be loaded."""
+    resumed = (state.call for state, _ in _of_its_optimizers(module, usage, "load_state_dict"))
+    for each in loaded if not all(_never_runs(module, call) for call in resumed) else ():
         tests = (test for test, holds in conditions_round(each.call) if holds is True)
         why = next((test for test in tests if contradict(decided(module).of(test))), None)
         said = f", because `{module.on_one_line(why)}` is never true" if why is not None else ""
