@@ -293,7 +293,7 @@ class Callers(Generic[AnyFile]):
         place = self._files.of(code, value)
         if place is None:
             return any(map(self._is_by_class, self.sources(code, value, _DEPTH)))
-        if place is None or place.what is not None or not place.name:
+        if place.what is not None or not place.name:
             return False
         return any(True for _ in _of_scalers(self._of_place(place, _DEPTH)))
 
