@@ -159,3 +159,86 @@ def test_terms_that_may_be_meant() -> None:
     assert not of_terms((*BASE, AUX, KL), (*BASE, AUX, "loss += 2 * kl"))  # another one in its place
     assert not of_terms((*BASE, AUX, KL), ("loss = model(x).sum()", AUX))  # another loss
     assert not of_terms((*BASE, AUX, KL), (*BASE, AUX), after=f"if not amp: {KL}")
+
+
+CLIPS_BY_HELPER = """\
+
+
+def limit(model, most):
+    torch.nn.utils.clip_grad_norm_(model.parameters(), most)
+"""
+
+
+def test_a_helper_clips_in_one_branch() -> None:
+    plain = (*FORWARD, "loss.backward()", "limit(model, 1.0)", "optimizer.step()")
+    (message,) = of_step(plain, more=CLIPS_BY_HELPER)
+    assert message.startswith("this branch clips the gradients, but the branch with the scaler, on line ")
+    unscaled = ("scaler.unscale_(optimizer)", "limit(model, 1.0)", *SCALED[-2:])
+    assert not of_step(plain, (*SCALED[:-2], *unscaled), more=CLIPS_BY_HELPER)
+    # It may do anything else.
+    assert not of_step(plain, more=CLIPS_BY_HELPER.replace("most)\n", "most)\n    later(model)\n"))
+
+
+CREATED = """\
+import torch
+
+
+def train(model, loader, criterion, optimizer, args):
+    BEFORE
+    if args.amp:
+        scaler = torch.amp.GradScaler("cuda")
+    AFTER
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", enabled=args.amp):
+            loss = criterion(model(x), y)
+        USE
+"""
+
+
+def created(use: str, *, before: str = "pass", after: str = "pass") -> list[str]:
+    return found(CREATED.replace("USE", use).replace("BEFORE", before).replace("AFTER", after))
+
+
+STEPPED = "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"
+
+
+@pytest.mark.parametrize(
+    ("use", "after"),
+    [
+        (STEPPED, "pass"),
+        ("forward_step(model, loss, scaler, optimizer)\n        scaler.scale(loss)", "pass"),
+        (f"if args.amp:\n            {STEPPED}\n        scaler.scale(loss)", "pass"),
+        (STEPPED, "amp = args.amp\n    if amp:\n        scaler = torch.amp.GradScaler('cuda', init_scale=8.0)"),
+        (STEPPED, "else:\n        print('float32')"),
+    ],
+)
+def test_a_scaler_that_is_created_in_one_branch_and_used_in_both(use: str, after: str) -> None:
+    (message,) = created(use, after=after)
+    assert message.startswith("`scaler` is created only in the `if` on line 6: where `args.amp` is false this raises")
+
+
+@pytest.mark.parametrize(
+    ("use", "before", "after"),
+    [
+        (f"if args.amp:\n            {STEPPED}", "pass", "pass"),
+        (f"if not args.amp:\n            continue\n        {STEPPED}", "pass", "pass"),
+        (f"if args.fp16:\n            {STEPPED}", "pass", "pass"),  # may be the same
+        (STEPPED, "scaler = None", "pass"),
+        (STEPPED, "if not args.amp:\n        raise ValueError", "pass"),
+        (STEPPED, "pass", "else:\n        return"),
+        (STEPPED, "pass", "else:\n        scaler = torch.amp.GradScaler('cuda', enabled=False)"),
+        (STEPPED, "assert args.amp", "pass"),
+        (STEPPED, "args.amp = True", "pass"),
+        (f"try:\n            {STEPPED}\n        except NameError:\n            loss.backward()", "pass", "pass"),
+        (f"if 'scaler' in locals():\n            {STEPPED}", "pass", "pass"),
+    ],
+)
+def test_a_scaler_that_is_there_wherever_it_is_used(use: str, before: str, after: str) -> None:
+    assert not created(use, before=before, after=after)
+
+
+def test_a_scaler_that_is_created_where_there_is_cuda() -> None:
+    # Nobody trains this program without.
+    text = CREATED.replace("args.amp", "torch.cuda.is_available()").replace("USE", STEPPED)
+    assert not found(text.replace("BEFORE", "pass").replace("AFTER", "pass"))

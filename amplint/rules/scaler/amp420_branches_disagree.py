@@ -9,6 +9,7 @@ one without, and which are equal except for AMP. Finds what only one of them doe
 - stepping the scheduler, or a further optimizer;
 - updating a moving average of the weights;
 - using a name that the file never defines;
+- creating the scaler, if code that runs in either case uses it (likely);
 - a constant factor of a loss that differs between a branch in an autocast region and an otherwise equal one without
   (likely);
 - a term that only one of two such branches adds to a loss to which both add others (likely);
@@ -88,6 +89,7 @@ from amplint.rules.shared.parallel_branches import (
     differences,
     parallel_branches,
 )
+from amplint.rules.shared.unbound_scalers import unbound_uses
 from amplint.rules.shared.wrapped_steps import passed_steps
 
 if TYPE_CHECKING:
@@ -103,6 +105,7 @@ rule = Rule(
         ".scale( & backward & zero_grad",
         "autocast & no_grad & else",
         "autocast & inference_mode & else",
+        "GradScaler & .scale(",
     ),
     not_shown="each branch is right by itself, or another rule reports it",
     about_absence=True,
@@ -144,6 +147,16 @@ def check(module: Module) -> Iterator[Finding]:
             withheld="amplint can't tell how the learning rate is set without the step",
         )
     yield from _of_forwards(module)
+    for unbound in unbound_uses(module):
+        name, test = unbound.use.name, module.on_one_line(unbound.test)
+        error = "UnboundLocalError" if ir.function_of(unbound.use) is not None else "NameError"
+        yield rule.finding(
+            module.span(unbound.use),
+            f"`{name}` is created only in the `if` on {module.line(unbound.test)}: where `{test}` is false this raises "
+            f"{error}; create the scaler in either case, with `enabled`",
+            withheld="amplint can't tell which flag enables the scaler",
+            confidence=Confidence.LIKELY,
+        )
 
 
 def _of_forwards(module: Module) -> Iterator[Finding]:

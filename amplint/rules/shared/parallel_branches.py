@@ -316,6 +316,9 @@ class Reader:
         if isinstance(statement, ir.Expr) and _updates_average(statement.value):
             self._note(AVERAGES, statement.value)
             return []
+        if helped := self._by_helper(statement):
+            self._note(helped, statement)
+            return []
         for event in found:
             if event.kind in _EVENTS:
                 self._note(_EVENTS[event.kind], event.call)
@@ -332,6 +335,20 @@ class Reader:
         if not rest:
             self._keep_loss(statement, found)
         return rest
+
+    def _by_helper(self, statement: ir.Statement) -> str:
+        """What is compared of a function of this file that a statement calls, if it does nothing else; "" otherwise."""
+        call = statement.value if isinstance(statement, ir.Expr) else None
+        body = _body(self._module, call) if isinstance(call, ir.Call) else None
+        if body is None or not all(map(self._is_event_or_text, body.statements)):
+            return ""
+        kinds = {event.kind for event in self._events.below(body)} - {"unscale_"}
+        return _EVENTS.get(min(kinds), "") if len(kinds) == 1 else ""
+
+    def _is_event_or_text(self, statement: ir.Statement) -> bool:
+        if isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Constant):
+            return True
+        return any(self._events.in_statement(statement)) and not any(statement.blocks())
 
     def _keep_loss(self, statement: ir.Statement, found: list[Event]) -> None:
         """Remember of which loss a variable is the scaled one."""

@@ -1,0 +1,83 @@
+"""Scalers that are created in one branch only, and used where the program may have taken another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.inference.formulas import Formula, both, either, negated, possible
+from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned, Scope
+from amplint.model.syntax.nesting import upwards
+from amplint.model.torch_facts.names import SCALERS
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+
+class UnboundUse(NamedTuple):
+    """A read of a variable that holds a scaler only if `test` was true."""
+
+    use: ir.Name
+    made: ir.Call
+    test: ir.Value
+
+
+def unbound_uses(module: Module) -> Iterator[UnboundUse]:
+    """The first read, of the variables of one function, that doesn't find the scaler if AMP is off."""
+    done = list[tuple[Scope, str]]()
+    for call in module.calls_of(*SCALERS):
+        target = _variable(call)
+        home = target.scope.home(target.name) if target is not None else None
+        if target is None or home is None or (home, target.name) in done:
+            continue
+        done.append((home, target.name))
+        test = _test_around(call)
+        bindings = home.bindings.get(target.name, [])
+        if test is None or not all(isinstance(each, Assigned) and isinstance(each.value, ir.Call) for each in bindings):
+            continue
+        made = [each.value for each in bindings if isinstance(each, Assigned)]
+        use = next(_without(module, target, made), None)
+        if use is not None:
+            yield UnboundUse(use, call, test)
+
+
+def _variable(call: ir.Call) -> ir.Name | None:
+    """The variable that a call is assigned to, in a function's own suites and not in a try."""
+    statement = call.parent
+    targets = statement.targets if isinstance(statement, ir.Assign) and statement.value is call else ()
+    return targets[0] if len(targets) == 1 and isinstance(targets[0], ir.Name) and not _is_tried(call) else None
+
+
+def _is_tried(node: ir.Node) -> bool:
+    return any(isinstance(each, ir.Try) for each in upwards(ir.statement_of(node)))
+
+
+def _test_around(call: ir.Call) -> ir.Value | None:
+    """The test of the `if` in which a scaler is created."""
+    return next((each.test for each in upwards(ir.statement_of(call)) if isinstance(each, ir.If)), None)
+
+
+def _without(module: Module, target: ir.Name, made: list[ir.Value]) -> Iterator[ir.Name]:
+    """The reads of a variable that are reached without its assignments, by the tests around both and no others."""
+    known, function = decided(module), ir.function_of(target)
+    bound = either(*(known.inside(each) for each in made))
+    if is_vague(bound) or bound.facts() & ON_CUDA.facts() or not bound.facts():
+        return
+    for each in module.whole.near(target.name).values:
+        is_read = isinstance(each, ir.Name) and each.name == target.name and not each.bound
+        if not is_read or not isinstance(each, ir.Name) or ir.function_of(each) is not function or _is_tried(each):
+            continue
+        if each.id < min(one.id for one in made):
+            continue
+        read = known.inside(each)
+        if read.facts() <= bound.facts() and possible(read, negated(bound), _asserted(module, function)) is not None:
+            yield each
+
+
+def _asserted(module: Module, function: ir.Function | None) -> Formula:
+    """What a function's own asserts say."""
+    block = (function or module.program).body
+    asserts = (each.test for each in ir.walk_statements(block, into=False) if isinstance(each, ir.Assert))
+    return both(*(decided(module).of(each) for each in asserts))
