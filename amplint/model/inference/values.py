@@ -24,7 +24,7 @@ from amplint.model.inference.declared_settings import (
     option_named,
 )
 from amplint.model.module import Answers
-from amplint.model.names.reaching_definitions import reaching, returned
+from amplint.model.names.reaching_definitions import is_made_in, reaching, returned
 from amplint.model.names.tables import is_added_to, items_of, tells
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
@@ -408,12 +408,16 @@ class Follower:
         others = [each for each in bindings if each not in assigned]
         if len(others) == 1 and (given := ir.parameter_of(others[0])) is not None:
             return self._replaced(given, name, assigned, _home(bindings, frame))
-        sources, whole = self._last_of([(each.value, each.target) for each in assigned])
+        home = name.scope.home(name.name)
+        at_any_time = [each for each in assigned if home is not None and not is_made_in(home, each)]
+        in_turn = [each for each in assigned if each not in at_any_time]
+        sources, whole = self._last_of([(each.value, each.target) for each in in_turn])
+        sources = (*sources, *(Leaf(each.value) for each in at_any_time))
         before = (Leaf(name, is_open=True),) if others else ()
         if any(map(_is_increase, others)):
             sources = tuple(each._replace(doubt=Doubt.REPLACED) for each in sources)  # it adds to one of them
         outer = _home(bindings, frame)
-        return Step((*before, *sources), whole and not others, outer)
+        return Step((*before, *sources), whole and not others and not at_any_time, outer)
 
     def _replaced(self, function: ir.Function, name: ir.Name, by: list[Assigned], frame: Frame | None) -> Step:
         """What a variable is that is a parameter where none of some assignments is made."""

@@ -20,7 +20,7 @@ def reaching(names: Names, read: ir.Name) -> list[Binding]:
     if len(bindings) < 2 or home is None or home.kind == "class":
         return bindings
     around, later = _around(read, home)
-    passed = _passed(bindings, around, later)
+    passed = _passed([each for each in bindings if is_made_in(home, each)], around, later)
     replaced = max(passed.values(), default=0)
     # A round of a loop that makes one of its own leaves none of the last round's.
     loops = [
@@ -39,6 +39,7 @@ def reaching(names: Names, read: ir.Name) -> list[Binding]:
 def is_bound(bindings: list[Binding], home: Scope, at: ir.Node) -> bool:
     """Whether every way to a node passes one of the bindings of a name of the scope `home`."""
     around, later = _around(at, home)
+    bindings = [each for each in bindings if is_made_in(home, each)]
     if _passed(bindings, around, later):
         return True
     for each in bindings:
@@ -89,6 +90,16 @@ def only_assignment(names: Names, read: ir.Name) -> Assigned | None:
 def returned(function: ir.Function) -> list[ir.Return]:
     """The return statements of a function."""
     return [each for each in ir.walk_statements(function.body, into=False) if isinstance(each, ir.Return)]
+
+
+def is_made_in(home: Scope, binding: Binding) -> bool:
+    """Whether a binding is made by the scope's own code, and not by a function with `global` or `nonlocal`.
+
+    When that function is called, and whether it ever is, can't be told.
+    """
+    assign = _assignment(binding)
+    function = ir.function_of(assign) if assign is not None else None
+    return assign is None or (function.scope if function is not None else home.module) is home
 
 
 def _passed(bindings: list[Binding], around: list[ir.Statement], later: bool) -> dict[ir.Statement, float]:

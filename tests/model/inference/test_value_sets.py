@@ -250,3 +250,33 @@ def test_flags_that_a_loop_flips_by_each_other_take_little_work() -> None:
     (region,) = [each for each in module.calls if ir.last_name(each.func) == "autocast"]
     with processor_time(at_most=10):  # their tests were followed in all orders, which took minutes
         decided(module).of(region.keyword("enabled"))
+
+
+INTERRUPTED = """\
+import signal
+import torch
+
+stop = False
+
+def handle(signum, frame):
+    HOW
+    stop = True
+
+def train(model, loader):
+    for x in loader:
+        if stop:
+            break
+        with torch.autocast("cuda", enabled=stop):
+            model(x)
+"""
+
+
+@pytest.mark.parametrize(("how", "is_open"), [("global stop", True), ("pass", False)])
+def test_a_global_that_another_function_sets_is_not_known(how: str, is_open: bool) -> None:
+    module = lowered(Source("train.py", INTERRUPTED.replace("HOW", how)))
+    (region,) = [each for each in module.calls if ir.last_name(each.func) == "autocast"]
+    known = decided(module)
+    on = known.of(region.keyword("enabled"))
+    assert possible(known.inside(region)) is not None  # was False: nothing after the test was read
+    assert (possible(on) is not None) is is_open
+    assert possible(negated(on)) is not None
