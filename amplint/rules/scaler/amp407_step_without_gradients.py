@@ -6,7 +6,7 @@ gradients `zero_grad()` has cleared since their backward, in the same iteration.
 
 Also finds a step after backwards of losses that are new tensors (`torch.tensor(values, requires_grad=True)`,
 `loss.detach().requires_grad_()`): these depend on no parameter, whatever they were computed from. This includes a new
-tensor that replaces the loss on one path, if `zero_grad()`, backward and step follow each other in each iteration.
+tensor that replaces the loss on one path (likely if a function returns it that computes the loss), if `zero_grad()`, backward and step follow each other in each iteration.
 
 Also finds `zero_grad()` of an optimizer over a flat buffer, in which each parameter's gradient is a manually created
 view: the file creates the optimizer from the buffer, or checks for its class.
@@ -66,15 +66,16 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.edits import add_last_argument
 from amplint.fixes.statements import line_behind, own_statement, removed, text_with_comment, why_not_removed
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import is_grad
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.violations import ViolationKind
-from amplint.model.names.reaching_definitions import reaching
+from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
@@ -173,7 +174,12 @@ def _replaced(module: Module, flow: Flow, backward: Event, steps: list[Event]) -
     loss = _loss(backward.subject)
     if not isinstance(loss, ir.Name):
         return None
-    values = [each.value for each in reaching(module.names, loss) if isinstance(each, Assigned)]
+    values = [
+        value
+        for each in reaching(module.names, loss)
+        if isinstance(each, Assigned)
+        for value in _returned_by(module, each.value)
+    ]
     last = {id(ir.statement_of(value).block): value for value in sorted(values, key=lambda value: value.id)}
     new = [value for value in last.values() if new_tensor(module, value) is not None]
     if not new or len(new) == len(values):
@@ -183,12 +189,23 @@ def _replaced(module: Module, flow: Flow, backward: Event, steps: list[Event]) -
     beside = [event for event in (*clears, *steps) if ir.statement_of(event.call).block is block]
     if len(beside) < len(steps) + 1 or any(event not in beside for event in steps):
         return None
+    is_own = ir.function_of(new[0]) is ir.function_of(loss)
     return rule.finding(
         module.span(new[0]),
         f"this loss depends on no parameter: the scaler's step on {module.line(steps[0].call)} "
         "has no gradients and raises; skip the batch, its step and its update",
         withheld="amplint can't tell what else to skip for such a batch",
+        confidence=Confidence.CERTAIN if is_own else Confidence.LIKELY,  # training may never take that path
     )
+
+
+def _returned_by(module: Module, value: ir.Value) -> list[ir.Value]:
+    """What a call of a function of this file returns on each of its paths; of anything else, the value itself."""
+    callee = module.once(CallGraph).find(value) if isinstance(value, ir.Call) else None
+    if callee is None or callee.function.is_generator or not module.is_own(callee.function):
+        return [value]
+    found = [each.value for each in returned(callee.function)]
+    return [each for each in found if each is not None] if None not in found else [value]
 
 
 def _keeps_zeros(clear: Event) -> bool:
