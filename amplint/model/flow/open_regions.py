@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.flow.state import AbstractValue, Opened, State, ValueKind
+from amplint.model.inference.dtypes import HALF, region_dtypes
 from amplint.model.inference.formulas import FALSE, TRUE
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.tables import taken
@@ -98,7 +99,13 @@ class Regions:
         return Opened(on.call.id, True if surely else None)
 
     def _switch(self, region: Region, state: State, conditions: Conditions | None) -> bool | None:
-        """Whether a region is switched on; None where that hangs on what the path doesn't know."""
+        """Whether a region is switched on; None where that hangs on what the path doesn't know.
+
+        One in float32 is as good as off: it casts nothing down.
+        """
+        names = {each.name for each in region_dtypes(self._module, region)} if region.dtype is not None else set()
+        if names and not names & {None, *HALF}:
+            return False
         if region.enabled is None:
             return None if region.opaque else True
         truth = conditions.truth(region.enabled, state) if conditions is not None else None

@@ -23,6 +23,7 @@ from amplint.model.objects.terms import (
     implied,
     literal,
     multiple,
+    on_device,
     ordered,
     path,
     present,
@@ -45,6 +46,7 @@ class Conditions:
 
     def __init__(self, module: Module) -> None:
         self._objects = objects(module)
+        self._names = module.names
         self._predicates = module.once(Predicates)
         self._by_flag: dict[ir.Value, bool] = {}  # whether a test may be about AMP's own flag
         self._periods: dict[ir.Value, list[ir.Value]] = {}  # what something is taken modulo in a test
@@ -191,8 +193,10 @@ class Conditions:
         return Fact(condition, holds=True)
 
     def _fact_of_call(self, call: ir.Call, state: State) -> Fact | None:
-        """What `scaler.is_enabled()` asks for."""
+        """What `scaler.is_enabled()` asks for, and `torch.cuda.is_available()`, which is the same in all of a run."""
         func = call.func
+        if self._names.of(func) == {"torch.cuda.is_available"}:
+            return Fact(on_device("cuda"), holds=True)
         scaler = self._objects.is_scaler(func.base) if isinstance(func, ir.Attribute) else None
         if scaler is None or not isinstance(func, ir.Attribute) or func.attr != "is_enabled":
             return None

@@ -9,6 +9,7 @@ from amplint.model.flow.path_conditions import Conditions, enabling
 from amplint.model.flow.state import State
 from amplint.model.objects.amp_objects import Made, Objects
 from amplint.model.objects.terms import enabled as is_on
+from amplint.model.objects.terms import on_device
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.grad_scaler import Machine
 
@@ -34,7 +35,9 @@ class Switches:
         return self._switched(scaler, state) is False
 
     def _switched(self, scaler: str, state: State) -> bool | None:
-        """Whether the scaler is on, as far as the path knows."""
+        """Whether the scaler is on, as far as the path knows: one for cuda is off where there is no CUDA."""
+        if state.known(on_device("cuda")) is False and self._objects.is_for_cuda(scaler):
+            return False
         known = state.known(is_on(scaler))
         if known is not None:
             return known

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 def _on(device: str) -> Formula:
     """That the code runs on a device of this type."""
-    return fact(Term(Op.ON, device))
+    return fact(terms.on_device(device))
 
 
 # The code runs on cuda: a region and a scaler for cuda switch themselves off where it is missing.

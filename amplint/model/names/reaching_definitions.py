@@ -112,8 +112,9 @@ def _passed(bindings: list[Binding], around: list[ir.Statement], later: bool) ->
 
 def _assignment(binding: Binding) -> ir.Assign | None:
     """The plain assignment that makes a binding."""
-    assign = binding.target.parent if isinstance(binding, Assigned) else None
-    while isinstance(assign, ir.Sequence):  # `a, b = c, d`
+    target = node_of(binding)
+    assign = target.parent if isinstance(target, ir.Name) else None
+    while isinstance(assign, (ir.Sequence, ir.Starred)):  # `a, b = c, d`, `a, *b = made()`
         assign = assign.parent
     return assign if isinstance(assign, ir.Assign) else None
 

@@ -142,7 +142,7 @@ class Keys:
             return self._attribute_key(value, depth)
         if isinstance(value, ir.Subscript):
             return self._item_key(value, depth)
-        return self._getattr_key(value, depth) if isinstance(value, ir.Call) else None
+        return self._looked_up_key(value, depth) if isinstance(value, ir.Call) else None
 
     def _attribute_key(self, value: ir.Attribute, depth: int) -> str | None:
         """The key of `base.attr`; of a property that of what it returns."""
@@ -160,8 +160,12 @@ class Keys:
         base, index = self._raw(value.base, depth), self._rendered(value.index)
         return item_of(base, index) if base is not None and index is not None else None
 
-    def _getattr_key(self, call: ir.Call, depth: int) -> str | None:
-        """The key of `getattr(base, name)`."""
+    def _looked_up_key(self, call: ir.Call, depth: int) -> str | None:
+        """The key of `getattr(base, name)`, and of `base.get("name")`, which is that of the item."""
+        table = ir.called_on(call, "get")
+        if table is not None and call.positional and isinstance(call.positional[0], ir.Constant):
+            of, index = self._raw(table, depth), self._rendered(call.positional[0])
+            return item_of(of, index) if of is not None and index is not None else None
         if self._module.names.of(call.func) != {"builtins.getattr"} or len(call.positional) < 2:
             return None
         base, name = self._raw(call.positional[0], depth), self._rendered(call.positional[1])

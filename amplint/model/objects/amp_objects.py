@@ -119,6 +119,14 @@ class Objects(Keys):
         """The constructions of a scaler in this file."""
         return self.made.get(key) or self.made.get(self.original(key), [])
 
+    def is_for_cuda(self, key: str) -> bool:
+        """Whether this file makes a scaler, and for cuda: by its device, by default, or by the old class."""
+        devices = [scaler_arguments(self._module, each.call).get("device") for each in self.made_by(key)]
+        return bool(devices) and all(
+            each is None or (isinstance(each, ir.Constant) and str(each.value).partition(":")[0] == "cuda")
+            for each in devices
+        )
+
     def is_norm(self, value: ir.Value) -> bool:
         """Whether a value is what one of torch's clips returns: never None."""
         names = self._module.names.of(value.func) if isinstance(value, ir.Call) else frozenset()

@@ -102,6 +102,11 @@ class Fact(NamedTuple):
 ZERO, ONE = Term(Op.LITERAL, "0"), Term(Op.LITERAL, "1")
 
 
+def on_device(device: str) -> Term:
+    """That the code runs on a device of this type."""
+    return Term(Op.ON, device)
+
+
 def path(key: str) -> Term:
     """The variable, attribute or item with a key; as a condition, that it is true."""
     return Term(Op.PATH, key)

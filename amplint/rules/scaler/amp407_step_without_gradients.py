@@ -6,7 +6,8 @@ gradients `zero_grad()` has cleared since their backward, in the same iteration.
 
 Also finds a step after backwards of losses that are new tensors (`torch.tensor(values, requires_grad=True)`,
 `loss.detach().requires_grad_()`): these depend on no parameter, whatever they were computed from. This includes a new
-tensor that replaces the loss on one path (likely if a function returns it that computes the loss), if `zero_grad()`, backward and step follow each other in each iteration.
+tensor that replaces the loss on one path, if `zero_grad()`, backward and step follow each other in each iteration
+(likely if a function that computes the loss returns it).
 
 Also finds `zero_grad()` of an optimizer over a flat buffer, in which each parameter's gradient is a manually created
 view: the file creates the optimizer from the buffer, or checks for its class.
