@@ -117,3 +117,50 @@ def test_an_optimizer_whose_step_clips_is_not_taken_for_one() -> None:
         '        nn.utils.clip_grad_norm_(self.fast.param_groups[0]["params"], 1.0)\n        self.fast.step()',
     )
     assert ran(clipping, made=f"Slow({SGD})", clip="pass").judged.state == UNKNOWN
+
+
+ENGINE = """
+def train_epoch(net, loader, optimizer, scaler, schedule):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = nn.functional.mse_loss(net(x), y)
+        scaler.scale(loss).backward()
+        CLIP
+        scaler.step(optimizer)
+        scaler.update()
+        schedule.step()
+"""
+MAKER = """
+from engine import train_epoch
+from schedules import Schedule
+from models import Net
+
+def main(loader, args):
+    net = Net(args).cuda()
+    optimizer = torch.optim.AdamW(net.parameters())
+    train_epoch(net, loader, optimizer, torch.amp.GradScaler("cuda"), Schedule(optimizer))
+"""
+SCHEDULES = """
+class Schedule:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def step(self):
+        self.optimizer.param_groups[0]["lr"] *= 0.9
+"""
+MODELS = """
+class Net(nn.Module):
+    def __init__(self, args):
+        super().__init__()
+        self.body = nn.Linear(args.width, 1)
+"""
+
+
+@pytest.mark.parametrize(("clip", "state"), [(UNSCALED, RIGHT), (CLIP, WRONG)])
+def test_what_is_asked_of_an_object_leaves_the_step_as_it_was(tmp_path: Path, clip: str, state: str) -> None:
+    # Where the schedule comes from was looked up, and the step then had the optimizer of main, and not its model.
+    files = {"train": MAKER, "schedules": SCHEDULES, "models": MODELS, "engine": ENGINE.replace("CLIP", clip)}
+    project(tmp_path, **{name: HEAD + text for name, text in files.items()})
+    (found,) = interpret_file(tmp_path / "engine.py")
+    assert found.judged.state == state

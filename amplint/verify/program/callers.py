@@ -185,6 +185,14 @@ class Callers(Generic[AnyFile]):
         elif isinstance(value, ir.Name):
             yield from self._of_name(code, value, depth)
 
+    def looked_at(self, code: AnyFile, value: ir.Value) -> list[_Source[AnyFile]]:
+        """The sources of a value, for a question after which the step runs with its parameters as they were."""
+        before = {function: {*names} for function, names in self.followed.items()}
+        found = [*self.sources(code, value, _DEPTH)]
+        self.followed.clear()
+        self.followed.update(before)
+        return found
+
     def made(self, code: AnyFile, call: ir.Call) -> Iterator[tuple[AnyFile, ir.Call]]:
         """The constructions that a call may be: itself, or what the function of the program that it is of returns."""
         for of, value in self._returned(code, call):
@@ -292,7 +300,7 @@ class Callers(Generic[AnyFile]):
         """Whether a value is a scaler that is a variable of another file, or is of a class that inherits torch's."""
         place = self._files.of(code, value)
         if place is None:
-            return any(map(self._is_by_class, self.sources(code, value, _DEPTH)))
+            return any(map(self._is_by_class, self.looked_at(code, value)))
         if place.what is not None or not place.name:
             return False
         return any(True for _ in _of_scalers(self._of_place(place, _DEPTH)))

@@ -21,7 +21,6 @@ HARMLESS = re.compile(
 )
 # And one that gets ready what it is given: it may unscale where a backward has left gradients.
 PREPARES = re.compile(r"(?i)build|create|make|prepare|setup|init")
-_DEPTH = 6  # of variables, attributes and parameters that an object comes from
 # What a function is called that trains, wherever it comes from.
 _BY_NAME = re.compile(r"(?i)train|(^|_)(fit|step|run|loop|epochs?|optimi[sz]e)(_|$)")
 KNOWN = {*sys.stdlib_module_names, "builtins", "torch"}  # whose functions don't train with what they are given
@@ -82,7 +81,7 @@ class Unfollowed(Generic[AnyFile]):
         """Whether a call runs what a file of the project without AMP has: a function, or a method of such an object."""
         if self._files.is_plain(code, call.func):
             return True
-        made = [*self._callers.sources(code, call.func.base, _DEPTH)] if isinstance(call.func, ir.Attribute) else []
+        made = self._callers.looked_at(code, call.func.base) if isinstance(call.func, ir.Attribute) else []
         return bool(made) and all(
             isinstance(source, ir.Call) and self._files.is_plain(of, source.func) for of, source in made
         )
