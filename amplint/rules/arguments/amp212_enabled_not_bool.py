@@ -42,7 +42,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
-from amplint.model.inference.python_types import DTYPE, OPEN, kinds
+from amplint.model.inference.python_types import DTYPE, OPEN, is_bool, kinds
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import SCALER
@@ -88,6 +88,8 @@ def check(module: Module) -> Iterator[Finding]:
         # A default of None stands for "not given", and is mostly replaced.
         if value is None or not wrong or (wrong == {"None"} and held != wrong):
             continue
+        if DTYPE in wrong and region.dtype is not None and is_bool(module, region.dtype):
+            continue  # AMP211's: the two have changed places
         fix, withheld = _fix(module, value, held)
         verb = "is" if held == wrong else "can be"
         what = " or ".join(_WORDS[each] for each in sorted(wrong))

@@ -44,14 +44,16 @@ def unbound_uses(module: Module) -> Iterator[UnboundUse]:
 
 
 def _variable(call: ir.Call) -> ir.Name | None:
-    """The variable that a call is assigned to, in a function's own suites and not in a try."""
+    """The variable that a call is assigned to, outside of loops, whose first iteration may create it, and of tries."""
     statement = call.parent
     targets = statement.targets if isinstance(statement, ir.Assign) and statement.value is call else ()
-    return targets[0] if len(targets) == 1 and isinstance(targets[0], ir.Name) and not _is_tried(call) else None
+    if len(targets) != 1 or not isinstance(targets[0], ir.Name) or _is_inside(call, ir.Try, ir.For, ir.While):
+        return None
+    return targets[0]
 
 
-def _is_tried(node: ir.Node) -> bool:
-    return any(isinstance(each, ir.Try) for each in upwards(ir.statement_of(node)))
+def _is_inside(node: ir.Node, *kinds: type[ir.Statement]) -> bool:
+    return any(isinstance(each, kinds) for each in upwards(ir.statement_of(node)))
 
 
 def _test_around(call: ir.Call) -> ir.Value | None:
@@ -67,7 +69,7 @@ def _without(module: Module, target: ir.Name, made: list[ir.Value]) -> Iterator[
         return
     for each in module.whole.near(target.name).values:
         is_read = isinstance(each, ir.Name) and each.name == target.name and not each.bound
-        if not is_read or not isinstance(each, ir.Name) or ir.function_of(each) is not function or _is_tried(each):
+        if not is_read or not isinstance(each, ir.Name) or ir.function_of(each) is not function or _is_inside(each, ir.Try):
             continue
         if each.id < min(one.id for one in made):
             continue
