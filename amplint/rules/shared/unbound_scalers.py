@@ -67,11 +67,10 @@ def _without(module: Module, target: ir.Name, made: list[ir.Value]) -> Iterator[
     bound = either(*(known.inside(each) for each in made))
     if is_vague(bound) or bound.facts() & ON_CUDA.facts() or not bound.facts():
         return
-    for each in module.whole.near(target.name).values:
-        is_read = isinstance(each, ir.Name) and each.name == target.name and not each.bound
-        if not is_read or not isinstance(each, ir.Name) or ir.function_of(each) is not function or _is_inside(each, ir.Try):
-            continue
-        if each.id < min(one.id for one in made):
+    first = min(each.id for each in made)
+    named = (each for each in module.whole.near(target.name).values if isinstance(each, ir.Name))
+    for each in (each for each in named if each.name == target.name and not each.bound and each.id > first):
+        if ir.function_of(each) is not function or _is_inside(each, ir.Try):
             continue
         read = known.inside(each)
         if read.facts() <= bound.facts() and possible(read, negated(bound), _asserted(module, function)) is not None:
