@@ -174,6 +174,7 @@ class TestWhatTorchPrints:
         "different weights",
         "it does not learn",
         "name 'clip_grad' is not defined",
+        "local variable 'scaler'",
         "state_dict to be dict-like",
         "Can't call numpy() on Tensor that requires grad",
         "'forward'",

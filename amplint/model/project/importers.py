@@ -164,12 +164,12 @@ def loader_of_optimizers(filename: str) -> str | None:
 
     A function that none of these files calls, or that each gives None for the optimizer, loads nothing.
     """
-    return _loader_of_optimizers(os.path.abspath(filename), offered=False)
+    return _loader_of_optimizers(os.path.abspath(filename), False)
 
 
 def offered_loader_of_optimizers(filename: str) -> str | None:
     """The same, of a function that nothing calls, and that a package passes on: `from .checkpoint import load`."""
-    return _loader_of_optimizers(os.path.abspath(filename), offered=True)
+    return _loader_of_optimizers(os.path.abspath(filename), True)
 
 
 @question

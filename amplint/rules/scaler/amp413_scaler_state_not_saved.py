@@ -10,7 +10,7 @@ These findings are likely:
 - a scaler that loads its state under another key than the one under which it is saved;
 - a function or class that amplint can't see, named like one that saves checkpoints, that gets the model and the
   optimizer, by themselves or in a dict, but not the scaler, which is a local variable of the caller, or an attribute of
-  an object that only code in sight gets;
+  an object that no other file gets;
 - the state of an object of a class in this file that wraps a scaler, returns its state, and has no `load_state_dict`;
 - a method of an object that amplint can't see, if only one class has a method of that name (`self.manager.save(...)`);
 - a state whose load is under a test that is never true (`scaler is checkpoint.keys()`);
