@@ -193,9 +193,12 @@ class Conditions:
         return Fact(condition, holds=True)
 
     def _fact_of_call(self, call: ir.Call, state: State) -> Fact | None:
-        """What `scaler.is_enabled()` asks for, and `torch.cuda.is_available()`, which is the same in all of a run."""
+        """What `scaler.is_enabled()` asks for, and `torch.cuda.is_available()`, which is the same in all of a run.
+
+        The latter only where this file makes a scaler, which CUDA switches: elsewhere it would only part the paths.
+        """
         func = call.func
-        if self._names.of(func) == {"torch.cuda.is_available"}:
+        if self._objects.made and self._names.of(func) == {"torch.cuda.is_available"}:
             return Fact(on_device("cuda"), holds=True)
         scaler = self._objects.is_scaler(func.base) if isinstance(func, ir.Attribute) else None
         if scaler is None or not isinstance(func, ir.Attribute) or func.attr != "is_enabled":
