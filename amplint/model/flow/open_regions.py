@@ -103,8 +103,7 @@ class Regions:
 
         One in float32 is as good as off: it casts nothing down.
         """
-        names = {each.name for each in region_dtypes(self._module, region)} if region.dtype is not None else set()
-        if names and not names & {None, *HALF}:
+        if self._module.once(_casts_nothing_down, region):
             return False
         if region.enabled is None:
             return None if region.opaque else True
@@ -166,3 +165,9 @@ class Regions:
             if region is not None and region.enabled is not None and conditions.truth(region.enabled, state) is False:
                 return None
         return opened
+
+
+def _casts_nothing_down(module: Module, region: Region) -> bool:
+    """Whether a region is given a dtype that is surely no half precision."""
+    names = {each.name for each in region_dtypes(module, region)} if region.dtype is not None else set()
+    return bool(names) and not names & {None, *HALF}

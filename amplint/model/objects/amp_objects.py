@@ -16,6 +16,7 @@ from amplint.model.objects.key_parts import is_item, is_of_self, is_own_attribut
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument, arguments
 from amplint.model.syntax.ir import Assigned, Other, node_of
+from amplint.model.syntax.queries import names_cuda
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
 from amplint.model.torch_facts.names import SCALER, SCALER_METHODS, SCALERS
 
@@ -122,10 +123,7 @@ class Objects(Keys):
     def is_for_cuda(self, key: str) -> bool:
         """Whether this file makes a scaler, and for cuda: by its device, by default, or by the old class."""
         devices = [scaler_arguments(self._module, each.call).get("device") for each in self.made_by(key)]
-        return bool(devices) and all(
-            each is None or (isinstance(each, ir.Constant) and str(each.value).partition(":")[0] == "cuda")
-            for each in devices
-        )
+        return bool(devices) and all(each is None or names_cuda(each) for each in devices)
 
     def is_norm(self, value: ir.Value) -> bool:
         """Whether a value is what one of torch's clips returns: never None."""

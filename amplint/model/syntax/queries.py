@@ -181,3 +181,8 @@ def assigned(value: ir.Value) -> Iterator[str]:
 def is_false(value: ir.Value | None) -> bool:
     """Whether a value is the literal False."""
     return isinstance(value, ir.Constant) and value.value is False
+
+
+def names_cuda(value: ir.Value | None) -> bool:
+    """Whether a value is the name of cuda, or of one of its devices: `"cuda"`, `"cuda:0"`."""
+    return isinstance(value, ir.Constant) and isinstance(value.value, str) and value.value.partition(":")[0] == "cuda"

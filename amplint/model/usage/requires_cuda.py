@@ -14,6 +14,7 @@ from amplint.model.project.importers import is_imported
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.control import EXITS, block_leaves
+from amplint.model.syntax.queries import names_cuda
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
 
 if TYPE_CHECKING:
@@ -123,14 +124,9 @@ def _uses_cuda(module: Module, call: ir.Call) -> bool:
         backend = argument(call, "torch.distributed.init_process_group", "backend")
         return isinstance(backend, ir.Constant) and backend.value == _BACKEND
     if isinstance(call.func, ir.Attribute) and names <= {UNKNOWN, NOTHING}:
-        moved = call.func.attr == "to" and any(_is_cuda(each) for each in call.positional[:1])
+        moved = call.func.attr == "to" and any(map(names_cuda, call.positional[:1]))
         return call.func.attr == "cuda" or moved
-    return len(names) == 1 and min(names) in _MAKES and _is_cuda(call.keyword("device"))
-
-
-def _is_cuda(value: ir.Value | None) -> bool:
-    """Whether a value names cuda, or one of its devices."""
-    return isinstance(value, ir.Constant) and isinstance(value.value, str) and value.value.partition(":")[0] == "cuda"
+    return len(names) == 1 and min(names) in _MAKES and names_cuda(call.keyword("device"))
 
 
 def _leaves(module: Module, block: ir.Block) -> bool:

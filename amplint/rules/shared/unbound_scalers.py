@@ -9,7 +9,7 @@ from amplint.model.inference.formulas import Formula, both, either, negated, pos
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Scope
-from amplint.model.syntax.nesting import upwards
+from amplint.model.syntax.nesting import ifs_round, upwards
 from amplint.model.torch_facts.names import SCALERS
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ class UnboundUse(NamedTuple):
     """A read of a variable that holds a scaler only if `test` was true."""
 
     use: ir.Name
-    made: ir.Call
     test: ir.Value
 
 
@@ -33,14 +32,14 @@ def unbound_uses(module: Module) -> Iterator[UnboundUse]:
         if target is None or home is None or (home, target.name) in done:
             continue
         done.append((home, target.name))
-        test = _test_around(call)
+        tests = ifs_round(call)
         bindings = home.bindings.get(target.name, [])
-        if test is None or not all(isinstance(each, Assigned) and isinstance(each.value, ir.Call) for each in bindings):
+        if not tests or not all(isinstance(each, Assigned) and isinstance(each.value, ir.Call) for each in bindings):
             continue
         made = [each.value for each in bindings if isinstance(each, Assigned)]
         use = next(_without(module, target, made), None)
         if use is not None:
-            yield UnboundUse(use, call, test)
+            yield UnboundUse(use, tests[0].test)
 
 
 def _variable(call: ir.Call) -> ir.Name | None:
@@ -56,24 +55,19 @@ def _is_inside(node: ir.Node, *kinds: type[ir.Statement]) -> bool:
     return any(isinstance(each, kinds) for each in upwards(ir.statement_of(node)))
 
 
-def _test_around(call: ir.Call) -> ir.Value | None:
-    """The test of the `if` in which a scaler is created."""
-    return next((each.test for each in upwards(ir.statement_of(call)) if isinstance(each, ir.If)), None)
-
-
 def _without(module: Module, target: ir.Name, made: list[ir.Value]) -> Iterator[ir.Name]:
     """The reads of a variable that are reached without its assignments, by the tests around both and no others."""
     known, function = decided(module), ir.function_of(target)
     bound = either(*(known.inside(each) for each in made))
     if is_vague(bound) or bound.facts() & ON_CUDA.facts() or not bound.facts():
         return
-    first = min(each.id for each in made)
+    first, unbound = min(each.id for each in made), both(negated(bound), _asserted(module, function))
     named = (each for each in module.whole.near(target.name).values if isinstance(each, ir.Name))
     for each in (each for each in named if each.name == target.name and not each.bound and each.id > first):
         if ir.function_of(each) is not function or _is_inside(each, ir.Try):
             continue
         read = known.inside(each)
-        if read.facts() <= bound.facts() and possible(read, negated(bound), _asserted(module, function)) is not None:
+        if read.facts() <= bound.facts() and possible(read, unbound) is not None:
             yield each
 
 
