@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from amplint.doctor.findings import Place
 from amplint.doctor.places import is_users, place_of
-from amplint.doctor.readings import is_readable, norm
+from amplint.doctor.readings import can_wait_for, norm
 from amplint.verify.bench.instrument import gradient
 
 _CLAMPS = {"clamp_", "clip_", "clamp", "clip", "clamp_max_", "clamp_min_", "_foreach_clamp_max_", "_foreach_clamp_min_"}
@@ -92,6 +92,7 @@ class ByHand(TorchFunctionMode):
     def leave(self) -> bool:
         """Leave the mode, and return whether that could be done: not inside a mode that was entered later."""
         self._is_over = True
+        self._gradients.clear()  # what was noted is kept for the whole run, and they are as large as the model
         if torch.overrides._get_current_function_mode() is not self:  # type: ignore[no-untyped-call]
             return False
         self.__exit__(None, None, None)
@@ -122,7 +123,7 @@ class ByHand(TorchFunctionMode):
         if (
             not found
             or not is_users(frame.f_code.co_filename)
-            or not all(is_readable(each) and each.numel() for each in found)
+            or not all(can_wait_for(each) and each.numel() for each in found)
         ):
             return
         if self._total is None:
@@ -222,6 +223,6 @@ def _number(value: Any) -> float | None:
         return None
     if isinstance(value, (int, float)):
         return float(value)
-    if isinstance(value, torch.Tensor) and value.numel() == 1 and is_readable(value):
+    if isinstance(value, torch.Tensor) and value.numel() == 1 and can_wait_for(value):
         return float(value.detach().double().sum())
     return None

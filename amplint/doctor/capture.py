@@ -20,6 +20,7 @@ from amplint.doctor.gradients import Models
 from amplint.doctor.guard import Guard, is_traced, unheard
 from amplint.doctor.places import users_frames
 from amplint.doctor.random_state import RandomState
+from amplint.doctor.readings import is_capturing
 from amplint.verify.bench.instrument import DEVICES
 from amplint.verify.bench.patching import patch
 
@@ -221,8 +222,8 @@ def _unwrapped(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def _is_elsewhere() -> bool:
-    """Whether a backward pass computes a forward pass again, as checkpoints do, or a compiler traces."""
-    return is_in_backward() or is_traced()
+    """Whether a backward pass computes a forward pass again, as checkpoints do, or a compiler or CUDA graph records."""
+    return is_in_backward() or is_traced() or is_capturing()
 
 
 def is_in_backward() -> bool:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from amplint.doctor.calls import Call, Line, Running, look, numbers_made
 from amplint.doctor.places import is_users, user_frame
-from amplint.doctor.readings import HALF, is_plain, is_readable
+from amplint.doctor.readings import HALF, can_wait_for, is_plain
 from amplint.doctor.shadow import Operation
 
 _MOST_LOOKS = 512  # casts that are looked at: constants are made early
@@ -53,7 +53,7 @@ class Casts:
         """Take in a cast to half precision, which has run."""
         if self._looks >= _MOST_LOOKS or source.dtype.itemsize <= 2:
             return
-        if not (is_plain(source) and is_plain(result) and is_readable(source) and 0 < source.numel() <= _MOST_NUMBERS):
+        if not (can_wait_for(source) and is_plain(result) and 0 < source.numel() <= _MOST_NUMBERS):
             return
         self._looks += 1
         size = source.numel() * source.element_size()

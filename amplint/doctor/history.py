@@ -10,7 +10,7 @@ import torch
 
 from amplint.doctor.findings import Place
 from amplint.doctor.gradients import Models
-from amplint.doctor.readings import is_readable, norm
+from amplint.doctor.readings import can_wait_for, norm
 
 _OVER = 1.05  # times the rate that an optimizer was given
 _RISEN = 3.0  # times the first learning rate
@@ -111,8 +111,8 @@ class History:
 
 
 def _norm(model: torch.nn.Module) -> float:
-    """The norm of a model's weights; 0 where reading it would wait for a device."""
+    """The norm of a model's weights, which waits for their device; 0 where they can't be read."""
     weights = [each.detach() for each in model.parameters() if each.is_floating_point()]
-    if not weights or not all(map(is_readable, weights)):
+    if not weights or not all(map(can_wait_for, weights)):
         return 0.0
     return norm(weights)

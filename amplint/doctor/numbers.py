@@ -27,7 +27,7 @@ from amplint.doctor.history import History
 from amplint.doctor.live import Live
 from amplint.doctor.places import is_users, place_of, user_frame, user_place, users_frames
 from amplint.doctor.protocol import Protocol
-from amplint.doctor.readings import all_finite, is_readable, may_be_bad
+from amplint.doctor.readings import Reading, all_finite, can_read, can_wait_for, is_readable, may_be_bad
 from amplint.doctor.rounding import Rounding
 from amplint.doctor.saved import holds_infinity
 from amplint.doctor.sources import Buffers, bad_statistics
@@ -45,6 +45,7 @@ _PRODUCTS = ("MulBackward", "DivBackward")
 _TAKEN = 10  # steps after which a skip is looked at by itself
 _LATE_LOOKS = 3
 _ALL_OF, _HIDDEN_OFTEN, _HIDDEN_HALF = 4, 3, 0.5  # elements; times, and share of the steps, that all are replaced
+_MOST_READINGS = 32  # replacements on a device between two losses
 _HIDDEN_SHARE = 0.2  # of the steps in which a value that is not finite is replaced, or the step left
 
 
@@ -79,12 +80,15 @@ class Numbers(Listener):
         self._shown: set[Kind] = set()
         self._bad_step = -1  # the step whose loss was not finite
         self._late = 0
-        self._is_unread = False  # the loss lies on a device that reading it would wait for
+        self._unread: list[_Unread] = []  # losses on a device that reading them would have waited for
         self._backwards = 0
         self._zeros = 0  # steps with gradients that are all 0, without another between
         self._hidden: Counter[tuple[Place | None, str]] = Counter()
         self._hidden_steps: set[int] = set()
         self._hidden_all: Counter[Place | None] = Counter()  # times that a whole tensor of NaN was replaced
+        self._waits: Counter[int | Place | None] = Counter()  # times that something on a device could have been read
+        self._replacements: list[tuple[Reading, Place | None]] = []  # what was replaced on a device, and where
+        self._replacing: set[Place | None] = set()  # where what was replaced was bad
         self._known: set[int] = set()  # models whose statistics were looked at
 
     def optimizer_made(self, optimizer: torch.optim.Optimizer) -> None:
@@ -107,17 +111,21 @@ class Numbers(Listener):
         unscaled = reference() if reference is not None else None
         loss = roots[0] if unscaled is None else unscaled
         self._loss = weakref.ref(loss)
-        self._is_unread = not (self._is_careful or is_readable(loss))
+        self._read_earlier()
+        reading = Reading(loss) if can_wait_for(loss) else None
+        is_read = is_readable(loss) or self._is_careful
+        if reading is not None and not is_read:
+            self._unread.append(_Unread(self._loss, reading, user_place()))
         frame = sys._getframe(1)
-        self._by_hand = _ByHand.of(loss, frame) if unscaled is None and not self._is_unread else None
+        self._by_hand = _ByHand.of(loss, reading, frame) if unscaled is None and reading is not None else None
         births = self._live.end(loss)
-        if births and not math.isfinite(float(loss.detach().double().sum())):
+        if births and reading is not None and not math.isfinite(reading.value()):
             self._shown.add(Kind.LOSS)
             self._bad_step = self._collector.step
             seen = Seen(Kind.LOSS, [loss])
             self._collector.add(self._diagnosis.of_births(seen, births, list(users_frames(frame))))
             return
-        if not self._is_unread and not self._look_at_loss(loss):
+        if is_read and reading is not None and not self._look_at_loss(loss, reading):
             return
         if (case := self._protocol.unreached) is not None:
             self._protocol.cut_found(self._diagnosis.of_cut(loss, list(users_frames(frame)), case.parameters))
@@ -145,12 +153,47 @@ class Numbers(Listener):
             self._look(Seen(Kind.LOST, [loss], self._protocol.scaled_by_off), frame)
 
     def backward_done(self) -> None:
+        # A loss on a device is waited for here, while the backward pass still runs there: nothing has to stand still.
+        self._read_last()
         self._capture.forget_frames()
 
-    def _look_at_loss(self, loss: torch.Tensor) -> bool:
-        """Whether a loss is finite; if not it is diagnosed. Reading it waits for its device."""
-        value = float(loss.detach().double().sum())
-        if math.isfinite(value):
+    def _read_earlier(self) -> None:
+        """Read the losses of earlier backward passes. Their device has computed them long since."""
+        for reading, place in self._replacements:
+            if not math.isfinite(reading.value()):
+                self._replacing.add(place)  # the next time it is looked at
+                self._hidden_all[place] += place in self._hidden_all  # as the last one that was looked at
+        self._replacements.clear()
+        unread, self._unread = self._unread, []
+        for each in unread:
+            if math.isfinite(value := each.reading.value()):
+                self._history.loss(value)
+            elif Kind.LOSS not in self._shown and self._bad_step != self._collector.step:
+                self._bad_step = self._collector.step
+                self._collector.add(
+                    Finding(
+                        None,
+                        Evidence.NOT_SHOWN,
+                        "the loss of this backward pass is not finite; the cause could not be shown",
+                        each.place,
+                        details=("it lies on a device, and was read when the program had gone on",),
+                        advice="run it with `--careful`, which reads each loss at once",
+                    )
+                )
+
+    def _read_last(self) -> None:
+        """Read the loss that has gone backward, and what was not read before it."""
+        last = self._unread[-1].loss() if self._unread else None
+        if last is None:
+            self._read_earlier()
+            return
+        reading = self._unread.pop().reading
+        self._read_earlier()
+        self._look_at_loss(last, reading)
+
+    def _look_at_loss(self, loss: torch.Tensor, reading: Reading) -> bool:
+        """Whether a loss is finite; if not it is diagnosed."""
+        if math.isfinite(value := reading.value()):
             self._history.loss(value)
             return True
         self._bad(Seen(Kind.LOSS, [loss]), sys._getframe(1))
@@ -238,7 +281,8 @@ class Numbers(Listener):
             if tensor.grad_fn is not None and may_be_bad(tensor) and bool(torch.isnan(tensor.detach()).any()):
                 self._bad(Seen(Kind.VALUE, [tensor]), frame)
             return
-        if not is_bad and not may_be_bad(tensor):
+        # Who asks whether a loss is finite waits for the answer, most often at once.
+        if not is_bad and not may_be_bad(tensor, waits=tensor.grad_fn is not None):
             return
         if tensor.grad_fn is not None:
             self._bad(Seen(Kind.LOSS, [tensor]), frame)
@@ -254,7 +298,8 @@ class Numbers(Listener):
         self._look_at_statistics(call)
         if call.has_grad or Kind.EVALUATION in self._shown or self._looks[Kind.EVALUATION] >= _MOST_LOOKS:
             return
-        bad = [each for each in tensors_in(call.output) if may_be_bad(each)]
+        waits = self._is_look(id(call.module))  # a device; else as often as there is a call
+        bad = [each for each in tensors_in(call.output) if may_be_bad(each, waits=waits)]
         if bad and any(True for _ in call.module.parameters()):
             self._look(Seen(Kind.EVALUATION, bad), sys._getframe(1))
 
@@ -263,8 +308,9 @@ class Numbers(Listener):
         is_first = not call.has_grad and self._capture.current.calls[:1] == [call]
         if not is_first and id(call.module) in self._known:
             return
+        waits = id(call.module) not in self._known or self._is_look(-id(call.module))
         self._known.add(id(call.module))
-        bad = bad_statistics(call.module)
+        bad = bad_statistics(call.module, waits=waits)
         if bad is not None and Kind.LOSS not in self._shown and self._history.bad_weights is None:
             self._collector.add(self._diagnosis.of_statistics(call, *bad, user_place()))
 
@@ -272,7 +318,15 @@ class Numbers(Listener):
         """`nan_to_num` is about to replace values."""
         if not isinstance(tensor, torch.Tensor):
             return
-        if not is_users(frame.f_code.co_filename) or not may_be_bad(tensor):
+        if not is_users(frame.f_code.co_filename):
+            return
+        if not is_readable(tensor) and can_wait_for(tensor):
+            place = place_of(frame)
+            if place not in self._replacing and not self._is_look(place):
+                if len(self._replacements) < _MOST_READINGS:
+                    self._replacements.append((Reading(tensor), place))
+                return
+        if not may_be_bad(tensor, waits=True):
             return
         is_loss = _is_scalar(tensor) and tensor.grad_fn is not None
         if tensor.numel() >= _ALL_OF and bool(torch.isnan(tensor.detach()).all()):
@@ -305,8 +359,9 @@ class Numbers(Listener):
         self._rounding.before(optimizer)
         if self._bad_step == self._collector.step or Kind.LOSS in self._shown or self._is_scaled():
             return  # explained already
+        # Without a scaler this is the only time in a step that a device is waited for until it has computed everything.
         gradients = [found for each in parameters_of(optimizer) if (found := gradient(each)) is not None]
-        if not all_finite([each for each in gradients if is_readable(each)]):
+        if not all_finite(can_read(gradients)):
             self._bad_gradients(optimizer)
 
     def _is_scaled(self) -> bool:
@@ -347,10 +402,6 @@ class Numbers(Listener):
     def step_done(self, optimizer: Any, *, taken: bool) -> None:
         self._live.begin()
         loss = self._loss() if self._loss is not None else None
-        if self._is_unread and loss is not None and self._is_scaled():
-            # The scaler has just waited for the device, so that reading the loss doesn't.
-            self._is_unread = False
-            self._look_at_loss(loss)
         if taken:
             if (finding := self._rounding.after(optimizer, user_place())) is not None:
                 self._collector.add(finding)
@@ -366,8 +417,12 @@ class Numbers(Listener):
     def _is_exam(self) -> bool:
         """Whether this backward pass is one of the few whose graphs are looked through."""
         self._backwards += 1
-        number = self._backwards
-        return self._is_careful or (number & (number - 1) == 0 if number < _EXAMS else number % _EXAMS == 0)
+        return self._is_careful or _is_one_of_few(self._backwards)
+
+    def _is_look(self, at: int | Place | None) -> bool:
+        """Whether this time is one of the few at which a device is waited for, by what is looked at."""
+        self._waits[at] += 1
+        return self._is_careful or _is_one_of_few(self._waits[at])
 
     def _is_zero(self, optimizer: Any) -> bool:
         """Whether the gradients that a step has used are all 0. Looked at while the first one is, else now and then."""
@@ -375,7 +430,7 @@ class Numbers(Listener):
             return False
         for parameter in parameters_of(optimizer):
             found = gradient(parameter)
-            if found is not None and not is_readable(found):
+            if found is not None and not can_wait_for(found):
                 return False
             if found is not None and bool(found.any()):
                 return False
@@ -425,6 +480,19 @@ class Numbers(Listener):
                 )
 
 
+def _is_one_of_few(number: int) -> bool:
+    """Whether a number is 1, 2, 4, 8 and so on, or a multiple of what these come to."""
+    return number & (number - 1) == 0 if number < _EXAMS else number % _EXAMS == 0
+
+
+class _Unread(NamedTuple):
+    """A loss that lies on a device: it, as long as there is, its number, and the line that went backward."""
+
+    loss: weakref.ref[torch.Tensor]
+    reading: Reading
+    place: Place | None
+
+
 class _ByHand(NamedTuple):
     """A backward pass of a product or quotient of a loss: `(loss * 1024).backward()`.
 
@@ -435,24 +503,24 @@ class _ByHand(NamedTuple):
     """
 
     nodes: frozenset[int | None]
-    value: float
+    value: Reading
     place: Place | None
 
     @classmethod
-    def of(cls, root: torch.Tensor, frame: FrameType) -> _ByHand | None:
+    def of(cls, root: torch.Tensor, reading: Reading, frame: FrameType) -> _ByHand | None:
         """What a backward pass from `root` is, None where it starts from anything else."""
         node = root.grad_fn
         if node is None or root.numel() != 1 or not node.name().startswith(_PRODUCTS):
             return None
         nodes = frozenset(number_of(each) for each, _ in node.next_functions) - {None}
-        return cls(nodes, float(root.detach()), place_of(user_frame(frame)))
+        return cls(nodes, reading, place_of(user_frame(frame)))
 
     def seen(self, frames: Iterable[FrameType]) -> Seen | None:
         """The gradients of the loss in the innermost variable that holds it; None where none does."""
         for frame in frames:
             for value in list(frame.f_locals.values()):
                 if isinstance(value, torch.Tensor) and number_of(value.grad_fn) in self.nodes and value.numel() == 1:
-                    factor = self.value / number if (number := float(value.detach())) else 1.0
+                    factor = self.value.value() / number if (number := float(value.detach())) else 1.0
                     return Seen(Kind.GRADIENTS, [value], by_hand=(factor, self.place))
         return None
 

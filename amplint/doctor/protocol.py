@@ -37,7 +37,7 @@ from amplint.doctor.gradients import (
 )
 from amplint.doctor.graph import graph_leaves, graph_nodes, next_node, number_of
 from amplint.doctor.places import spoken, user_place
-from amplint.doctor.readings import is_readable
+from amplint.doctor.readings import can_wait_for
 from amplint.doctor.scale import ScaleLog
 from amplint.doctor.sources import unregistered
 from amplint.doctor.units import Unit, Units
@@ -324,6 +324,7 @@ class Protocol(Listener):
             self.scaled_by_off = self._off.get(id(scaler))
             return
         log = self._log(scaler)
+        self._resolve(log)
         scale = log.now()
         for each in result if isinstance(result, (list, tuple)) else [result]:
             if isinstance(each, torch.Tensor) and each.grad_fn is not None:
@@ -601,6 +602,7 @@ class Protocol(Listener):
         self._current = (optimizer, scaler)
         unit = self._units.of(optimizer)
         if scaler is not None and scaler.is_enabled():
+            self._resolve(self._log(scaler))
             self._log(scaler).before_step()
             self._made_again(optimizer, scaler)
             self._step_of_scaler(unit, scaler, place)
@@ -676,6 +678,9 @@ class Protocol(Listener):
             )
 
     def gradients_applied(self, optimizer: Any) -> None:
+        scaler = self._current[1]
+        if scaler is not None and scaler.is_enabled():
+            self._log(scaler).before_use(getattr(optimizer, "found_inf", None))
         if self._unfed:
             self._check_unfed()
         if is_without(optimizer):
@@ -730,9 +735,15 @@ class Protocol(Listener):
             )
         )
 
-    def updated(self, scaler: torch.amp.GradScaler) -> None:
+    def _resolve(self, log: ScaleLog) -> None:
+        """Take in what a device has told meanwhile, such as which steps fused optimizers have skipped."""
+        if skipped := log.resolve():
+            self.skipped += skipped
+            self.in_a_row = log.in_a_row
+
+    def updated(self, scaler: torch.amp.GradScaler, new_scale: float | torch.Tensor | None) -> None:
         if scaler.is_enabled():
-            self._log(scaler).updated(user_place())
+            self._log(scaler).updated(user_place(), new_scale)
 
     def _made_again(self, optimizer: Any, scaler: torch.amp.GradScaler) -> None:
         """Scalers that are made again at one line for one optimizer: what the scale has learned is lost."""
@@ -761,6 +772,7 @@ class Protocol(Listener):
         self._leave()
         self.cut_found(None)
         for log in self._all_logs:
+            self._resolve(log)
             for finding in log.findings():
                 self._collector.add(finding)
             if log.steps > 2 and not log.updates:
@@ -774,7 +786,7 @@ class Protocol(Listener):
 def _divides(node: Any, scale: float) -> bool:
     """Whether a node multiplies by 1 / scale, or divides by the scale."""
     other = getattr(node, "_saved_other", None)
-    if not isinstance(other, torch.Tensor) or other.numel() != 1 or not is_readable(other):
+    if not isinstance(other, torch.Tensor) or other.numel() != 1 or not can_wait_for(other):
         return other is not None and not isinstance(other, torch.Tensor)
     value = float(other)
     if node.name().startswith("Mul"):
@@ -807,22 +819,22 @@ def _at(what: str, place: Place | None) -> list[str]:
 def _zeros(optimizer: Any) -> list[str]:
     """How many elements of the gradients of an optimizer are 0, in words, if that can be read and is much."""
     gradients = [found for each in parameters_of(optimizer) if (found := gradient(each)) is not None]
-    if not gradients or not all(map(is_readable, gradients)):
+    if not gradients or not all(map(can_wait_for, gradients)):
         return []
     share = sum(int((each == 0).sum()) for each in gradients) / max(1, sum(each.numel() for each in gradients))
     return [f"{share:.0%} of the elements of the gradients are 0 in this step"] if share >= 0.01 else []
 
 
 def _largest(parameters: Sequence[torch.Tensor]) -> float | None:
-    """The largest element of gradients, where reading it doesn't wait for a device."""
+    """The largest element of gradients, which waits for their device."""
     gradients = [found for each in parameters if (found := gradient(each)) is not None]
-    if not gradients or not all(map(is_readable, gradients)):
+    if not gradients or not all(map(can_wait_for, gradients)):
         return None
     return max(float(each.abs().max()) for each in gradients if each.numel())
 
 
 def _value(norm: Any) -> float | None:
-    """A norm as a number, where reading it doesn't wait for a device."""
+    """A norm as a number, which waits for its device."""
     if isinstance(norm, torch.Tensor):
-        return float(norm.item()) if is_readable(norm) else None
+        return float(norm.item()) if can_wait_for(norm) else None
     return float(norm) if isinstance(norm, (int, float)) else None

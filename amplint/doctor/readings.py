@@ -1,9 +1,10 @@
-"""What tensors hold, read in few operations, and only where that waits for no device if the caller asks for that."""
+"""What tensors hold, read in few operations; only where the caller asks for that is a device waited for."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -19,27 +20,77 @@ def is_readable(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu" and tensor.layout is torch.strided and not tensor._is_zerotensor()
 
 
-def may_be_bad(tensor: Tensor) -> bool:
-    """Whether a tensor can be read without waiting, and holds NaN or infinities."""
-    return tensor.is_floating_point() and is_readable(tensor) and not is_finite(tensor.detach())
+def is_capturing() -> bool:
+    """Whether a CUDA graph records what the current stream is asked for: a read would end that with an error."""
+    is_used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return bool(is_used) and torch.cuda.is_current_stream_capturing()
+
+
+def can_wait_for(tensor: Tensor) -> bool:
+    """Whether the numbers of a tensor can be read, if only by waiting for its device."""
+    return is_plain(tensor) and not (tensor.is_cuda and is_capturing())
+
+
+def can_read(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Those of some tensors that can be read, as `can_wait_for` has it: made for many."""
+    is_captured = is_capturing()
+    return [each for each in tensors if is_plain(each) and not (is_captured and each.is_cuda)]
+
+
+def may_be_bad(tensor: Tensor, *, waits: bool = False) -> bool:
+    """Whether a tensor can be read, and holds NaN or infinities. Only with `waits` a device is waited for."""
+    if not tensor.is_floating_point() or not (is_readable(tensor) or (waits and can_wait_for(tensor))):
+        return False
+    return not is_finite(tensor.detach())
+
+
+class Reading:
+    """A number that a device computes, and that is read later: what is computed after it is not waited for."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._value = tensor.detach().clone() if tensor.dim() == 0 else tensor.detach().sum(dtype=_wide(tensor))
+        self._event: torch.Event | None = None
+        if self._value.is_cuda:
+            stream = torch.cuda.current_stream(self._value.device)
+            pinned = torch.empty_like(self._value, device="cpu", pin_memory=True)
+            self._value = pinned.copy_(self._value, non_blocking=True)
+            self._event = stream.record_event()
+
+    def value(self) -> float:
+        """The number, once it is there."""
+        if self._event is not None:
+            self._event.synchronize()
+        return float(self._value)
 
 
 def all_finite(tensors: Sequence[Tensor]) -> bool:
-    """Whether the sums of readable tensors are finite: False also where only a sum overflows.
+    """Whether the sums of plain tensors are finite: False also where only a sum overflows.
 
-    Made for what is asked in every step: the small tensors of a dtype are summed in one operation.
+    Made for what is asked in every step: the small tensors of a dtype are summed in one operation, and a device is
+    waited for once.
     """
     small: dict[torch.dtype, list[Tensor]] = {}
+    elsewhere: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
     total = 0.0
     for tensor in tensors:
-        if tensor.numel() <= _SMALL:
+        if tensor.device.type != "cpu":
+            if tensor.numel():
+                elsewhere.setdefault((tensor.device, tensor.dtype), []).append(tensor)
+        elif tensor.numel() <= _SMALL:
             small.setdefault(tensor.dtype, []).append(tensor)
         else:
             total += tensor.sum(dtype=_wide(tensor)).item()
     for group in small.values():
         flat = _flatten(group)
         total += flat.sum(dtype=_wide(flat)).item()
+    for group in elsewhere.values():
+        total += torch.stack(torch._foreach_norm(group, math.inf)).float().sum().item()
     return math.isfinite(total)
+
+
+def bad_of(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Those of some plain tensors that are not finite; a device is waited for once if all are finite."""
+    return [] if all_finite(tensors) else [each for each in tensors if not is_finite(each)]
 
 
 def _wide(tensor: Tensor) -> torch.dtype:
@@ -117,8 +168,21 @@ def largest(tensor: Tensor) -> float:
 
 
 def norm(tensors: Iterable[Tensor]) -> float:
-    """The norm of all numbers of tensors together."""
-    return math.sqrt(sum(float(each.detach().double().pow(2).sum()) for each in tensors))
+    """The norm of all numbers of tensors together; a device is waited for once."""
+    here, elsewhere = 0.0, list[Tensor]()
+    for each in tensors:
+        if each.device.type == "cpu":
+            here += float(each.detach().double().pow(2).sum())
+        else:
+            wide = torch.float32 if each.device.type == "mps" else torch.float64
+            elsewhere.append(torch.linalg.vector_norm(each.detach(), dtype=wide))
+    by_device = groupby(sorted(elsewhere, key=_device), key=_device)
+    there = sum(float(torch.linalg.vector_norm(torch.stack(list(group)))) ** 2 for _, group in by_device)
+    return math.sqrt(here + there)
+
+
+def _device(tensor: Tensor) -> str:
+    return str(tensor.device)
 
 
 def name_of(dtype: torch.dtype) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -168,6 +168,7 @@ class Replays:
                 undo.enter_context(restored())
                 undo.enter_context(mute())
                 undo.enter_context(_casts_not_kept())
+                undo.enter_context(_default_device())
                 if hasattr(torch.compiler, "set_stance"):  # torch 2.6
                     undo.enter_context(torch.compiler.set_stance("force_eager"))
                 exchanged = _Exchanged(undo, self.casts)
@@ -180,6 +181,18 @@ class Replays:
         finally:
             self._capture.is_quiet = False
             self.seconds += time.perf_counter() - started
+
+
+@contextmanager
+def _default_device() -> Iterator[None]:
+    """In the block tensors are created on the device that `torch.set_default_device` was given.
+
+    That is a mode, and modes of the program's don't hear of what the doctor does: here this one does, if it is alone.
+    """
+    has_default = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None) is not None
+    is_alone = torch._C._len_torch_function_stack() <= has_default
+    with torch._C._EnableTorchFunction() if has_default and is_alone else nullcontext():
+        yield
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import torch
 
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import parameters_of
-from amplint.doctor.readings import HALF, is_readable, name_of
+from amplint.doctor.readings import HALF, can_wait_for, name_of
 from amplint.doctor.sources import Sources
 from amplint.verify.bench.instrument import gradient
 
@@ -34,7 +34,7 @@ class Rounding:
             return
         for parameter in parameters_of(optimizer):
             found = gradient(parameter)
-            if parameter.dtype in HALF and found is not None and is_readable(parameter) and is_readable(found):
+            if parameter.dtype in HALF and found is not None and can_wait_for(parameter) and can_wait_for(found):
                 self._before.append((parameter, parameter.detach().clone(), found.detach().clone()))
                 if len(self._before) == _MOST_TENSORS:
                     return

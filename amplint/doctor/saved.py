@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import torch
 
 from amplint.doctor.graph import graph_nodes
-from amplint.doctor.readings import HALF, is_readable
+from amplint.doctor.readings import HALF, all_finite, can_wait_for
 
 _names: dict[str, tuple[str, ...]] = {}  # by kind of node: the attributes with what it has saved
 
@@ -22,7 +21,8 @@ def holds_infinity(roots: Sequence[torch.Tensor]) -> bool:
     """
     if _is_checkpointed():
         return False
-    return any(_is_infinite(getattr(node, name, None)) for node in graph_nodes(roots) for name in _saved_names(node))
+    saved = (getattr(node, name, None) for node in graph_nodes(roots) for name in _saved_names(node))
+    return not all_finite([each.detach() for each in saved if isinstance(each, torch.Tensor) and _is_read(each)])
 
 
 def _saved_names(node: Any) -> tuple[str, ...]:
@@ -32,10 +32,8 @@ def _saved_names(node: Any) -> tuple[str, ...]:
     return _names[kind]
 
 
-def _is_infinite(value: Any) -> bool:
-    if not isinstance(value, torch.Tensor) or value.dtype not in HALF or not is_readable(value):
-        return False
-    return not math.isfinite(float(value.detach().sum(dtype=torch.float32)))
+def _is_read(tensor: torch.Tensor) -> bool:
+    return tensor.dtype in HALF and can_wait_for(tensor)
 
 
 def _is_checkpointed() -> bool:

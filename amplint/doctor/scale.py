@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import weakref
+from itertools import count
 
 import torch
 
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
+from amplint.doctor.readings import Reading, can_wait_for, is_readable
 
 _CALIBRATION = 25  # skips in a row that finding the scale may take: 2**24 to 1
 _SETTLED = 20  # steps taken in a row after which the scale counts as found
@@ -43,6 +45,9 @@ class ScaleLog:
         self.taken_in_a_row = 0
         self.settled: int | None = None  # the step at which the scale counts as found
         self._is_skipped = False  # a step since the last update was
+        self._unskipped = 0  # updates in a row without a skip, after the scale has moved
+        self._earlier: tuple[int, float, Reading] | None = None  # before the last step: its number, the scale, and it
+        self._unread: list[tuple[int, Reading]] = []  # steps of which only the device knows whether they were skipped
 
     @property
     def taken(self) -> int:
@@ -64,40 +69,92 @@ class ScaleLog:
 
     def before_step(self) -> None:
         """A step is about to be asked for: the scale is what the last update made of it, unless it was set."""
-        now = self.read()
-        if now is not None and self.updates and now != self.value:
-            if self.jump is None:
-                self.jump = (self.steps, self.value, now)
-            self.value = now
+        scale = getattr(self.scaler(), "_scale", None)
+        if scale is None or not self.updates or not can_wait_for(scale):
+            return
+        seen = self.steps, self.value, Reading(scale)
+        if is_readable(scale):
+            self._compare(*seen)
+        else:  # to read it now would wait for the device
+            self._earlier = seen
 
-    def updated(self, place: Place | None) -> None:
-        """`update` has returned."""
+    def before_use(self, found_inf: torch.Tensor | None) -> None:
+        """The optimizer is about to use its gradients. `found_inf` tells a fused one whether to skip the step."""
+        if found_inf is not None and not is_readable(found_inf):
+            self._unread.append((self.steps + 1, Reading(found_inf)))
+
+    def _compare(self, step: int, value: float, reading: Reading) -> None:
+        """Compare what the scale was taken for before a step with what it was."""
+        now = reading.value()
+        if now != value:
+            if self.jump is None:
+                self.jump = (step, value, now)
+            self.value *= now / value if value else 1.0
+
+    def resolve(self) -> int:
+        """Take in what a device has told meanwhile; return how many steps fused optimizers have skipped."""
+        if self._earlier is not None:
+            self._compare(*self._earlier)
+            self._earlier = None
+        unread, self._unread = self._unread, []
+        skipped = [number for number, reading in unread if reading.value()]
+        for number in skipped:
+            self.skips.append(number)
+            self.taken_in_a_row = self.steps - number
+            if self.settled is not None and self.settled >= number:
+                self.settled = None
+            if number == self.steps:
+                self.in_a_row = next(run for run in count(1) if number - run not in self.skips)
+        scaler = self.scaler()
+        if skipped and scaler is not None:
+            has_grown = self.updates > 0 and self._unskipped == 0  # in the model, by the update after the step
+            before = self.value / scaler.get_growth_factor() if has_grown else self.value
+            self._unskipped = 0
+            self._moved(before * scaler.get_backoff_factor())
+        return len(skipped)
+
+    def updated(self, place: Place | None, new_scale: float | torch.Tensor | None) -> None:
+        """`update` has returned, with the scale that it was given, if any."""
         scaler = self.scaler()
         self.updates += 1
         self.updated_at = place
-        now = self.read()
+        now = self.read(waits=new_scale is not None)
         if now is None and scaler is not None:
-            now = self.value * (scaler.get_backoff_factor() if self._is_skipped else 1.0)
-        before, self.value = self.value, now if now is not None else self.value
-        if scaler is not None and self.value != before and not self._is_move(scaler, before):
+            now = self._as_update_does(scaler)
+        before, now = self.value, now if now is not None else self.value
+        if scaler is not None and now != before and not self._is_move(scaler, before, now):
             self.set_at = place
         self._is_skipped = False
-        self.lowest = min(self.lowest, self.value)
-        if self.value < 1 and self.below_one is None:
+        self._moved(now)
+
+    def _as_update_does(self, scaler: torch.amp.GradScaler) -> float:
+        """What `update()` makes of the scale, which lies on a device."""
+        self._unskipped = 0 if self._is_skipped else self._unskipped + 1
+        if self._is_skipped:
+            return self.value * scaler.get_backoff_factor()
+        if self._unskipped < scaler.get_growth_interval():
+            return self.value
+        self._unskipped = 0
+        return self.value * scaler.get_growth_factor()
+
+    def _moved(self, value: float) -> None:
+        self.value = value
+        self.lowest = min(self.lowest, value)
+        if value < 1 and self.below_one is None:
             self.below_one = self.steps
 
-    def _is_move(self, scaler: torch.amp.GradScaler, before: float) -> bool:
+    def _is_move(self, scaler: torch.amp.GradScaler, before: float, now: float) -> bool:
         """Whether the scale has moved as `update()` without arguments moves it."""
         factors = (scaler.get_backoff_factor(), scaler.get_growth_factor())
-        return any(math.isclose(self.value, before * factor, rel_tol=1e-4) for factor in factors)
+        return any(math.isclose(now, before * factor, rel_tol=1e-4) for factor in factors)
 
-    def read(self) -> float | None:
-        """The scale, where reading it doesn't wait for a device."""
+    def read(self, *, waits: bool = False) -> float | None:
+        """The scale; None where that lies on a device that is not to be waited for."""
         scaler = self.scaler()
         scale = getattr(scaler, "_scale", None)
         if scale is None:
             return float(getattr(scaler, "_init_scale", 1.0)) if scaler is not None else None
-        return float(scale.item()) if scale.device.type == "cpu" else None
+        return float(scale.item()) if is_readable(scale) or (waits and can_wait_for(scale)) else None
 
     def now(self) -> float:
         """The scale, read or as the updates have left it."""
@@ -106,7 +163,9 @@ class ScaleLog:
 
     def loaded(self) -> None:
         """A saved state was loaded: the scale is another one, and rightly so."""
-        self.value = self.now()
+        scaler = self.scaler()
+        if (now := self.read(waits=True)) is not None and scaler is not None:
+            self.value, self._unskipped = now, int(scaler._get_growth_tracker())
 
     def late(self) -> list[int]:
         """The skipped steps after the scale was found, of the last 500."""

@@ -21,7 +21,19 @@ from torch.utils.data import DataLoader, Subset
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.places import is_users, place_of, user_place, users_frames
 from amplint.doctor.random_state import generators_restored, restored
-from amplint.doctor.readings import HALF, finite_mask, has_nan, is_finite, is_plain, is_readable, may_be_bad, name_of
+from amplint.doctor.readings import (
+    HALF,
+    bad_of,
+    can_read,
+    can_wait_for,
+    finite_mask,
+    has_nan,
+    is_finite,
+    is_plain,
+    is_readable,
+    may_be_bad,
+    name_of,
+)
 from amplint.doctor.slices import draws_of, line_that_sets
 
 _MOST_GIVEN = 1 << 24  # numbers of a parameter that are looked at when a module gets it
@@ -50,7 +62,7 @@ class Sources:
         """A module was given a parameter or buffer, which is remembered if the program has made it bad before."""
         if not isinstance(tensor, torch.Tensor) or tensor.numel() > _MOST_GIVEN or not is_plain(tensor):
             return
-        if not may_be_bad(tensor):
+        if not may_be_bad(tensor, waits=True):
             return
         for frame in users_frames():
             for variable, value in list(frame.f_locals.items()):
@@ -114,12 +126,12 @@ class Buffers:
     def look(self, modules: Iterable[nn.Module]) -> Iterator[Finding]:
         """The findings on buffers that have become infinite since the last look."""
         parts = {id(part): part for module in modules for part in module.modules()}
-        for module in parts.values():
-            for name, buffer in module.named_buffers(recurse=False):
-                if not buffer.is_floating_point() or not is_readable(buffer):
-                    continue
+        held = [(module, *each) for module in parts.values() for each in module.named_buffers(recurse=False)]
+        bad = {id(each) for each in bad_of(can_read(buffer for _, _, buffer in held))}
+        for module, name, buffer in held:
+            if buffer.is_floating_point() and can_wait_for(buffer):
                 known = self._finite.get(id(buffer))
-                if is_finite(buffer):
+                if id(buffer) not in bad:
                     if known is None or known() is not buffer:
                         self._finite[id(buffer)] = weakref.ref(buffer)
                 elif known is not None and known() is buffer:
@@ -190,7 +202,7 @@ def _is_source(value: Any, batch: torch.Tensor) -> bool:
 def _is_bad(value: Any) -> bool:
     """Whether a tensor or an array holds numbers that are not finite."""
     if isinstance(value, torch.Tensor):
-        return value.is_floating_point() and is_readable(value) and not is_finite(value.detach())
+        return value.is_floating_point() and can_wait_for(value) and not is_finite(value.detach())
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(value, numpy.ndarray) or value.dtype.kind != "f":
         return False
@@ -302,14 +314,24 @@ def _values(item: Any) -> Iterator[Any]:
         yield item
 
 
-def bad_statistics(model: nn.Module) -> tuple[str, str] | None:
-    """Running statistics that are not finite of a layer in evaluation mode: their name, and "nan" or "inf"."""
-    for prefix, module in model.named_modules():
-        if isinstance(module, _NormBase) and not module.training and module.running_var is not None:
-            for name in ("running_mean", "running_var"):
-                buffer = getattr(module, name)
-                if is_readable(buffer) and not is_finite(buffer):
-                    return f"{prefix}.{name}" if prefix else name, "nan" if has_nan(buffer) else "inf"
+def bad_statistics(model: nn.Module, *, waits: bool) -> tuple[str, str] | None:
+    """Running statistics that are not finite of a layer in evaluation mode: their name, and "nan" or "inf".
+
+    Args:
+        model: The model.
+        waits: Whether to wait for a device.
+    """
+    held = [
+        (f"{prefix}.{name}" if prefix else name, getattr(module, name))
+        for prefix, module in model.named_modules()
+        if isinstance(module, _NormBase) and not module.training and module.running_var is not None
+        for name in ("running_mean", "running_var")
+    ]
+    read = [each for _, each in held if is_readable(each) or (waits and can_wait_for(each))]
+    bad = {id(each) for each in bad_of(read)}
+    for name, buffer in held:
+        if id(buffer) in bad:
+            return name, "nan" if has_nan(buffer) else "inf"
     return None
 
 

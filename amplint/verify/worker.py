@@ -24,10 +24,18 @@ from typing import Any, NamedTuple
 import torch
 
 from amplint.sources.parsing import with_room
-from amplint.verify.bench.bench import is_there, on_device, reset, runs_out_of_memory, switched_off
+from amplint.verify.bench.bench import (
+    is_there,
+    on_device,
+    reset,
+    runs_out_of_memory,
+    switched_off,
+    without_accelerators,
+)
 from amplint.verify.bench.instrument import Listener, watched
 from amplint.verify.bench.recorder import Recorder
 from amplint.verify.bench.simulated_devices import simulated
+from amplint.verify.fixtures.find import CPU
 from amplint.verify.fixtures.proof import BARE, FREE, LOCK_STEP, OVERFLOW, Observed, said
 from amplint.verify.steps.answers import Answers
 
@@ -41,7 +49,7 @@ class Job(NamedTuple):
 
     path: str
     shows: str
-    device: str | None
+    device: str | None  # "cpu": no other is seen
     timeout: float  # seconds
     memory: int  # MiB beyond what torch itself takes
     right: bool = False  # it is to be right: where a reference can be run, it is compared with that in any case
@@ -96,7 +104,8 @@ def _die_with_the_parent() -> None:
 
 def _run(job: Job, folder: str, output: int) -> Observed:
     started = time.perf_counter()
-    there = job.device is not None and is_there(job.device)
+    is_asked = job.device not in (None, CPU)
+    there = is_asked and is_there(str(job.device))
     _limit(job.timeout, job.memory, real_cuda=job.device == "cuda" and there)
     observed = _observe(job, there, folder)
     observed.output = _end_of(output)
@@ -104,7 +113,7 @@ def _run(job: Job, folder: str, output: int) -> Observed:
         beside = _observe(job._replace(shows=LOCK_STEP[0]), there, folder)
         if beside.end == "finished":
             observed.take_comparisons(beside)
-    observed.simulated = job.device is not None and not there
+    observed.simulated = is_asked and not there
     observed.seconds = round(time.perf_counter() - started, 3)
     return observed
 
@@ -193,6 +202,8 @@ def _libraries(own: str) -> list[str]:
 def _device(device: str | None, there: bool) -> AbstractContextManager[None]:
     if device is None:
         return nullcontext()
+    if device == CPU:
+        return without_accelerators()
     return on_device(device) if there else simulated(device)
 
 
@@ -218,7 +229,9 @@ def _limit(timeout: float, memory: int, *, real_cuda: bool) -> None:
 
     used = time.process_time()
     limits = {"CPU": int(used + timeout) + 2, "FSIZE": _FILE, "CORE": 0}
-    if not real_cuda:  # it maps far more than it uses
+    if real_cuda:  # it maps far more than it uses
+        limits["AS"] = resource.RLIM_INFINITY  # a program on the CPU may have run before
+    else:
         try:
             pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
         except OSError:
@@ -229,7 +242,9 @@ def _limit(timeout: float, memory: int, *, real_cuda: bool) -> None:
         kind = getattr(resource, f"RLIMIT_{name}", None)
         if kind is not None:
             hard = resource.getrlimit(kind)[1]
-            within = soft if hard == resource.RLIM_INFINITY else min(soft, hard)
+            within = min(
+                (each for each in (soft, hard) if each != resource.RLIM_INFINITY), default=resource.RLIM_INFINITY
+            )
             try:
                 resource.setrlimit(kind, (within, hard))
             except (ValueError, OSError):  # macOS refuses some

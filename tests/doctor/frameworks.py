@@ -1,12 +1,13 @@
 """Runs accelerate, Lightning and transformers' Trainer under `amplint run`: `python -m tests.doctor.frameworks`.
 
-They are unmodified, in a virtual environment in the cache folder, with the torch that is here and the frameworks from
-PyPI. Each has a healthy program, of which the doctor must say so, and a faulty one whose line it must name; all print
-what they print without it. They run in bfloat16 on the CPU: float16 of these frameworks needs an accelerator.
+They are unmodified: those that are installed here, or else those of PyPI, in a virtual environment in the cache folder
+with the torch that is here. Each has a healthy program, of which the doctor must say so, and a faulty one whose line it
+must name; all print what they print without it. They run in float16 where there is a GPU, else in bfloat16 on the CPU.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -49,7 +50,9 @@ class Outcome(NamedTuple):
 
 
 def environment() -> Path:
-    """The Python of the virtual environment, made if it isn't there."""
+    """The Python that has the frameworks: this one, or that of a virtual environment, made if it isn't there."""
+    if all(importlib.util.find_spec(each) for each in FRAMEWORKS):
+        return Path(sys.executable)
     folder = CACHE / "frameworks"
     python = folder / "bin" / "python"
     if not python.exists():
@@ -63,7 +66,10 @@ def environment() -> Path:
 
 def versions(python: Path) -> str:
     """The versions of torch and the frameworks."""
-    code = "import importlib.metadata as m, sys; print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))"
+    code = (
+        "import importlib.metadata as m, sys, torch; print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]), "
+        "'on', torch.cuda.get_device_name() if torch.cuda.is_available() else 'the CPU')"
+    )
     return subprocess.check_output([python, "-c", code, "torch", *FRAMEWORKS], text=True).strip()
 
 

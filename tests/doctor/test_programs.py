@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
-from amplint.doctor import observe
-from amplint.doctor.findings import Report
+from amplint.doctor import numbers, observe, readings, scale, sources  # noqa: E402
+from amplint.doctor.findings import Report  # noqa: E402
 
 PROGRAMS = Path(__file__).parent / "programs"
 FAULTY, HEALTHY = (sorted((PROGRAMS / kind).glob("*.py")) for kind in ("faulty", "healthy"))
+OF_NO_GPU = ("scaler_of_cuda", "scaler_switched_off")
 _FAULT = re.compile(r"# fault: (?P<cause>[\w-]+)(?: (?P<code>AMP\d+))?")
 
 
@@ -31,8 +32,19 @@ def watched(path: Path, monkeypatch: pytest.MonkeyPatch) -> Report:
     return seen.report
 
 
+@pytest.fixture(params=["cpu", "device"])
+def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers lie on the CPU; or as if they lay on a device, where a read waits for what was asked for before."""
+    if request.param == "device":
+        for module in (numbers, readings, scale, sources):
+            monkeypatch.setattr(module, "is_readable", lambda tensor: False)
+
+
+@pytest.mark.usefixtures("where")
 @pytest.mark.parametrize("path", FAULTY, ids=lambda path: path.stem)
 def test_the_cause_of_a_fault_is_named_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if path.stem in OF_NO_GPU and torch.cuda.is_available():
+        pytest.skip("its scaler for CUDA is on here")
     ((line, fault),) = [
         (number, match)
         for number, text in enumerate(path.read_text("utf-8").splitlines(), 1)
@@ -47,6 +59,7 @@ def test_the_cause_of_a_fault_is_named_first(path: Path, monkeypatch: pytest.Mon
     assert (first.place.path, first.place.line) == (str(path), line)
 
 
+@pytest.mark.usefixtures("where")
 @pytest.mark.parametrize("path", HEALTHY, ids=lambda path: path.stem)
 def test_a_healthy_program_is_left_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert watched(path, monkeypatch).findings == ()

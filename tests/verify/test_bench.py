@@ -10,7 +10,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from amplint.verify.bench.bench import Bench, inject_overflow, make_bench, on_device, reset, switched_off  # noqa: E402
+from amplint.verify.bench.bench import (  # noqa: E402
+    Bench,
+    inject_overflow,
+    is_there,
+    make_bench,
+    on_device,
+    reset,
+    switched_off,
+    without_accelerators,
+)
 from amplint.verify.bench.instrument import DEVICES, Clip, Listener, Region, open_regions, watched  # noqa: E402
 from amplint.verify.bench.recorder import Recorder  # noqa: E402
 from amplint.verify.fixtures.proof import TOLERANCE, Observed, show  # noqa: E402
@@ -709,3 +718,21 @@ def test_the_bench_is_the_same_each_time() -> None:
     assert first.loss(0).item() == second.loss(0).item() == pytest.approx(2.3, abs=0.1)
     owned = [sum(each.numel() for group in it.param_groups for each in group["params"]) for it in second.optimizers]
     assert owned == [32 * 64 + 64, 64 * 10 + 10]
+
+
+def test_a_loader_shuffles_on_a_device() -> None:
+    real = torch.Generator
+    with on_device("cpu"):
+        generator = torch.Generator().manual_seed(0)
+        assert isinstance(generator, torch.Generator)
+        assert generator.device.type == "cpu"
+        assert sorted(int(each) for each in torch.utils.data.DataLoader(range(4), shuffle=True)) == [0, 1, 2, 3]
+    assert torch.Generator is real
+
+
+def test_a_program_for_the_cpu_sees_no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert is_there("cuda")
+    with without_accelerators():
+        assert not is_there("cuda")
+    assert is_there("cuda")

@@ -145,6 +145,17 @@ def test_a_program_that_lifts_its_limit_is_watched(tmp_path: Path, monkeypatch: 
     assert row.before.startswith("out of memory: more than")
 
 
+@LINUX
+def test_a_limit_of_a_program_on_the_cpu_is_lifted_for_one_on_cuda() -> None:
+    """CUDA maps far more than it uses."""
+    asks = (
+        "import resource; from amplint.verify.worker import _limit\n"
+        "for real_cuda in (False, True): _limit(60, 100, real_cuda=real_cuda); "
+        "print(resource.getrlimit(resource.RLIMIT_AS)[0] == resource.getrlimit(resource.RLIMIT_AS)[1])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", asks], cwd=ROOT, text=True).split() == ["False", "True"]
+
+
 def test_a_half_that_does_not_end_well_has_a_row_that_says_so(rows: dict[str, Row]) -> None:
     """All in one test, as those below: processes that share the tests would each run the programs."""
     for name, (_, said) in ENDS.items():

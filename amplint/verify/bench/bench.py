@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from amplint.verify.bench.instrument import DEVICES
-from amplint.verify.bench.patching import wrap
+from amplint.verify.bench.patching import patch, wrap
 
 _NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
 
@@ -96,7 +96,11 @@ def regions_with(**changed: Any) -> Iterator[None]:
 
 @contextmanager
 def on_device(device: str) -> Iterator[None]:
-    """Run the block on a device that is there: tensors are made on it, regions and scalers for the CPU are for it."""
+    """Run the block on a device that is there.
+
+    Tensors are created there, and generators of random numbers, without which a DataLoader doesn't shuffle; regions and
+    scalers for the CPU are for the device.
+    """
 
     def moved(given: dict[str, Any]) -> dict[str, Any]:
         return {key: device if key in ("device", "device_type") and on == "cpu" else on for key, on in given.items()}
@@ -104,18 +108,49 @@ def on_device(device: str) -> Iterator[None]:
     with ExitStack() as undo:
         for owner in (torch.autocast, torch.amp.GradScaler):
             _rebind(undo, owner, moved)
+        patch(undo, torch, "Generator", _generators_on(device))
         undo.callback(torch.set_default_device, None)
         torch.set_default_device(device)
         yield
 
 
+def _generators_on(device: str) -> type:
+    """What makes generators on a device where none is named, in place of `torch.Generator`."""
+    real = torch.Generator
+
+    class OfInstances(type):
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, real)
+
+        def __call__(cls, device: Any = device) -> torch.Generator:
+            return real(device)
+
+    return OfInstances("Generator", (), {})
+
+
+@contextmanager
+def without_accelerators() -> Iterator[None]:
+    """Run the block as on a machine that has only a CPU."""
+    with ExitStack() as undo:
+        for module in filter(None, _ACCELERATORS.values()):
+            patch(undo, module, "is_available", lambda: False)
+        yield
+
+
+_ACCELERATORS: dict[str, Any] = {
+    "cuda": torch.cuda,
+    "xpu": getattr(torch, "xpu", None),
+    "mps": torch.backends.mps,
+}
+
+
 def is_there(device: str) -> bool:
     """Whether this machine has a device ("cuda", "xpu" or "mps")."""
-    module: Any = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None), "mps": torch.backends.mps}[device]
+    module = _ACCELERATORS[device]
     return bool(module and module.is_available())
 
 
-_ACCELERATED = any(map(is_there, ("cuda", "xpu", "mps")))  # asked before anything is simulated
+_ACCELERATED = any(map(is_there, _ACCELERATORS))  # asked before anything is simulated
 
 
 def reset() -> None:

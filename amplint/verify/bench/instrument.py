@@ -107,8 +107,8 @@ class Listener:
     def scale_updated(self, before: float, after: float) -> None:
         """`scaler.update()` of an enabled scaler has returned; the scale before and after. Needs `waits`."""
 
-    def updated(self, scaler: torch.amp.GradScaler) -> None:
-        """`scaler.update()` has returned."""
+    def updated(self, scaler: torch.amp.GradScaler, new_scale: float | torch.Tensor | None) -> None:
+        """`scaler.update()` has returned, with the scale that it was given, if any."""
 
 
 def _devices() -> tuple[str, ...]:
@@ -200,7 +200,7 @@ def _watch_scalers(listener: Listener, undo: ExitStack, *, waits: bool) -> None:
             real(self, *args, **kwargs)
         if waits and self.is_enabled():
             listener.scale_updated(before, self.get_scale())
-        listener.updated(self)
+        listener.updated(self, args[0] if args else kwargs.get("new_scale"))
 
     for name, wrapper in {
         "__init__": made,

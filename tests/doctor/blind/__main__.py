@@ -1,12 +1,17 @@
 """Runs programs of authors who didn't know the doctor, and compares what it says with what they wrote down.
 
-`python -m tests.doctor.blind [SET ...] [SET/PROGRAM ...]` prints a line for each program and a table of the sets: the
-first run, before anything was mended for the set (`first_runs.csv`), and the run of now.
+`python -m tests.doctor.blind [--device DEVICE] [SET ...] [SET/PROGRAM ...]` prints a line for each program and a table
+of the sets: the first run, before anything was mended for the set (`first_runs.csv`), and the run of now.
+
+The programs were written for the CPU. With `--device cuda` each names that device where it named the CPU, and new
+tensors are created there. A program that then ends with an error by itself is left out, and so is one whose fault
+`cpu_alone` of its truth says to be of the CPU: on CUDA autocast computes sums and exponentials in float32.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import csv
 import json
 import os
@@ -18,6 +23,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,16 +54,47 @@ def truth_of(folder: Path) -> dict[str, Any]:
     return truth
 
 
-def report_of(folder: Path) -> dict[str, Any]:
-    """What the doctor reports of a program, which is run in a copy of its folder."""
+def report_of(folder: Path, device: str = "cpu") -> dict[str, Any] | None:
+    """What the doctor reports of a program, which is run in a copy of its folder; None where it can't be moved."""
+    truth = truth_of(folder)
+    if device != "cpu" and "cpu_alone" in truth:
+        return None
     with tempfile.TemporaryDirectory() as temporary:
         copy, out = Path(temporary, "program"), Path(temporary, "report.json")
         shutil.copytree(folder, copy)
         env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-m", "amplint", "run", "--report", str(out), *truth_of(folder)["run"]]
-        subprocess.run(command, cwd=copy, env=env, capture_output=True, timeout=LIMIT, check=False)
+
+        def run(*command: str) -> subprocess.CompletedProcess[bytes]:
+            whole = [sys.executable, *command, *truth["run"]]
+            return subprocess.run(whole, cwd=copy, env=env, capture_output=True, timeout=LIMIT, check=False)
+
+        if device != "cpu":
+            for path in copy.rglob("*.py"):
+                path.write_text(moved_to(device, path.read_text("utf-8")), "utf-8")
+            alone = run()
+            if alone.returncode:
+                return None
+        seen = run("-m", "amplint", "run", "--report", str(out))
+        if device != "cpu" and (seen.returncode, seen.stdout) != (alone.returncode, alone.stdout):
+            print(
+                f"{name_of(folder)}: OTHERWISE UNDER THE DOCTOR: exit {seen.returncode}, {seen.stderr[-500:].decode()}"
+            )
         report: dict[str, Any] = json.loads(out.read_text("utf-8"))
         return report
+
+
+def moved_to(device: str, text: str) -> str:
+    """A program's text for another device; its lines keep their numbers."""
+    named = re.sub(r"""(["'])cpu\1""", repr(device), text)
+    lines = named.replace("torch.Generator()", f"torch.Generator({device!r})").splitlines(keepends=True)
+    imports = (
+        node.lineno
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.module != "__future__")
+    )
+    if first := next(imports, None):
+        lines[first - 1] = f"import torch; torch.set_default_device({device!r}); {lines[first - 1]}"
+    return "".join(lines)
 
 
 def judged(truth: dict[str, Any], findings: Sequence[dict[str, Any]]) -> str:
@@ -98,16 +135,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.doctor.blind", description=(__doc__ or "").strip())
     parser.add_argument("names", nargs="*", metavar="name", help="only these sets or programs")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="at once [default: 2]")
+    parser.add_argument("--device", default="cpu", help="run the programs there [default: %(default)s]")
     options = parser.parse_args()
     folders, now = programs(options.names), {}
     with ThreadPoolExecutor(options.jobs) as pool:
-        for folder, report in zip(folders, pool.map(report_of, folders), strict=True):
+        for folder, report in zip(folders, pool.map(partial(report_of, device=options.device), folders), strict=True):
+            if report is None:
+                print(f"{name_of(folder)}: left out on {options.device}", flush=True)
+                continue
             findings, truth = report["findings"], truth_of(folder)
             now[name_of(folder)] = verdict = judged(truth, findings)
             print(f"{name_of(folder)}: {verdict} ({truth['cause'] or 'healthy'})", flush=True)
             if verdict not in (EXACT, LEFT_ALONE):
                 for each in findings:
-                    print(f"    {each['cause']} {each['code']} {each['path']}:{each['line']} {each['message']}")
+                    where = f"{each['path']}:{each['line']}"
+                    print(f"    {each['cause']} {each['code']} {where} {each['message']} {each.get('details')}")
     print("\n| set | run | exact | cause only | silent or not shown | wrong | healthy alarmed |")
     print("|---|---|---|---|---|---|---|")
     first = {name: verdict for name, verdict in first_runs().items() if name in now}

@@ -2,8 +2,10 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
+GPU = torch.cuda.is_available()  # float16 needs one
 torch.manual_seed(0)
-accelerator = Accelerator(cpu=True, mixed_precision="bf16", gradient_accumulation_steps=2)
+precision = "fp16" if GPU else "bf16"
+accelerator = Accelerator(cpu=not GPU, mixed_precision=precision, gradient_accumulation_steps=2)
 model = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 4))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 data = torch.utils.data.TensorDataset(torch.randn(64, 16), torch.randint(0, 4, (64,)))

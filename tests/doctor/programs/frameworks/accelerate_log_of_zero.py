@@ -17,12 +17,13 @@ def negative_log(probabilities, y):
     return -torch.log(picked).mean()  # fault: math
 
 
+GPU = torch.cuda.is_available()  # float16 needs one
 torch.manual_seed(0)
-accelerator = Accelerator(cpu=True, mixed_precision="bf16")
+accelerator = Accelerator(cpu=not GPU, mixed_precision="fp16" if GPU else "bf16")
 model = Net()
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 x, y = torch.randn(64, 16), torch.randint(0, 4, (64,))
-x[40] = 1e5
+x[40] = 1e4
 loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=8)
 model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
 for step, (x, y) in enumerate(loader):

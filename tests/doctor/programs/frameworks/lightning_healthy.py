@@ -26,12 +26,13 @@ class Module(lightning.LightningModule):
         return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1)]
 
 
+GPU = torch.cuda.is_available()  # float16 needs one
 lightning.seed_everything(0)
 data = torch.utils.data.TensorDataset(torch.randn(64, 16), torch.randint(0, 4, (64,)))
 loader = torch.utils.data.DataLoader(data, batch_size=8)
 trainer = lightning.Trainer(
-    max_epochs=3, accelerator="cpu", precision="bf16-mixed", gradient_clip_val=1.0, accumulate_grad_batches=2,
-    logger=False, enable_checkpointing=False, enable_progress_bar=False,
+    max_epochs=3, accelerator="gpu" if GPU else "cpu", precision="16-mixed" if GPU else "bf16-mixed",
+    gradient_clip_val=1.0, accumulate_grad_batches=2, logger=False, enable_checkpointing=False, enable_progress_bar=False,
 )  # fmt: skip
 model = Module()
 trainer.fit(model, loader, loader)

@@ -26,12 +26,13 @@ class Module(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=1e-4)
 
 
+GPU = torch.cuda.is_available()  # float16 needs one
 lightning.seed_everything(0)
 x, y = torch.randn(64, 16), torch.rand(64)
 y[45] = 9.0
 loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=8)
 trainer = lightning.Trainer(
-    max_epochs=2, accelerator="cpu", precision="bf16-mixed", logger=False, enable_checkpointing=False,
-    enable_progress_bar=False,
+    max_epochs=2, accelerator="gpu" if GPU else "cpu", precision="16-mixed" if GPU else "bf16-mixed",
+    logger=False, enable_checkpointing=False, enable_progress_bar=False,
 )  # fmt: skip
 trainer.fit(Module(), loader)

@@ -34,13 +34,14 @@ class Data(torch.utils.data.Dataset):
         return {"x": self.x[at], "labels": self.y[at]}
 
 
+GPU = torch.cuda.is_available()  # float16 needs one
 set_seed(0)
 model = Model(Config())
 nn.init.zeros_(model.body.bias)
 model.body.bias.requires_grad_(False)
 arguments = TrainingArguments(
-    output_dir="out", use_cpu=True, bf16=True, num_train_epochs=1, per_device_train_batch_size=8, logging_steps=1,
-    report_to=[], save_strategy="no", disable_tqdm=True, logging_nan_inf_filter=False,
+    output_dir="out", use_cpu=not GPU, bf16=not GPU, fp16=GPU, num_train_epochs=8 if GPU else 1,
+    per_device_train_batch_size=8, logging_steps=1, report_to=[], save_strategy="no", disable_tqdm=True, logging_nan_inf_filter=False,
 )  # fmt: skip
 trainer = Trainer(model, arguments, train_dataset=Data(64))
 trainer.train()

@@ -13,12 +13,13 @@ class Data(torch.utils.data.Dataset):
         return {"input_ids": self.ids[at], "attention_mask": (self.ids[at] > 10).long(), "labels": self.labels[at]}
 
 
+GPU = torch.cuda.is_available()  # float16 needs one
 set_seed(0)
 config = BertConfig(
     vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, num_labels=3
 )
 arguments = TrainingArguments(
-    output_dir="out", use_cpu=True, bf16=True, num_train_epochs=2, per_device_train_batch_size=8, logging_steps=2,
+    output_dir="out", use_cpu=not GPU, bf16=not GPU, fp16=GPU, num_train_epochs=2, per_device_train_batch_size=8, logging_steps=2,
     gradient_accumulation_steps=2, report_to=[], save_strategy="no", eval_strategy="epoch", disable_tqdm=True,
 )  # fmt: skip
 trainer = Trainer(BertForSequenceClassification(config), arguments, train_dataset=Data(64), eval_dataset=Data(16))
