@@ -6,12 +6,15 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.inference.devices import region_devices
-from amplint.model.inference.dtypes import HALF, region_dtypes
+from amplint.model.inference.dtypes import HALF, changes_defaults, region_dtypes
+from amplint.model.inference.formulas import contradict, negated
+from amplint.model.inference.value_sets import ON_CUDA, decided
 from amplint.model.objects.autocast_objects import Region, region_of
 from amplint.model.regions.cpu_training import does_nothing
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.autocast_ops import OP_LISTS, Cast
+from amplint.model.torch_facts.names import DEFAULT_DTYPE
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -84,7 +87,12 @@ def _region(module: Module, call: int) -> Region | None:
 
 def _low(module: Module, region: Region) -> frozenset[str]:
     """The half dtypes that a region can run in; none where it can be another one that isn't known."""
-    names = {each.name for each in region_dtypes(module, region)}
+    found = region_dtypes(module, region)
+    names = {each.name for each in found}
+    if None in names and not changes_defaults(module) and all(each.name or each.value is region.call for each in found):
+        devices = listed_devices(module, region)
+        if "cuda" in devices:  # the default of the device, whichever that is
+            names = (names - {None}) | {DEFAULT_DTYPE[each] for each in devices}
     if region.enabled is not None:
         names -= {"float32", "float64"}  # it is off there: `enabled=dtype != torch.float32`
     return frozenset(each for each in names if each is not None) if names <= set(HALF) else frozenset()
@@ -100,8 +108,11 @@ def _devices(module: Module, call: int) -> tuple[str, ...]:
 
 
 def listed_devices(module: Module, region: Region) -> tuple[str, ...]:
-    """The devices that a region can be for: all that torch has lists for, where that isn't known."""
+    """The devices that a region can be on for: all that torch has lists for, where that isn't known."""
     found = {each.type for each in region_devices(module, region)}
     if not found or None in found:
-        return tuple(_BY_BASE)
+        on = decided(module).of(region.enabled)
+        if region.enabled is not None and contradict(on, negated(ON_CUDA)):
+            return ("cuda",)
+        return tuple(each for each in _BY_BASE if each != "cuda" or not contradict(on, ON_CUDA))
     return tuple(sorted(each for each in found if each)) if found <= set(_BY_BASE) else ()

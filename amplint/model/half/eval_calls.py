@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.external_calls import local_class, local_function, method
@@ -17,6 +18,7 @@ from amplint.model.inference.numbers import is_said_to_be_number, number, parame
 from amplint.model.inference.tensor_types import (
     A_NUMBER,
     A_TENSOR,
+    DICT,
     DTYPE,
     FLOAT32,
     HALF,
@@ -29,6 +31,8 @@ from amplint.model.inference.tensor_types import (
     UNKNOWN_KIND,
     WHOLE,
     Kind,
+    dictionary,
+    held_in,
     join,
     likely_half,
     of_dtype,
@@ -94,7 +98,7 @@ class Calls:
         if name.startswith("torch."):
             return self._function(call, name, met)
         if name.startswith("builtins."):
-            return self._builtin(name, positional)
+            return self._builtin(name, met)
         unpacked = call.unpacks()
         if isinstance(func, ir.Attribute) and not self._is_method_of_self(func):
             found = self._of_object(func, met, unpacked=unpacked)
@@ -108,12 +112,30 @@ class Calls:
     def _of_object(self, func: ir.Attribute, met: Met, *, unpacked: bool) -> Kind | None:
         """What a method of a tensor or model gives; None for one of anything else."""
         base = self._values.kind(func.base, met.env)
+        if base.what == DICT:
+            return self._of_dictionary(func, base, met)
         if base.what == MODULE:
             return self._layer(base, met) if func.attr == "forward" else self._of_module(func.attr, base, met)
         if base.what in (DTYPE, NUMBER) or (unpacked and not base.is_tensor):
             return None
         found = self._method(func, base, met)
         return self._of_model(func, met) if found == UNKNOWN_KIND and base.what == UNKNOWN else found
+
+    def _of_dictionary(self, func: ir.Attribute, base: Kind, met: Met) -> Kind:
+        """What a method of a dictionary gives; what changes it leaves what it then holds."""
+        held, name = held_in(base), func.attr
+        if name in ("get", "pop") and met.given:
+            key, otherwise = met.given[0][0], met.given[1:]
+            found = held.get(key.value) if isinstance(key, ir.Constant) and isinstance(key.value, str) else None
+            return reduce(join, [kind for _, kind in otherwise], found) if found is not None else UNKNOWN_KIND
+        if name in ("values", "items"):
+            each = reduce(join, held.values()) if held else UNKNOWN_KIND
+            return Kind(LIST, items=(each if name == "values" else Kind(TUPLE, items=(UNKNOWN_KIND, each)),))
+        if name in ("copy", "keys"):
+            return base if name == "copy" else UNKNOWN_KIND
+        merged = _merged(met._replace(given=[(func.base, base), *met.given])) if name == "update" else None
+        self._values.bind(func.base, merged if merged is not None else UNKNOWN_KIND, met.env)
+        return UNKNOWN_KIND
 
     def _of_model(self, func: ir.Value, met: Met) -> Kind:
         """What a call of something that may be a model, or of its method that makes features, gives."""
@@ -129,7 +151,7 @@ class Calls:
 
     def _where_not_known(self, found: Kind, met: Met) -> Kind:
         """What a model in sight gives; what of it isn't understood is likely half."""
-        if found.what == TUPLE:
+        if found.what in (TUPLE, DICT):
             return found._replace(items=tuple(self._where_not_known(each, met) for each in found.items))
         return self._likely_half(met) if found == UNKNOWN_KIND else found
 
@@ -168,6 +190,9 @@ class Calls:
         before, self._met.sites = self._met.sites, (*self._met.sites, met.node.id)
         found = self._run(function, arguments, met.env)
         self._met.sites = before
+        for name, (value, kind) in given.items():
+            if kind.what == DICT and value is not None and _changes(function, name):
+                self._values.bind(value, UNKNOWN_KIND, met.env)
         if function.cls is not None:
             met.env.forget_attributes()
         return found
@@ -206,8 +231,10 @@ class Calls:
             result = result_of(self._module, spelling, [*given, *extra], self._met.autocast(met.env))
         return self._met.note(met, spelling, result)
 
-    def _builtin(self, name: str, given: Sequence[Given]) -> Kind:
-        last = name.rpartition(".")[2]
+    def _builtin(self, name: str, met: Met) -> Kind:
+        last, given = name.rpartition(".")[2], met.given
+        if last == "dict":
+            return _merged(met) or UNKNOWN_KIND
         if last == "abs" and given:
             return given[0][1]
         if last == "enumerate" and given:
@@ -333,6 +360,32 @@ class Calls:
             kind = self._layer(Kind(MODULE, made=layers), met._replace(given=[(None, kind)], keywords={}))
         self._sequences.pop()
         return kind
+
+
+def _changes(function: ir.Function, name: str) -> bool:
+    """Whether a function stores something in a dictionary that it is given."""
+    return any(
+        isinstance(base, ir.Name) and base.name == name
+        for each in ir.walk_statements(function.body)
+        for base in _stored_in(each)
+    )
+
+
+def _stored_in(statement: ir.Statement) -> list[ir.Value | None]:
+    """What a statement stores something in."""
+    targets = statement.targets if isinstance(statement, ir.Assign) else ()
+    if isinstance(statement, ir.AugAssign):
+        targets = (statement.target,)
+    called = ir.called_on(statement.value, "update", "setdefault") if isinstance(statement, ir.Expr) else None
+    return [called, *(each.base for each in targets if isinstance(each, ir.Subscript))]
+
+
+def _merged(met: Met) -> Kind | None:
+    """The dictionary that `dict(...)` or `.update(...)` makes of others and of keywords; None where one isn't known."""
+    if any(kind.what != DICT for _, kind in met.given) or (isinstance(met.node, ir.Call) and met.node.unpacks()):
+        return None
+    held = {key: kind for _, each in met.given for key, kind in held_in(each).items()}
+    return dictionary({**held, **{key: kind for key, (_, kind) in met.keywords.items()}})
 
 
 def _is_static(function: ir.Function) -> bool:

@@ -14,6 +14,7 @@ from amplint.model.inference.numbers import computed, literal, negated, number, 
 from amplint.model.inference.tensor_types import (
     A_NUMBER,
     A_TENSOR,
+    DICT,
     DTYPE,
     IN_FLOAT32,
     LIST,
@@ -24,6 +25,8 @@ from amplint.model.inference.tensor_types import (
     UNKNOWN_KIND,
     WHOLE,
     Kind,
+    dictionary,
+    held_in,
     join,
     of_dtype,
 )
@@ -95,6 +98,8 @@ class Values:
         if isinstance(value, ir.Sequence):
             items = tuple(self.kind(each, env) for each in value.items)
             return Kind(TUPLE, items=items) if not value.unpacks() else UNKNOWN_KIND
+        if isinstance(value, ir.Mapping):
+            return self._mapping(value, env)
         if isinstance(value, ir.Comprehension):
             return self._comprehension(value, env)
         if isinstance(value, ir.Walrus):
@@ -118,10 +123,27 @@ class Values:
         kinds = [self.kind(each, env) for each in value.elements]
         return Kind(LIST, items=(kinds[0],)) if value.kind != "dict" and len(kinds) == 1 else UNKNOWN_KIND
 
+    def _mapping(self, value: ir.Mapping, env: Env) -> Kind:
+        """What a dictionary holds that is written out, others that are unpacked in it included."""
+        held: dict[str, Kind] = {}
+        for key, each in value.items:
+            kind = self.kind(each, env)
+            if key is None and kind.what != DICT:
+                held = dict.fromkeys(held, UNKNOWN_KIND)  # it may have the same keys
+            elif key is None:
+                held |= held_in(kind)
+            elif isinstance(key, ir.Constant) and isinstance(key.value, str):
+                held[key.value] = kind
+            else:
+                self.kind(key, env)
+        return dictionary(held)
+
     def _subscript(self, value: ir.Subscript, env: Env) -> Kind:
         base = self.kind(value.base, env)
         self.kind(value.index, env)
         at = value.index.value if isinstance(value.index, ir.Constant) else None
+        if base.what == DICT:
+            return held_in(base).get(at, UNKNOWN_KIND) if isinstance(at, str) else UNKNOWN_KIND
         if base.what == TUPLE:
             if isinstance(at, int) and -len(base.items) <= at < len(base.items):
                 return base.items[at]
@@ -261,6 +283,9 @@ class Values:
             self.bind(target.value, UNKNOWN_KIND, env)
         elif isinstance(target, ir.Subscript):
             base = self.kind(target.base, env)
+            if base.what == DICT:
+                self.bind(target.base, _stored(base, target.index, kind), env)
+                return
             self._met.note(Met(target, [(target.base, base), (None, kind)], {}, env), "setitem", base)
 
     def _unpack(self, target: ir.Sequence, kind: Kind, env: Env) -> None:
@@ -271,3 +296,11 @@ class Values:
             items = [self.item(kind) if whole else UNKNOWN_KIND] * len(target.items)
         for each, item in zip(target.items, items, strict=True):
             self.bind(each, item, env)
+
+
+def _stored(base: Kind, index: ir.Value, kind: Kind) -> Kind:
+    """A dictionary after something is stored in it: under any of its keys, where the key isn't written out."""
+    held = held_in(base)
+    if isinstance(index, ir.Constant) and isinstance(index.value, str):
+        return dictionary({**held, index.value: kind})
+    return dictionary({key: join(each, kind) for key, each in held.items()})

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.flow.state import Opened, State
 from amplint.model.half.autocast_context import AutocastContext, autocast_context
-from amplint.model.inference.tensor_types import DTYPE, LIST, NUMBER, TUPLE, UNKNOWN_KIND, Kind, join
+from amplint.model.inference.tensor_types import DICT, DTYPE, LIST, NUMBER, TUPLE, UNKNOWN_KIND, Kind, join
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 Given = tuple["ir.Value | None", Kind]
+_HOLDING = (TUPLE, LIST, DICT, DTYPE)
 
 
 class Seen(NamedTuple):
@@ -65,7 +66,7 @@ class Env:
     def forget_tensors(self) -> None:
         """Know nothing more of dtypes: what follows is for some of them only."""
         self.kinds = {
-            key: UNKNOWN_KIND if kind.is_tensor or kind.likely_half or kind.what in (TUPLE, LIST, DTYPE) else kind
+            key: UNKNOWN_KIND if kind.is_tensor or kind.likely_half or kind.what in _HOLDING else kind
             for key, kind in self.kinds.items()
         }
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from amplint.model.syntax import ir
 
 HALF, FLOAT32, FLOAT64, INT, COMPLEX, TENSOR = "half", "float32", "float64", "int", "complex", "tensor"
-NUMBER, TUPLE, LIST, MODULE, DTYPE, UNKNOWN = "number", "tuple", "list", "module", "dtype", "unknown"
+NUMBER, TUPLE, LIST, DICT, MODULE, DTYPE, UNKNOWN = "number", "tuple", "list", "dict", "module", "dtype", "unknown"
 _TENSORS = (HALF, FLOAT32, FLOAT64, INT, COMPLEX, TENSOR)
 
 
@@ -17,9 +17,9 @@ class Kind(NamedTuple):
 
     `what`: a tensor of half precision, of float32, float64, whole numbers or truth values ("int"), complex numbers, or
     of a dtype that isn't known ("tensor"); a Python number; a tuple of `items`; a list all of whose items are
-    `items[0]`; a module made by one of `made`; the dtype of the tensor `items[0]`; or unknown. What a model that is not
-    in sight gives in a region is unknown, and likely half, as its last layer gives it: `likely_half`. Of several things
-    each is.
+    `items[0]`; a dictionary that has `items` under `keys`, and maybe more; a module made by one of `made`; the dtype of
+    the tensor `items[0]`; or unknown. What a model that is not in sight gives in a region is unknown, and likely half,
+    as its last layer gives it: `likely_half`. Of several things each is.
     """
 
     what: str
@@ -28,6 +28,7 @@ class Kind(NamedTuple):
     cast: int = 0  # of float32: the call that cast a half tensor up, if nothing but a view came since
     value: float | None = None  # of a number, where it is known
     items: tuple[Kind, ...] = ()
+    keys: tuple[str, ...] = ()
     made: tuple[ir.Call, ...] = ()
 
     @property
@@ -63,6 +64,17 @@ WHOLE = Kind(INT)
 A_NUMBER = Kind(NUMBER)
 
 
+def dictionary(held: Mapping[str, Kind]) -> Kind:
+    """A dictionary that holds these under their keys."""
+    keys = tuple(sorted(held))
+    return Kind(DICT, items=tuple(held[each] for each in keys), keys=keys)
+
+
+def held_in(kind: Kind) -> dict[str, Kind]:
+    """What a dictionary holds, by its keys."""
+    return dict(zip(kind.keys, kind.items, strict=True))
+
+
 def of_dtype(names: Iterable[str | None]) -> Kind:
     """A tensor that is given one of some dtypes, by torch's names for them."""
     found = set(names)
@@ -88,6 +100,10 @@ def join(first: Kind, second: Kind) -> Kind:
             return A_NUMBER
         if first.what in (TUPLE, LIST, DTYPE) and len(first.items) == len(second.items):
             return Kind(first.what, items=tuple(map(join, first.items, second.items)))
+        if first.what == DICT:  # a key that only one has can be read from that one alone
+            one, other = held_in(first), held_in(second)
+            both = {key: join(one[key], other[key]) for key in one.keys() & other.keys()}
+            return dictionary({**one, **other, **both})
         if first.what == MODULE:
             return Kind(MODULE, made=tuple(dict.fromkeys((*first.made, *second.made))))
     if {first.what, second.what} <= {HALF, UNKNOWN} and first.names == second.names:

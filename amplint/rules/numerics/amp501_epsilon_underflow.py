@@ -11,7 +11,8 @@ amplint reports nothing:
   `exp`);
 - after `.float()`;
 - in bfloat16, which has float32's range;
-- about larger constants.
+- about larger constants;
+- if a larger constant is added to the tensor before, on some path.
 
 ## Why is this bad?
 The smallest positive number of float16 is 6e-8; 1e-8 rounds to 0. The sum is the tensor itself, the clamp keeps a 0,
@@ -55,7 +56,9 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.model.half.observations import Given, Seen
+from amplint.model.inference.numbers import number
 from amplint.model.inference.tensor_types import NUMBER
+from amplint.model.inference.values import values_of
 from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
@@ -88,16 +91,20 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         done.add(seen.node.id)
         tensor, epsilon = found
+        if _is_lifted(module, tensor):
+            continue
         squashed = _squashed(module, tensor)
-        number, name = f"{epsilon:g}", shown(module, tensor)
+        literal, name = f"{epsilon:g}", shown(module, tensor)
         does = (
-            f"clamping to {number} doesn't prevent 0" if seen.spelling in _CLAMPS else f"adding {number} has no effect"
+            f"clamping to {literal} doesn't prevent 0"
+            if seen.spelling in _CLAMPS
+            else f"adding {literal} has no effect"
         )
         todo = f"call `.float()` on {name}" if squashed is None else "compute the sigmoid in float32"
         fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
-            f"{number} is 0 in float16, and {name} is float16: {does}; {todo}",
+            f"{literal} is 0 in float16, and {name} is float16: {does}; {todo}",
             fix=fix,
             withheld=withheld,
             cause=f"sigmoid {squashed.id}" if squashed is not None else "",
@@ -120,6 +127,17 @@ def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str 
     if isinstance(divided, ir.Constant) or is_one_number(module, divided):
         return up(module, [tensor]), None
     return up(module, [divided, tensor]), None
+
+
+def _is_lifted(module: Module, tensor: ir.Value) -> bool:
+    """Whether a number that float16 has is added to a tensor before, on some path: that keeps it from 0."""
+    for leaf in values_of(module, tensor).leaves:
+        value = ir.before_calls(leaf.value, *_CLAMPS)
+        if isinstance(value, ir.Binary) and value.op == "Add":
+            added = [number(module, each) for each in (value.left, value.right)]
+            if any(each is not None and each.value is not None and each.value > ZERO_FLOAT16 for each in added):
+                return True
+    return False
 
 
 def _squashed(module: Module, tensor: ir.Value) -> ir.Call | None:

@@ -43,6 +43,12 @@ def train(x, y, flag, size: int, net=None):
     with torch.autocast("cuda", dtype=torch.float16):
         {}
     {}
+
+def stores(held, key):
+    held[key] = held[key].float()
+
+def reads(held, key):
+    return held[key]
 """
 
 
@@ -96,6 +102,24 @@ torch.abs(out)"""
         ("x = [self.fc(each) for each in x]\ntorch.abs(torch.cat(x))", HALF),
         ("x = (y := self.fc(x)).float()\ntorch.abs(y)", HALF),
         ("self.kept = self.fc(x)\ntorch.abs(self.kept)", HALF),
+        # Dictionaries, by the keys that are written out.
+        ("d = {'a': self.fc(x), 'b': x.float()}\ntorch.abs(d['a'])", HALF),
+        ("d = dict(a=self.fc(x))\nd['b'] = d['a']\ntorch.abs(d['b'])", HALF),
+        ("d = {}\nd['a'] = {'b': self.fc(x)}\nd['a']['c'] = d['a']['b']\ntorch.abs(d['a']['c'])", HALF),
+        ("d = {'a': self.fc(x)}\ntorch.abs({**d, 'b': x}['a'])", HALF),
+        ("d = {'a': self.fc(x)}\ntorch.abs({**d, **x}['a'])", "unknown"),
+        ("d = {'a': self.fc(x)}\ntorch.abs(d.get('a'))", HALF),
+        ("d = {'a': self.fc(x)}\ntorch.abs(d.get('a', mask))", "unknown"),
+        ("d = {'a': self.fc(x)}\ntorch.abs(d.pop('b', mask))", "unknown"),
+        ("d = {'a': self.fc(x), 'b': self.fc(x)}\nfor key, value in d.items():\n    torch.abs(value)", HALF),
+        ("d = {'a': self.fc(x)}\nd.update({'b': self.fc(x)}, c=x)\ntorch.abs(d['b'])", HALF),
+        ("d = {'a': self.fc(x)}\nd.update(x)\ntorch.abs(d['a'])", "unknown"),
+        ("d = {'a': self.fc(x)}\nd.clear()\ntorch.abs(d['a'])", "unknown"),
+        ("d = {'a': self.fc(x)}\nd['a'] = d['a'].float()\ntorch.abs(d['a'])", "float32"),
+        ("d = {'a': self.fc(x)}\nd[mask] = x.float()\ntorch.abs(d['a'])", "tensor"),
+        ("d = {'a': self.fc(x)}\nif mask:\n    d['b'] = self.fc(x)\ntorch.abs(d['b'])", HALF),
+        ("d = {'a': self.fc(x)}\nif mask:\n    d['a'] = x.float()\ntorch.abs(d['a'])", "tensor"),
+        ("d = {'a': self.fc(x)}\nif x.dtype == mask:\n    pass\ntorch.abs(d['a'])", "unknown"),
         # The last suite of a `try` runs however the others are left.
         ("try:\n    return x\nfinally:\n    torch.abs(self.fc(x))", HALF),
         ("for _ in range(3):\n    try:\n        break\n    finally:\n        torch.abs(self.fc(x))", HALF),
@@ -138,6 +162,8 @@ def test_in_a_forward_that_the_region_calls(forward: str, expected: str) -> None
         ("out = model(x) if flag else None", "torch.abs(out)", ["unknown"]),
         ("pass", "torch.abs(model(x))", ["unknown"]),
         # Without AMP there is no region: what holds is what is half with it.
+        ("d = {'a': model(x)}\nreads(d, 'a')", "torch.abs(d['a'])", [HALF]),
+        ("d = {'a': model(x)}\nstores(d, 'a')", "torch.abs(d['a'])", ["unknown"]),
         ("pass", ARMS.format("use_amp", "model(x)", "model(x)"), [HALF]),
         ("pass", ARMS.format("not use_amp", "model(x)", "model(x)"), [HALF]),
         ("pass", ARMS.format("use_amp", "(model(x), x)", "(model(x), x)").replace("(out)", "(out[0])"), [HALF]),
@@ -148,7 +174,17 @@ def test_in_a_forward_that_the_region_calls(forward: str, expected: str) -> None
         ("pass", "with torch.autocast('cuda', dtype=dtypes[0]):\n    torch.abs(model(x))", ["tensor"]),
         ("pass", "with torch.autocast('cuda', dtype=torch.float32):\n    torch.abs(model(x))", ["tensor"]),
         ("pass", "with torch.autocast('cuda', enabled=flag):\n    torch.abs(model(x))", [HALF]),
-        ("pass", "with torch.autocast(x.device.type):\n    torch.abs(model(x))", ["tensor"]),
+        ("pass", "with torch.autocast(x.device.type):\n    torch.abs(model(x))", ["half bfloat16 float16"]),
+        (
+            "pass",
+            "with torch.autocast(x.device.type, enabled=x.device.type == 'cuda'):\n    torch.abs(model(x))",
+            [HALF],
+        ),
+        (
+            "pass",
+            "with torch.autocast(x.device.type, enabled=x.device.type == 'cpu'):\n    torch.abs(model(x))",
+            ["tensor"],
+        ),
         ("pass", "with torch.autocast(x.device.type, torch.bfloat16):\n    torch.abs(model(x))", ["half bfloat16"]),
         ("pass", "with torch.autocast(x.device.type, torch.bfloat16):\n    torch.abs(model(x).exp())", ["tensor"]),
         ("pass", "with torch.autocast('cpu', torch.bfloat16):\n    torch.abs(model(x).exp())", ["half bfloat16"]),
