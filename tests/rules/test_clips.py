@@ -897,3 +897,97 @@ def test_a_clip_that_an_evaluation_comes_to_as_well_is_right(early: str, body: s
 )
 def test_a_clip_behind_the_step_of_its_own_turn_is_found(early: str, body: str, others: str) -> None:
     assert "AMP419" in [each.code for each in check(epoch(early, body, others))]
+
+
+HOOKED = """\
+def train(model, optimizer, batches, bound, amp: bool, mask):
+    scaler = torch.amp.GradScaler("cuda", enabled=amp)
+
+    def hook({}):
+        {}
+
+    {}
+    for x in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16, enabled=amp):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+ON_ALL = "for p in model.parameters():\n    p.register_hook({})"
+ACCUMULATED = "for p in model.parameters():\n    p.register_post_accumulate_grad_hook(hook)"
+
+
+def hooked(parameter: str, body: str, registered: str) -> list[str]:
+    """What AMP401 reports of a hook."""
+    return found(HOOKED.format(parameter, body.replace("\n", "\n        "), registered.replace("\n", "\n    ")))
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "return grad.clamp(-bound, bound)",
+        "return torch.clip(grad, min=-1.0, max=1.0)",
+        "return grad.clamp_(-0.5, 0.5)",
+        "grad = torch.nan_to_num(grad)\nout = grad.clamp(-1, 1)\nreturn out",
+        "norm = grad.norm()\nif norm > 1.0:\n    grad = grad / norm\nreturn grad",
+        "return grad * (bound / (grad.norm() + 1e-6)).clamp(max=1.0)",
+        "return grad / max(1.0, grad.norm().item() / bound)",
+    ],
+)
+def test_hooks_that_clip_are_found(hook: str) -> None:
+    assert hooked("grad", hook, ON_ALL.format("hook")) == ["p.register_hook(hook)"]
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "p.grad.clamp_(-bound, bound)",
+        "p.grad = torch.clamp(p.grad, -1, 1)",
+        "clip_grad_norm_([p], 1.0)",
+        "norm = p.grad.norm()\nif norm > 5:\n    p.grad.mul_(5 / norm)",
+    ],
+)
+def test_hooks_that_clip_what_has_been_accumulated_are_found(hook: str) -> None:
+    assert hooked("p", hook, ACCUMULATED) == ["p.register_post_accumulate_grad_hook(hook)"]
+
+
+@pytest.mark.parametrize(
+    "registered",
+    [
+        "[p.register_hook(lambda grad: grad.clamp(-1, 1)) for p in model.parameters()]",
+        ON_ALL.format("partial(torch.clamp, min=-1, max=1)"),
+        ON_ALL.format("partial(hook)"),
+        "if amp:\n    model.weight.register_hook(hook)",
+    ],
+)
+def test_wherever_a_hook_is_registered(registered: str) -> None:
+    assert hooked("grad", "return grad.clamp(-1, 1)", registered) == [registered.splitlines()[-1].strip()]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "hook", "registered"),
+    [
+        ("grad", "return grad.clamp(-1, 1)", "if not amp:\n    model.weight.register_hook(hook)"),
+        ("grad", "return grad.clamp(-1, 1) if scaler is None else grad / scaler.get_scale()", ON_ALL.format("hook")),
+        ("grad", "return grad * 0.1", ON_ALL.format("hook")),
+        ("grad", "return grad.clamp(0)", ON_ALL.format("hook")),
+        ("grad", "print(grad.clamp(-1, 1))\nreturn grad", ON_ALL.format("hook")),
+        ("grad", "if grad.norm() > bound:\n    print(grad.norm())", ON_ALL.format("hook")),
+        ("grad", "return grad / (grad.norm() + 1e-6)", ON_ALL.format("hook")),
+        ("grad", "return grad * mask.clamp(0, 1)", ON_ALL.format("hook")),
+        ("p", "print(p.grad.clamp(-1, 1))", ACCUMULATED),
+        ("p", "p.data.clamp_(-1, 1)", ACCUMULATED),
+    ],
+)
+def test_hooks_that_clip_nothing_scaled_are_right(parameter: str, hook: str, registered: str) -> None:
+    assert hooked(parameter, hook, registered) == []
+
+
+def test_hooks_of_an_object_whose_base_keeps_the_scaler() -> None:
+    base = "class Base:\n    def __init__(self, fp16):\n        self.scaler = torch.cuda.amp.GradScaler({})\n"
+    engine = "\nclass Engine(Base):\n    def watch(self, p):\n        p.register_hook(lambda grad: grad.clamp(-1, 1))\n"
+    assert found(base.format("enabled=fp16") + engine) == ["p.register_hook(lambda grad: grad.clamp(-1, 1))"]
+    assert found(base.format("enabled=False") + engine) == []

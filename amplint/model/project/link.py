@@ -37,6 +37,8 @@ _PASSED_ON = (
 # Modules that a file passes on: their attributes are torch's, wherever they are written.
 _MODULES = frozenset(("torch", "torch.nn", "torch.nn.functional", "torch.optim"))
 _CLASS = re.compile(r"class(?<!\wclass)[\s\\]")
+# What is registered as a hook of gradients.
+_HOOKED = re.compile(r"\bregister_(?:post_accumulate_grad_)?hook\(\s*(\w+)(?:\.(\w+))?\s*\)")
 # Where one of these words stands, what is called there may matter.
 _NAMES = re.compile(r"autocast|[sS]caler\b|\bbackward\b|clip_grad|unscale|\bgrad\b|zero_grad|optim")
 _ROOTS = ("autocast", "caler", "backward", "grad", "unscale", "optim")  # quicker to look for: each has one in it
@@ -145,6 +147,10 @@ def _uses(module: Module, path: str, concerned: list[tuple[ast.stmt, str]], impo
         used = text_scan.called(text).union(map(_words, _inherited(statement, text)))
         places = {each: _place(path, *each, imports) for each in used if each[0] in imports}
         yield from _settings(path, text, imports) if opens_regions else ()
+        for each in {(name, attribute) for name, attribute in _HOOKED.findall(text) if name in imports}:
+            place = _place(path, *each, imports)
+            if place is not None and place.path != path and not module_index.is_class(place):
+                yield place
         of_others = {each: place for each, place in places.items() if place is not None and place.path != path}
         for each in [each for each, place in of_others.items() if _matters(place, opens_regions)]:
             yield of_others.pop(each)

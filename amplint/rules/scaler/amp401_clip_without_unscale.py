@@ -9,12 +9,16 @@ Also finds a function that clips and then calls `scaler.step`, if the same file 
 elsewhere, passes it to nothing else and unscales nowhere; and a function that clips and then unscales, wherever the
 backward is.
 
+Also finds hooks that clip (`p.register_hook(lambda grad: grad.clamp(-1, 1))`), if the file scales its losses, or if the
+object that registers the hook keeps a scaler (likely). A hook runs during backward: no `unscale_` can come before it.
+
 amplint reports nothing:
 
 - if the scaler or the optimizer is passed to a function that amplint can't see;
 - if a branch unscales under a condition that may be AMP's own flag;
 - if the bound is multiplied by `scaler.get_scale()`;
-- if the scaler is disabled on that path.
+- if the scaler is disabled on that path;
+- about hooks, if a loss is also trained without the scaler, in another function of the file.
 
 ## Why is this bad?
 The gradients are 65,536 times too large (at the initial scale), so nearly every norm exceeds the bound: the gradients
@@ -55,6 +59,7 @@ Unsafe:
 
 There is no fix:
 
+- if a hook clips;
 - if amplint can't tell the optimizer;
 - if the clip's result is divided by the scale;
 - if the parameters are float16;
@@ -78,7 +83,9 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Confidence, Finding, Severity
 from amplint.model.calls.events import NAMED
 from amplint.model.flow.violations import ViolationKind
+from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
+from amplint.rules.shared.clipping_hooks import ClippingHook, clipping_hooks
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated
 from amplint.rules.shared.scaler_order import Misuse, misuses, when
 from amplint.rules.shared.unscale_fix import ClipFix
@@ -97,6 +104,10 @@ rule = Rule(
         "grad & clamp & .scale( & backward",
         "grad & clip & .scale( & backward",
         "grad & norm & .scale( & backward",
+        "grad_hook & cl & Scaler",
+        "register_hook & cl & Scaler",
+        "grad_hook & norm & Scaler",
+        "register_hook & norm & Scaler",
     ),
     shown_by=("gradient", "update", "skips"),
 )
@@ -130,6 +141,19 @@ def check(module: Module) -> Iterator[Finding]:
                 withheld=withheld,
                 confidence=Confidence.LIKELY if is_guessed else None,
             )
+    for hook in clipping_hooks(module):
+        yield _of_hook(module, hook)
+
+
+def _of_hook(module: Module, hook: ClippingHook) -> Finding:
+    scaled = "the loss is scaled on" if ir.last_name(hook.scaled.func) == "scale" else "the scaler is made on"
+    return rule.finding(
+        module.span(hook.call),
+        f"this hook clips gradients during backward, while they are multiplied by the loss scale ({scaled} "
+        f"{module.line(hook.scaled)}); clip after `unscale_()` instead",
+        withheld="a hook runs before `unscale_()` can; clip the gradients before the step",
+        confidence=Confidence.LIKELY,
+    )
 
 
 def _message(module: Module, clip: Misuse) -> str:
