@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 # Methods that give a tensor's numbers away, and such that leave it as it is.
 _LEAVES = ("numpy", "tolist", "cpu", "size", "stride")
 _STAYS = ("cuda", "xpu", "contiguous", "requires_grad_")
+_CHANGES_LIST = ("append", "extend", "insert", "clear")
 _CHECKPOINT = {"torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential"}
 _TENSORS = ("torch.tensor", "torch.arange", "torch.full", "torch.as_tensor", "torch.from_numpy")
 # The keywords that give another operand.
@@ -114,6 +115,10 @@ class Calls:
         base = self._values.kind(func.base, met.env)
         if base.what == DICT:
             return self._of_dictionary(func, base, met)
+        if base.what in (TUPLE, LIST):
+            if func.attr in _CHANGES_LIST:
+                self._values.bind(func.base, _longer(base, func.attr, met), met.env)
+            return UNKNOWN_KIND
         if base.what == MODULE:
             return self._layer(base, met) if func.attr == "forward" else self._of_module(func.attr, base, met)
         if base.what in (DTYPE, NUMBER) or (unpacked and not base.is_tensor):
@@ -360,6 +365,16 @@ class Calls:
             kind = self._layer(Kind(MODULE, made=layers), met._replace(given=[(None, kind)], keywords={}))
         self._sequences.pop()
         return kind
+
+
+def _longer(base: Kind, method: str, met: Met) -> Kind:
+    """What a list holds after a method has changed it."""
+    given = [kind for _, kind in met.given]
+    if method == "append" and len(given) == 1:
+        return Kind(LIST, items=(reduce(join, (*base.items, *given)),))
+    if method == "extend" and len(given) == 1 and given[0].what in (TUPLE, LIST) and given[0].items:
+        return Kind(LIST, items=(reduce(join, (*base.items, *given[0].items)),))
+    return UNKNOWN_KIND
 
 
 def _changes(function: ir.Function, name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import NamedTuple
 
 from amplint.model.syntax import ir
@@ -106,9 +107,21 @@ def join(first: Kind, second: Kind) -> Kind:
             return dictionary({**one, **other, **both})
         if first.what == MODULE:
             return Kind(MODULE, made=tuple(dict.fromkeys((*first.made, *second.made))))
+    if {first.what, second.what} == {TUPLE, LIST}:  # what is appended to, and before the first of it
+        return Kind(LIST, items=(reduce(join, (*first.items, *second.items)),))
     if {first.what, second.what} <= {HALF, UNKNOWN} and first.names == second.names:
         return first if first.likely_half else second  # one of them is likely half
+    for output, several in ((first, second), (second, first)):
+        if output.likely_half and _holds_only(several, output.names):  # it may be several, too
+            return output
     return A_TENSOR if first.is_tensor and second.is_tensor else UNKNOWN_KIND
+
+
+def _holds_only(kind: Kind, names: frozenset[str]) -> bool:
+    """Whether a list or tuple holds only what is likely half, or half, of some dtypes."""
+    if kind.what in (TUPLE, LIST):
+        return bool(kind.items) and all(_holds_only(each, names) for each in kind.items)
+    return (kind.likely_half or kind.what == HALF) and kind.names == names
 
 
 def promoted(kinds: Iterable[Kind]) -> Kind:

@@ -3,9 +3,9 @@
 ## What it does
 Finds a loss of torch (`nn.CrossEntropyLoss`, `F.mse_loss`, ...) that is computed outside of every autocast region from
 a value that a region left in half precision: the output of a layer of this file, or of a matrix product. The output of
-a model that amplint can't see, or each of several, is likely half precision, as that of its last layer is; cross
-entropy with class indices is evidence for it. A product of such an output with a value that amplint can't see is likely
-half precision, too: with a float32 matrix the product would raise.
+a model that amplint can't see, or each of several, is likely half precision, as that of its last layer is; it counts in
+a cross entropy with class indices, and in an L1 or squared difference of two such outputs. A product of such an output
+with a value that amplint can't see is likely half precision, too: with a float32 matrix the product would raise.
 
 Also finds a loss that is written out, as `(first - second).square().mean()`, and what backward is called on is made of
 it, if autocast computes one of its ops in float32. Where the region is in one branch of an `if` about AMP, the other
@@ -91,6 +91,7 @@ rule = Rule(
     shown_by=("dtype",),
 )
 
+_OF_DIFFERENCES = ("l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss")
 _BY_INDEX = ("cross_entropy", "nll_loss", "multi_margin_loss")
 _EVALUATES = re.compile(r"(?i)val|eval|test|infer|predict")
 
@@ -140,6 +141,8 @@ def _is_half(module: Module, seen: Seen) -> bool:
         return False
     if seen.result.what == HALF:
         return True
+    if given.likely_half and seen.spelling in _OF_DIFFERENCES:
+        return seen.result.likely_half
     if given.likely_half and seen.spelling != "cross_entropy":
         return False  # for the others a model gives log_softmax, which is float32
     targets = [*seen.operands[1:2], *(each for key, each in seen.keywords.items() if key == "target")]

@@ -102,6 +102,14 @@ torch.abs(out)"""
         ("x = [self.fc(each) for each in x]\ntorch.abs(torch.cat(x))", HALF),
         ("x = (y := self.fc(x)).float()\ntorch.abs(y)", HALF),
         ("self.kept = self.fc(x)\ntorch.abs(self.kept)", HALF),
+        # Lists, also those that are appended to.
+        ("h = []\nfor layer in self.layers:\n    h.append(self.fc(x))\ntorch.abs(h[0])", HALF),
+        ("h = [self.fc(x)]\nh.extend([self.fc(x)])\nfor each in h:\n    torch.abs(each)", HALF),
+        ("h = [self.fc(x)]\nh.append(x)\ntorch.abs(h[0])", "unknown"),
+        ("h = [self.fc(x)]\nh.append(x.float())\ntorch.abs(h[0])", "tensor"),
+        ("h = [self.fc(x)]\nh.extend(x)\ntorch.abs(h[0])", "unknown"),
+        ("h = [self.fc(x)]\nh.insert(0, x)\ntorch.abs(h[0])", "unknown"),
+        ("h = []\nfor _ in range(3):\n    h.append([self.fc(x)])\ntorch.abs(h[0][0])", HALF),
         # Dictionaries, by the keys that are written out.
         ("d = {'a': self.fc(x), 'b': x.float()}\ntorch.abs(d['a'])", HALF),
         ("d = dict(a=self.fc(x))\nd['b'] = d['a']\ntorch.abs(d['b'])", HALF),
