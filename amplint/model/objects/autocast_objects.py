@@ -41,7 +41,7 @@ def region_of(module: Module, call: ir.Call, prefilled: ir.Call | None = None) -
     `prefilled`: that partial, where it is one of several things that are called.
     """
     prefilled = prefilled if prefilled is not None else _partial(module, call.func)
-    name = module.names.only(prefilled.positional[0] if prefilled is not None else call.func)
+    name = _class(module, prefilled.positional[0] if prefilled is not None else call.func)
     if name is None and module.names.of(call.func) - {NOTHING} <= {AUTOCAST, *OLD_AUTOCAST}:
         # The new class where torch has it, else the old one: a region, whose arguments may mean one thing or another.
         name = _suited(module, call)
@@ -59,6 +59,36 @@ def region_of(module: Module, call: ir.Call, prefilled: ir.Call | None = None) -
         OLD_AUTOCAST.get(name),
         opaque=call.unpacks() or (prefilled is not None and prefilled.unpacks()),
     )
+
+
+def _class(module: Module, func: ir.Value) -> str | None:
+    """The one class that is called; a stand-in of the file that does nothing is none: torch has the class."""
+    name = module.names.only(func)
+    if name is None and isinstance(func, ir.Name) and any(map(_does_nothing, module.names.bindings(func))):
+        name = next(iter(found)) if len(found := module.names.of(func) & {AUTOCAST, *OLD_AUTOCAST}) == 1 else None
+        others = (each for each in module.names.bindings(func) if not _does_nothing(each))
+        return name if module.names.of(func) - found <= {f".{func.name}", NOTHING} and any(others) else None
+    return name
+
+
+def _does_nothing(binding: ir.Binding) -> bool:
+    """Whether a class has empty methods alone: `class autocast: def __enter__(self): pass`."""
+    cls = binding.what if isinstance(binding, ir.Defined) else None
+    methods = (
+        [each for each in cls.body.statements if isinstance(each, ir.Function)] if isinstance(cls, ir.Class) else []
+    )
+    return any(each.name == "__enter__" for each in methods) and all(
+        _is_idle(each) for function in methods for each in function.body.statements
+    )
+
+
+def _is_idle(statement: ir.Statement) -> bool:
+    """`pass`, a docstring, or `return self`."""
+    if isinstance(statement, ir.Return):
+        return statement.value is None or isinstance(statement.value, (ir.Constant, ir.Name))
+    if isinstance(statement, ir.Expr):
+        return isinstance(statement.value, ir.Constant)
+    return isinstance(statement, ir.Jump)  # pass
 
 
 def _suited(module: Module, call: ir.Call) -> str | None:

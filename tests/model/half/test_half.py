@@ -309,3 +309,41 @@ def test_what_a_model_out_of_sight_gives_is_likely_half(first: str, after: str, 
     text = OUT_OF_SIGHT.format(first=first, after=after, logits=logits)
     found = check(text, "train.py")
     assert [(finding.code, finding.confidence) for finding in found] == [("AMP303", "likely")] * wanted
+
+
+FALLBACK = """\
+try:
+    {}
+except {}:
+    class autocast:
+        def __init__(self, enabled):
+            pass
+        def __enter__(self):
+            {}
+        def __exit__(self, *args):
+            pass
+import torch
+from torch import nn
+fc = nn.Linear(4, 4)
+with autocast({}):
+    torch.abs(fc(x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "enters", "given", "expected"),
+    [
+        ("from torch.cuda.amp import autocast", "pass", "True", [HALF]),
+        ("from torch.cuda.amp import autocast", "return self", "enabled=amp", [HALF]),
+        ("from torch.amp import autocast", "pass", "'cuda', enabled=amp", [HALF]),
+        ("autocast = torch.cuda.amp.autocast", '"""Nothing."""', "enabled=True", [HALF]),
+        ("from torch.cuda.amp import autocast", "torch.set_autocast_enabled('cuda', False)", "True", []),
+        ("from apex import autocast", "pass", "True", []),
+    ],
+)
+@pytest.mark.parametrize("caught", ["ImportError", "AttributeError"])
+def test_a_stand_in_that_does_nothing_is_no_other_class(
+    imported: str, enters: str, given: str, expected: list[str], caught: str
+) -> None:
+    seen = half(lowered(Source("t.py", FALLBACK.format(imported, caught, enters, given))))
+    assert [said(each) for each in seen if each.spelling == "abs"] == expected
