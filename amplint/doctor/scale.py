@@ -108,7 +108,7 @@ class ScaleLog:
             if number == self.steps:
                 self.in_a_row = next(run for run in count(1) if number - run not in self.skips)
             if updates == self.updates:
-                self._is_skipped = True
+                self._is_skipped, self._backed_off = True, updates
             elif updates != self._backed_off:
                 self._back_off(updates)
         return len(skipped)
