@@ -917,7 +917,7 @@ def train(model, optimizer, batches, bound, amp: bool, mask):
         scaler.update()
 """
 ON_ALL = "for p in model.parameters():\n    p.register_hook({})"
-ACCUMULATED = "for p in model.parameters():\n    p.register_post_accumulate_grad_hook(hook)"
+ON_ACCUMULATED = "for p in model.parameters():\n    p.register_post_accumulate_grad_hook(hook)"
 
 
 def hooked(parameter: str, body: str, registered: str) -> list[str]:
@@ -951,7 +951,7 @@ def test_hooks_that_clip_are_found(hook: str) -> None:
     ],
 )
 def test_hooks_that_clip_what_has_been_accumulated_are_found(hook: str) -> None:
-    assert hooked("p", hook, ACCUMULATED) == ["p.register_post_accumulate_grad_hook(hook)"]
+    assert hooked("p", hook, ON_ACCUMULATED) == ["p.register_post_accumulate_grad_hook(hook)"]
 
 
 @pytest.mark.parametrize(
@@ -978,8 +978,8 @@ def test_wherever_a_hook_is_registered(registered: str) -> None:
         ("grad", "if grad.norm() > bound:\n    print(grad.norm())", ON_ALL.format("hook")),
         ("grad", "return grad / (grad.norm() + 1e-6)", ON_ALL.format("hook")),
         ("grad", "return grad * mask.clamp(0, 1)", ON_ALL.format("hook")),
-        ("p", "print(p.grad.clamp(-1, 1))", ACCUMULATED),
-        ("p", "p.data.clamp_(-1, 1)", ACCUMULATED),
+        ("p", "print(p.grad.clamp(-1, 1))", ON_ACCUMULATED),
+        ("p", "p.data.clamp_(-1, 1)", ON_ACCUMULATED),
     ],
 )
 def test_hooks_that_clip_nothing_scaled_are_right(parameter: str, hook: str, registered: str) -> None:
