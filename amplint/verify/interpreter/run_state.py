@@ -81,6 +81,7 @@ class RunRecord:
     unsure_losses: dict[str, str] = field(
         default_factory=dict
     )  # lines with losses that may be float16, and their calls
+    unscaled: str = ""  # the first line that asks for gradients of a float16 loss that no scaler scales
     unseen_model: bool = False  # one was run whose own regions can't be seen
     caught: list[str] = field(default_factory=list)  # exceptions of torch's that the program has caught, with lines
     ended: Raised | None = None  # by an exception

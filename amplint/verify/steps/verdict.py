@@ -248,7 +248,7 @@ def unless_unscaled(verdict: Verdict, last: Judged) -> Verdict:
         return verdict
     shows = shows_of("AMP207")
     why = shows.why if shows else ""
-    return Verdict(NOT_CHECKABLE, f"{last.unscaled} runs in float16, and no scaler scales the loss: {why}")
+    return Verdict(NOT_CHECKABLE, f"{last.unscaled}: {why}")
 
 
 def unexplained(judged: Judged, findings: Iterable[Found]) -> list[str]:
