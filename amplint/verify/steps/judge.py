@@ -73,6 +73,7 @@ class Path:
     warned: dict[str, set[int]] = field(default_factory=dict)  # by warnings: the lines that have them
     half_losses: dict[str, float] = field(default_factory=dict)  # lines that scale float16 losses, and the start scale
     unsure_losses: dict[str, str] = field(default_factory=dict)  # lines with losses that may be float16, and the calls
+    fragile_losses: dict[str, tuple[str, str]] = field(default_factory=dict)  # not run: lines, calls, and a fragile op
     unscaled: str = ""  # a line that has a loss in float16 that no scaler scales, in words
     unsure_dtype: str = ""  # the same of a line that makes a region whose dtype is out of sight
     unseen_model: bool = False  # one was run whose own regions can't be seen
@@ -170,6 +171,9 @@ def _out_of_sight(paths: list[Path]) -> str:
     scaled = any(each.unseen_model and any(each.observed.enabled) for each in paths)
     if scaled and not any(each.observed.regions for each in paths):
         return "a scaler is on and there is no region: amplint can't see whether the model has one"
+    fragile = (each for path in paths for each in path.fragile_losses.items())
+    for where, (call, op) in fragile:
+        return f"{where}: amplint doesn't run {_short(call)}, and can't see what float16 does to its {op}"
     return ""
 
 

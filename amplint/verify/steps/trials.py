@@ -221,6 +221,7 @@ class _Trial:
         path.warned = run.record.warned
         path.half_losses = run.record.half_losses
         path.unsure_losses = run.record.unsure_losses
+        path.fragile_losses = run.record.fragile_losses
         path.unseen_model = run.record.unseen_model
         if reference.observed.steps:
             _take_unscaled(path, run)
