@@ -38,7 +38,10 @@ ONE_OR_NONE = 'scaler = torch.amp.GradScaler("cuda") if args.amp and device.star
 TIED = {
     "by place": (ONE_OR_NONE, "scaler, args.amp"),
     "by name": (ONE_OR_NONE, "use_amp=args.amp, scaler=scaler"),
-    "None first": ('scaler = None\n    if args.amp:\n        scaler = torch.amp.GradScaler("cuda")', "scaler, args.amp"),
+    "None first": (
+        'scaler = None\n    if args.amp:\n        scaler = torch.amp.GradScaler("cuda")',
+        "scaler, args.amp",
+    ),
     "None else": (
         'if args.amp:\n        scaler = torch.amp.GradScaler("cuda")\n    else:\n        scaler = None',
         "scaler, args.amp",
