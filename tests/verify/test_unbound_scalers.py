@@ -20,7 +20,7 @@ STEP = """
 """
 FUNCTION = "import torch\n\ndef train(model, optimizer, loader, args):\n    MADE" + STEP
 MODULE = (
-    "import torch\nfrom library import build, args\n\nmodel, loader = build(args), args.loader\n"
+    "import torch\nfrom library import build, parse\n\nargs = parse()\nmodel, loader = build(args), args.loader\n"
     "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nif True:\n    MADE" + STEP
 )
 ONE_BRANCH = 'if args.amp:\n        scaler = torch.amp.GradScaler("cuda")'
