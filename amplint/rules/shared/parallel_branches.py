@@ -330,10 +330,12 @@ class Reader:
         return isinstance(call, ir.Call) and ir.last_name(call.func) in _LOGS
 
     def _skips_bad_batch(self, statement: ir.If) -> bool:
-        """Whether an `if` does nothing but skip the rest, or end the program, where a loss is not finite."""
+        """Whether an `if` does nothing but skip the rest, or end the program, where a loss or a norm is not finite."""
         *_, last = statement.then.statements
         leaves = isinstance(last, ir.Return) or (isinstance(last, ir.Jump) and last.kind == "continue")
-        if not (leaves or ends_program(self._module, last)) or any(self._events.below(statement.then)):
+        if not (leaves or ends_program(self._module, last)):
+            return False
+        if {event.kind for event in self._events.below(statement.then)} - {"zero_grad"}:
             return False
         return bool(not_finite(self._module, statement.test, holds=True))
 
