@@ -47,7 +47,9 @@ class ScaleLog:
         self._is_skipped = False  # a step since the last update was
         self._unskipped = 0  # updates in a row without a skip, after the scale has moved
         self._earlier: tuple[int, float, Reading] | None = None  # before the last step: its number, the scale, and it
-        self._unread: list[tuple[int, Reading]] = []  # steps of which only the device knows whether they were skipped
+        # Steps of which only the device knows whether they were skipped: their numbers, and that of the updates before.
+        self._unread: list[tuple[int, int, Reading]] = []
+        self._backed_off = -1  # the number of updates before the one that a skip which was read late has lowered
 
     @property
     def taken(self) -> int:
@@ -81,7 +83,7 @@ class ScaleLog:
     def before_use(self, found_inf: torch.Tensor | None) -> None:
         """The optimizer is about to use its gradients. `found_inf` tells a fused one whether to skip the step."""
         if found_inf is not None and not is_readable(found_inf):
-            self._unread.append((self.steps + 1, Reading(found_inf)))
+            self._unread.append((self.steps + 1, self.updates, Reading(found_inf)))
 
     def _compare(self, step: int, value: float, reading: Reading) -> None:
         """Compare what the scale was taken for before a step with what it was."""
@@ -97,21 +99,27 @@ class ScaleLog:
             self._compare(*self._earlier)
             self._earlier = None
         unread, self._unread = self._unread, []
-        skipped = [number for number, reading in unread if reading.value()]
-        for number in skipped:
+        skipped = [(number, updates) for number, updates, reading in unread if reading.value()]
+        for number, updates in skipped:
             self.skips.append(number)
             self.taken_in_a_row = self.steps - number
             if self.settled is not None and self.settled >= number:
                 self.settled = None
             if number == self.steps:
                 self.in_a_row = next(run for run in count(1) if number - run not in self.skips)
-        scaler = self.scaler()
-        if skipped and scaler is not None:
-            has_grown = self.updates > 0 and self._unskipped == 0  # in the model, by the update after the step
-            before = self.value / scaler.get_growth_factor() if has_grown else self.value
+            if updates == self.updates:
+                self._is_skipped, self._backed_off = True, updates
+            elif updates != self._backed_off:
+                self._back_off(updates)
+        return len(skipped)
+
+    def _back_off(self, updates: int) -> None:
+        """Make of the scale what the update after a skip has made of it, which was taken for one after a taken step."""
+        scaler, self._backed_off = self.scaler(), updates
+        if scaler is not None:
+            before = self.value / (scaler.get_growth_factor() if self._unskipped == 0 else 1.0)  # where it has grown
             self._unskipped = 0
             self._moved(before * scaler.get_backoff_factor())
-        return len(skipped)
 
     def updated(self, place: Place | None, new_scale: float | torch.Tensor | None) -> None:
         """`update` has returned, with the scale that it was given, if any."""

@@ -73,7 +73,8 @@ def python_tree(source: Source) -> ast.Module | Refusal:
             tree = ast.parse(source.text)
     except SyntaxError as error:
         # Which syntax is newer than the interpreter can't be told from what is wrong, so the version is always said.
-        return _at(source, error.lineno, error.offset, f"{error.msg} (as {_PYTHON} reads it)")
+        said = f"{error.msg} (as {_PYTHON} reads it; for code of a newer Python run amplint on that)"
+        return _at(source, error.lineno, error.offset, said)
     except UnicodeEncodeError as error:
         return Refusal("source code cannot contain lone surrogates", error.start, error.end)
     except (RecursionError, MemoryError, ValueError) as error:

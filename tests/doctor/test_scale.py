@@ -90,3 +90,21 @@ def test_a_loaded_state_goes_on_growing() -> None:
     log.loaded()
     step(scaler, log)
     assert log.value == scaler.get_scale() == 128.0
+
+
+@pytest.mark.parametrize("bad", [(True, True), (True, False), (False, True)])
+def test_two_fused_optimizers_lower_the_scale_once_in_an_update(bad: tuple[bool, bool]) -> None:
+    scaler, log = scaler_and_log()
+    for number in range(6):
+        for index, is_bad in enumerate(bad):
+            log.resolve()
+            log.before_step()
+            found_inf = torch.tensor(float(is_bad and number == 3))
+            log.before_use(found_inf)
+            log.stepped(taken=True, place=None)
+            scaler._per_optimizer_states[index]["found_inf_per_device"] = {torch.device("cpu"): found_inf}
+        scaler.update()
+        log.updated(None, None)
+    log.resolve()
+    assert (log.jump, log.value) == (None, scaler.get_scale())
+    assert len(log.skips) == sum(bad)

@@ -82,10 +82,26 @@ def test_what_can_t_be_parsed_is_one_line(data: bytes, row: int | None, message:
     assert fix_bytes(data + LEGACY, "file.py", EVERYTHING, unsafe=True).data == data + LEGACY
 
 
+def test_tabs_that_libcst_does_not_take_are_named_with_their_line() -> None:
+    """Python takes a function whose body is indented by tabs and blanks in a class that is indented by blanks."""
+    text = b"class F:\n    def f(\n    self):\n        if self:\n            x()\n        return 1\n"
+    text += b"    def g(self):\n\t\t    return torch.cuda.amp.GradScaler()\n"
+    ast.parse(text)
+    ((code, row, _, message),) = found(b"import torch\n" + text)
+    assert (code, row) == ("AMP001", 9)
+    assert (
+        message
+        == "amplint can't read this code yet: blanks indent some lines of a block and tabs others: use one of them"
+    )
+
+
 def test_syntax_newer_than_the_interpreter_names_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("amplint.sources.parsing._PYTHON", "Python 3.5")
     ((_, row, _, message),) = found(b"x = 1\nnewer import torch\n" + LEGACY)
-    assert (row, message) == (2, "invalid syntax (as Python 3.5 reads it)")
+    assert (row, message) == (
+        2,
+        "invalid syntax (as Python 3.5 reads it; for code of a newer Python run amplint on that)",
+    )
 
 
 def test_syntax_that_only_python_knows_is_said_to_be_our_lack(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,3 +196,26 @@ def test_no_scaler_is_named_that_torch_does_not_have() -> None:
     (found,) = check(TRAINED.replace("{arguments}", '"cpu", dtype=torch.float16'), settings=settings)
     assert found.fix is not None
     assert "torch 2.3" in found.fix.message
+
+
+LOOKED_UP = """
+import torch
+
+
+def train(model, optimizer, loader, config):
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[config.dtype]
+    scaler = torch.amp.GradScaler("cuda", enabled=config.dtype == "float16")
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=dtype):
+            loss = model(x).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+def test_what_a_value_is_says_more_than_what_it_is_not() -> None:
+    """In bfloat16 the scaler is disabled as well, and that is right."""
+    (found,) = check(LOOKED_UP, settings=Settings(frozenset({"AMP210"}), isolated=True))
+    assert found.message.startswith("if `config.dtype == 'fp16'`, autocast runs in float16 while the scaler on line 7")

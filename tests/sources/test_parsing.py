@@ -129,7 +129,9 @@ def test_a_syntax_error_names_the_python_that_reads(monkeypatch: pytest.MonkeyPa
     """No Python can tell that syntax is newer than itself, so the version is in every message."""
     found = refused("newer import torch\n")
     assert found is not None
-    assert f"(as Python {sys.version_info[0]}.{sys.version_info[1]} reads it)" in found.message
+    assert (
+        f"(as Python {sys.version_info[0]}.{sys.version_info[1]} reads it; for code of a newer Python" in found.message
+    )
 
 
 def test_python_s_warnings_about_the_text_are_not_shown() -> None:

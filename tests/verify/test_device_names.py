@@ -51,3 +51,16 @@ def test_callers_that_differ_say_nothing() -> None:
     more = "\ndef test(config):\n    train(config.model, config.loader, config.optimizer, torch.device('cuda'))\n"
     assert [each.judged.state for each in interpret(program("device.type", "name"))] == [WRONG]
     assert [each.judged.state for each in interpret(program("device.type", "name") + more)] == [RIGHT]
+
+
+@pytest.mark.parametrize("given", ["torch.device(name)", "device=torch.device(config.device)"])
+def test_a_region_takes_the_name_of_a_device_alone(given: str) -> None:
+    (ran,) = interpret(program("device", given))
+    assert ran.judged.state == WRONG
+    assert "type `str`, got" in ran.judged.faults[0].text
+    assert [each.judged.state for each in interpret(program("device.type", given))] == [RIGHT]
+
+
+@pytest.mark.parametrize("given", ["config.device", "config.get(device)"])
+def test_what_may_be_a_name_is_taken_for_one(given: str) -> None:
+    assert [each.judged.state for each in interpret(program("device", given))] == [RIGHT]

@@ -66,3 +66,57 @@ def test_what_code_out_of_sight_adds_to_a_cast_model_has_any_dtype(adds: str) ->
     found = judged(f"model = model.to(dtype=torch.float16)\n{adds}")
     assert found.state == UNKNOWN
     assert "amplint can't see which dtype the trained parameters of model have" in found.reason
+
+
+NOTEBOOK = """
+import torch
+from library import create_model, loader
+
+def train(model, optimizer, precision="full"):
+    if precision == "half":
+        model.half()
+    for x, y in loader:
+        if precision == "half":
+            x = x.half()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+model = create_model()
+optimizer = torch.optim.OPTIMIZER(model.parameters(), lr=0.01)
+BEFORE
+train(model, optimizer, precision="half")
+model = create_model()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+scaler = torch.amp.GradScaler("cuda")
+for x, y in loader:
+    optimizer.zero_grad()
+    with torch.autocast("cuda"):
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+def trained(optimizer: str, before: str) -> Judged:
+    (found,) = interpret(NOTEBOOK.replace("OPTIMIZER", optimizer).replace("BEFORE", before))
+    return found.judged
+
+
+@pytest.mark.parametrize("optimizer", ["Adam", "AdamW", "SGD", "RMSprop"])
+def test_an_optimizer_of_float16_parameters_has_a_state_of_float16(optimizer: str) -> None:
+    assert [each.text for each in trained(optimizer, "").faults if each.shows == "exception"] == []
+
+
+@pytest.mark.parametrize("again", ["", "model = data_parallel(model)", "model = model.cuda()"])
+def test_what_stays_the_same_model_stays_cast(again: str) -> None:
+    text = NOTEBOOK.replace("model = create_model()\n", "", 2).replace("import torch", "import torch\nmodel = create()")
+    text = text.replace("OPTIMIZER", "SGD").replace("BEFORE", "").replace("scaler =", f"{again}\nscaler =")
+    (found,) = interpret(text)
+    assert "Attempting to unscale FP16 gradients" in found.judged.faults[0].text
+
+
+def test_a_state_that_is_older_than_the_cast_stays_float32() -> None:
+    found = trained("Adam", "train(model, optimizer)")
+    assert "expected dtype float for `end` but got dtype" in found.faults[0].text

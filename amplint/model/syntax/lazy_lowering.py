@@ -35,6 +35,7 @@ _AROUND, _BODY = "class _:\n", " 0\n"
 _MOST_TREES = 256
 _DEFINITION = re.compile(r"def[\s\\]+([^\W\d]\w*)")
 _ERROR_ROW = re.compile(r"error at (\d+):")
+_TAB = re.compile(r"^ *\t", re.MULTILINE)
 _EXPECTED = re.compile(r": expected one of .*", re.DOTALL)
 
 
@@ -127,6 +128,9 @@ def _tree(text: str) -> cst.Module:
     except cst.ParserSyntaxError as error:
         # `raw_line` counts from another start in some errors; the message does not.
         where = _ERROR_ROW.search(error.message)
+        if where is None and "dedent" in error.message and (tab := _TAB.search(text)):
+            row = text.count("\n", 0, tab.start()) + 1
+            raise CannotRead("blanks indent some lines of a block and tabs others: use one of them", row) from None
         raise CannotRead(_EXPECTED.sub("", error.message), int(where[1]) if where else error.raw_line) from None
     except cst.CSTValidationError as error:
         raise CannotRead(str(error), 1) from None

@@ -138,5 +138,5 @@ def _message(module: Module, clip: Misuse) -> str:
     to_do = advice(module, clip)
     what = to_do.first(module)
     if to_do.waits:
-        what = f"clip only before the step, after `{to_do.unscale}`"
+        what = f"call `{to_do.unscale}` first, and clip only where the optimizer steps"
     return f"gradients are clipped while still multiplied by the loss scale{since}; {what}"

@@ -144,9 +144,10 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             withheld="the scaler and the optimizer belong to different objects; hand the scaler to this one",
         )
     only = " only" if misuse.what is _AGAIN else ""
+    then = "" if "update" in methods_used(module, scaler) else f", then `{name}.update()`"
     return rule.finding(
         module.span(reached.event.call),
-        f"{when(module, each)}`{optimizer}` {misuse.what}; call `{name}.step({optimizer})`{only}",
+        f"{when(module, each)}`{optimizer}` {misuse.what}; call `{name}.step({optimizer})`{only}{then}",
         fix=offered,
         withheld=withheld,
     )

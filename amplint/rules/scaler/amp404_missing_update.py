@@ -5,6 +5,9 @@ Follows each loop, and finds a `scaler.step(optimizer)` that is followed by `ste
 without `scaler.update()` in between: because the function never calls `update()`, or because some path through the loop
 skips it, for example the `continue` after a bad gradient norm.
 
+Also finds a check of the gradients that skips `step` and `update()` without an `unscale_()` before: nothing raises, but
+the scale never falls, so that the next steps overflow as well (likely).
+
 Also finds a function that steps with a scaler which outlives the call, if this file creates the scaler, passes it to
 nothing else and never updates it; and a method that makes one step with its object's scaler, and returns before the
 update if the gradients are not finite.
@@ -77,6 +80,7 @@ from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
 from amplint.rules.shared.accumulation_boundary import SECOND_SCALER, stepped_apart
 from amplint.rules.shared.clips import FINITE, escapes, in_this_file_only
+from amplint.rules.shared.finite_checks import gradients_in, not_finite, stands_in
 from amplint.rules.shared.scaler_order import (
     Misuse,
     always_off,
@@ -94,6 +98,7 @@ from amplint.rules.shared.scaler_order import (
     used_elsewhere,
     when,
 )
+from amplint.rules.shared.skipped_steps import is_plain, step_round
 from amplint.rules.shared.unscale_safety import agree
 
 if TYPE_CHECKING:
@@ -144,6 +149,55 @@ def check(module: Module) -> Iterator[Finding]:
                     "`update()` before that return too",
                     withheld="amplint can't tell whether to clear such gradients too",
                 )
+    yield from _never_lowered(module)
+
+
+def _never_lowered(module: Module) -> Iterator[Finding]:
+    """Each check of gradients that skips a step, and `update()` with it: nothing lowers a scale that is too large."""
+    for check in module.whole.near("isfinite", "isnan", "isinf").statements:
+        skipped = _skipped(check) if isinstance(check, ir.If) else None
+        if not isinstance(check, ir.If) or skipped is None:
+            continue
+        arm, runs, holds = skipped
+        sources = [gradients_in(module, each) for each in not_finite(module, check.test, holds)]
+        found = step_round(module, check) if any(sources) else None
+        if found is None or any(is_plain(found[0], each) for each in sources if each is not None):
+            continue
+        flow, event = found
+        scaler = str(event.scaler)
+        updates = [each.call for each in calls_of(flow, scaler, "update") if flow.contains(each.call)]
+        before = [each.call for each in calls_of(flow, scaler, "unscale_") if each.call.id < check.id]
+        loops = {loop_of(each) for each in updates}
+        alike = not isinstance(arm.statements[-1], ir.Jump) or loops == {loop_of(check)}
+        skips = all(each.id > check.id and stands_in(each, arm) is runs for each in updates)
+        if updates and not before and alike and skips:
+            name = module.text(receiver(event))
+            yield rule.finding(
+                module.span(check.test),
+                f"when gradients overflow, this check skips `{name}.update()`: the scale never falls, and the next "
+                f"steps overflow as well; let `{name}.step` skip the step",
+                withheld="amplint can't tell what else the check is for; remove it by hand",
+                severity=Severity.WARNING,
+                confidence=Confidence.LIKELY,
+            )
+
+
+def _skipped(check: ir.If) -> tuple[ir.Block, bool, bool] | None:
+    """How an if skips something: an arm, whether what is skipped is in it, and how the test comes out then.
+
+    It is in the only arm, or after the arm that leaves.
+    """
+    if _leaves(check.then):
+        return check.then, False, True
+    if check.orelse is not None:
+        return (check.orelse, False, False) if _leaves(check.orelse) else None
+    return check.then, True, False
+
+
+def _leaves(arm: ir.Block) -> bool:
+    """Whether an arm ends the iteration or the function; `break` may end an inner loop alone."""
+    last = arm.statements[-1] if arm.statements else None
+    return isinstance(last, ir.Return) or (isinstance(last, ir.Jump) and last.kind == "continue")
 
 
 def _judge(module: Module, each: Misuse) -> Finding | None:

@@ -2,7 +2,8 @@
 
 ## What it does
 Finds a variable assigned from `scaler.scale(loss)` that backward starts from, and that is then logged, summed up for a
-log, compared, kept or returned as the loss.
+log, compared, kept or returned as the loss. Also finds a loss that is scaled where it is read:
+`scaler.scale(loss).item()`.
 
 amplint reports nothing:
 
@@ -51,7 +52,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import says_the_same
-from amplint.model.flow.analysis import flows
+from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.value_uses import ValueUses, reads_of
 from amplint.model.names.reaching_definitions import reaching
@@ -77,6 +78,7 @@ rule = Rule(
 )
 
 _WORDS = {"logged": "logged", "compared": "compared", "stored": "kept", "returned": "returned"}
+_NO_REPORT = {"backward", "compensated", "divisor", "lost"}
 # Functions that ask for NaN and infinity, which are the same at every scale.
 _TESTS = {"isfinite", "isinf", "isnan"}
 
@@ -98,12 +100,44 @@ def check(module: Module) -> Iterator[Finding]:
             if reached.event.call.id in reported:
                 continue
             reported.add(reached.event.call.id)
+            yield from _judge_read(module, flow, reached)
             assign = reached.event.call.parent
             if not isinstance(assign, ir.Assign) or len(assign.targets) != 1 or uses_scale(module, assign):
                 continue
             target = assign.targets[0]
             if not always_off(flow, reached) and isinstance(target, ir.Name):
                 yield from _judge(module, reached, target)
+
+
+def _judge_read(module: Module, flow: Flow, reached: EventStates) -> Iterator[Finding]:
+    """The report of a loss that is scaled right where it is read: `scaler.scale(loss).item()`."""
+    call, loss = reached.event.call, reached.event.subject
+    found = ValueUses(module, call).found
+    is_detached = isinstance(call.parent, ir.Attribute) and call.parent.attr in ENDS_GRADIENTS
+    reported = {"logged", "compared", *(["stored", "returned"] if is_detached else [])}
+    what = next((_WORDS[each] for each in _WORDS if each in found & reported), "")
+    if not what or found & _NO_REPORT or always_off(flow, reached) or uses_scale(module, ir.statement_of(call)):
+        return
+    if loss is None or isinstance(call.parent, ir.Statement) or not _is_of_losses(module, flow, reached):
+        return
+    text = module.text(loss)
+    yield rule.finding(
+        module.span(call),
+        f"the {what} loss is multiplied by the loss scale; read `{text}` itself",
+        fix=Fix(Applicability.UNSAFE, f"Replace with `{text}` (this number changes)", (Edit(*module.span(call), text),))
+        if isinstance(loss, (ir.Name, ir.Attribute))
+        else None,
+        withheld=None
+        if isinstance(loss, (ir.Name, ir.Attribute))
+        else "the loss has no name; read it before `scale()`",
+    )
+
+
+def _is_of_losses(module: Module, flow: Flow, reached: EventStates) -> bool:
+    """Whether a scaler is torch's: the file creates it, or a backward pass starts from what it scales."""
+    scaler = str(reached.event.scaler)
+    alike = (each.event.call for each in reached_events(flow, "scale") if each.event.scaler == scaler)
+    return bool(objects(module).made_by(scaler)) or any("backward" in ValueUses(module, each).found for each in alike)
 
 
 def _judge(module: Module, reached: EventStates, target: ir.Name) -> Iterator[Finding]:
@@ -146,7 +180,7 @@ def _replaces(target: ir.Name, other: ir.Name, read: ir.Name) -> bool:
 
 def _report(read: Read, backwards: list[Read]) -> str:
     """How a read reports the loss; "" where it doesn't."""
-    if read.found & {"backward", "compensated", "divisor", "lost"}:
+    if read.found & _NO_REPORT:
         return ""
     # Before backward, what is returned or kept may be what backward starts from elsewhere.
     late = _is_detached(read.value) or any(each.value.id < read.value.id for each in backwards)

@@ -107,7 +107,7 @@ rule = Rule(
         "autocast & inference_mode & else",
         "GradScaler & .scale(",
     ),
-    not_shown="each branch is right by itself, or another rule reports it",
+    not_shown="no branch is compared with another, and a name without a value is a stand-in",
     about_absence=True,
     formerly=("arms-disagree",),
 )

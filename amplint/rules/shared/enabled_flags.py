@@ -157,8 +157,10 @@ def said(
         facts |= on
     if any(world[term] and (term in on or _names_device(term)) for term in facts):
         facts -= {term for term in on if not world[term]}  # the device's name says it
+    # What equals one literal equals no other, and the one says more.
+    compared = {term.compared for term in facts} - {None}
+    facts |= {term for term in world if world[term] and term.compared in compared}
     equal = {term.compared for term in facts if world[term]}
-    # What equals one literal equals no other.
     telling = [term for term in in_order(facts) if world[term] or term.compared is None or term.compared not in equal]
     found = [
         f"on {device}" if device not in (None, "cuda") and each.startswith(_NOT_ON) else each

@@ -311,9 +311,10 @@ class Reader:
         """
         if not _only_asks_for_finite(self._module, statement.test):
             return None
-        bad, good = statement.then, statement.orelse
+        good: ir.Block | None = statement.orelse
+        bad: ir.Block | None = statement.then
         if not_finite(self._module, statement.test, holds=False):
-            bad, good = good, bad
+            good, bad = bad, good
         if good is None or not any(each.kind in ("step", "optimizer_step") for each in self._events.below(good)):
             return None
         left = all(self._is_skipping(each) for each in bad.statements) if bad is not None else True

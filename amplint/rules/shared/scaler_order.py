@@ -348,11 +348,15 @@ def used_by_others(module: Module, scaler: str, method: str) -> bool:
 
 
 def methods_used(module: Module, scaler: str) -> set[str]:
-    """The names of the attributes that the file reads of a scaler."""
+    """The names of the attributes that the file reads of a scaler, under all keys of what is created there."""
     known = objects(module)
     if not known.is_scalers(scaler):
         return set()
-    attributes = (value.parent for value in known.with_key(near_kept(module, {scaler}), scaler))
+    made = {each.call.id for each in known.made_by(scaler)}
+    same = {key for key in known.every_scaler() if made and {each.call.id for each in known.made_by(key)} == made}
+    keys = {scaler, known.original(scaler), *same}
+    near = near_kept(module, keys)
+    attributes = (value.parent for key in keys for value in known.with_key(near, key))
     return {each.attr for each in attributes if isinstance(each, ir.Attribute)}
 
 

@@ -458,7 +458,22 @@ def _restore(optimizer: Any, parameters: Sequence[torch.Tensor], values: torch.T
         if state is None:
             optimizer.state.pop(parameter, None)
         else:
-            optimizer.state[parameter] = state
+            optimizer.state[parameter] = _cast(state, parameter)
+
+
+def _cast(state: Any, parameter: torch.Tensor) -> Any:
+    """The state of a parameter as an optimizer makes it: what has a number for each of the parameter's, in its dtype.
+
+    The reference's parameters are float32, the program's can be float16.
+    """
+    if not isinstance(state, dict):
+        return state
+    return {
+        key: each.to(parameter.dtype)
+        if isinstance(each, torch.Tensor) and each.shape == parameter.shape and each.is_floating_point()
+        else each
+        for key, each in state.items()
+    }
 
 
 def _has_finite(parameter: torch.Tensor) -> bool:

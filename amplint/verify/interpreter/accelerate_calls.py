@@ -20,6 +20,7 @@ from amplint.verify.interpreter.evaluate import Evaluator
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunState
 from amplint.verify.interpreter.standins import MISSING, CannotFollow, Frame, Site, Unknown
+from amplint.verify.interpreter.unscaled_losses import UnscaledLosses
 
 _DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 _PERIOD = "gradient_accumulation_steps"
@@ -61,6 +62,7 @@ class Accelerators:
     _events: AmpEvents
     _optimizers: OptimizerCalls
     _gradients: GradientCalls
+    _unscaled: UnscaledLosses
     _accelerator: Accelerator | None = None
     _owners: dict[int, Accelerator] = field(default_factory=dict)  # of prepared optimizers, by their ids
 
@@ -115,7 +117,10 @@ class Accelerators:
     def _backward(self, found: Accelerator, given: Any, site: Site) -> Any:
         loss = self._roles.as_loss(given, site)
         scaled = loss / found.period if isinstance(found.period, int) and found.period > 1 else loss
-        return self._gradients.backward([self._events.run(site, lambda: found.scaler.scale(scaled))], site)
+        made = self._events.run(site, lambda: found.scaler.scale(scaled))
+        if found.scaler.is_enabled():
+            self._unscaled.scaled(made)
+        return self._gradients.backward([made], site)
 
     def _accumulate(self, found: Accelerator) -> contextlib.nullcontext[None]:
         """A micro step begins."""

@@ -40,6 +40,7 @@ from amplint.verify.interpreter.standins import (
     is_simple,
     value_of,
 )
+from amplint.verify.interpreter.unscaled_losses import UnscaledLosses
 from amplint.verify.interpreter.unseen_calls import UnseenCalls
 from amplint.verify.interpreter.unseen_training import UnseenTraining, is_given_tools
 from amplint.verify.interpreter.world import LEARNING_RATE, LOWEST_RATE, Stage
@@ -260,6 +261,7 @@ class ScalerCalls:
     _events: AmpEvents
     _optimizers: OptimizerCalls
     _halves: HalfLosses
+    _unscaled: UnscaledLosses
     _starts: dict[int, float | None] = field(default_factory=dict)  # by scalers' ids: the program's start scales
     _scaled: list[torch.Tensor] = field(default_factory=list)  # what scalers have scaled
 
@@ -294,6 +296,7 @@ class ScalerCalls:
         found = self._events.run(site, lambda: scaler.scale(outputs))
         if scaler.is_enabled():
             self._record.scalers.scaled(scaler)
+            self._unscaled.scaled(found)
         self._scaled += found if isinstance(found, list) else [found]
         return found
 
@@ -367,6 +370,7 @@ class GradientCalls:
     _events: AmpEvents
     _training: UnseenTraining
     _scalers: ScalerCalls
+    _unscaled: UnscaledLosses
 
     def clip(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """A clip by one of torch's functions, or of timm's."""
@@ -418,6 +422,8 @@ class GradientCalls:
             raise CannotFollow(f"{site.where}: amplint can't see the gradients that a backward starts from")
         for each in roots:
             self._stage.used(each)
+        if start is None:
+            self._unscaled.differentiated(roots, site)
         self._stage.clear_used()
         # The graph is kept: two losses that come from one unseen call have one graph here, and two of their own there.
         return self._events.run(site, lambda: torch.autograd.backward(roots, retain_graph=True))
@@ -427,7 +433,12 @@ class GradientCalls:
         outputs = args[0] if args else kwargs.get("outputs")
         inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
         starts = kwargs.get("grad_outputs", args[2] if len(args) > 2 else None)
+        again = kwargs.get("create_graph") is True
         roots, leaves = _values(outputs), [self._leaf(each) for each in _values(inputs)]
+        if starts is None:
+            if not again:
+                roots = [self._roles.as_loss(each, site) if isinstance(each, Unknown) else each for each in roots]
+            self._unscaled.penalized([each for each in roots if isinstance(each, torch.Tensor)], site, again=again)
         if all(isinstance(each, torch.Tensor) for each in [*roots, *leaves]):
             with contextlib.suppress(RuntimeError):
                 found = torch.autograd.grad(
@@ -435,7 +446,7 @@ class GradientCalls:
                 )
                 # That of the bench doesn't hang on them all, that of the program does.
                 return tuple(Unknown(site.text) if each is None else each for each in found)
-        if kwargs.get("create_graph") is True and any(map(self._scalers.has_scaled, roots)):
+        if again and any(map(self._scalers.has_scaled, roots)):
             self._training.may_do_anything(site)  # a penalty that has the scale in it, or not
         return Unknown(site.text, inputs=(outputs, inputs))
 

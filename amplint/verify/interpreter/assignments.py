@@ -13,8 +13,18 @@ from amplint.verify.interpreter.accelerate_calls import Accelerators
 from amplint.verify.interpreter.evaluate import Evaluator
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunState
-from amplint.verify.interpreter.standins import CannotFollow, Counted, Frame, Instance, Unknown, key_of, made_in
+from amplint.verify.interpreter.standins import (
+    CannotFollow,
+    Counted,
+    Frame,
+    Instance,
+    Unknown,
+    key_of,
+    made_in,
+    text_of,
+)
 from amplint.verify.interpreter.tensor_calls import TensorCalls
+from amplint.verify.interpreter.world import Stage
 from amplint.verify.program.program import TOOLS, Code
 
 INNER = 2  # iterations of a loop inside one over batches, and items of a container out of sight
@@ -81,6 +91,11 @@ def _gradient_of(value: ir.Value) -> str | None:
     return None
 
 
+def _is_of_others(value: Unknown) -> bool:
+    """Whether a call has returned a value that it wasn't given under the same name: `model = wrap(model)` does."""
+    return value.origin is not None and all(text_of(each) != value.identity for each in value.inputs)
+
+
 @dataclass(eq=False)
 class Assignments:
     """Assigns."""
@@ -88,6 +103,7 @@ class Assignments:
     _evaluator: Evaluator
     _accelerators: Accelerators
     _tensors: TensorCalls
+    _stage: Stage
 
     def bind(self, target: ir.Value, value: Any, frame: Frame) -> None:
         """Assign a value to a target; what a call out of sight has returned is named after its first variable."""
@@ -98,7 +114,10 @@ class Assignments:
         if isinstance(target, ir.Name):
             home = target.scope.home(target.name)
             found = frame.find(home) if home is not None else None
-            (found or frame).variables[target.name] = value
+            variables = (found or frame).variables
+            if isinstance(value, Unknown) and value is not variables.get(target.name) and _is_of_others(value):
+                self._stage.made_anew(value.identity)
+            variables[target.name] = value
         elif isinstance(target, ir.Attribute):
             base = self._evaluator.evaluate(target.base, frame)
             if target.attr == "scaler" and self._accelerators.as_accelerator(base, target.base, frame) is not None:

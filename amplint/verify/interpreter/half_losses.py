@@ -21,6 +21,7 @@ from amplint.model.torch_facts.op_spellings import CLASSES, LOSSES, spelled
 from amplint.rules.shared.soft_targets import has_soft_targets
 from amplint.verify.bench.instrument import open_regions
 from amplint.verify.interpreter.allowed_calls import library
+from amplint.verify.interpreter.fragile_ops import fragile_op
 from amplint.verify.interpreter.run_state import RunRecord
 from amplint.verify.interpreter.standins import Closure, Dotted, Site, tensors_in
 from amplint.verify.interpreter.world import Stage, upstream
@@ -62,11 +63,20 @@ class HalfLosses:
 
     def loss(self, site: Site, runs: Closure | None, inputs: list[Any], made: torch.Tensor) -> None:
         """A criterion has been run."""
+        if any(each.dtype == "float16" for each in open_regions()) or any(True for _ in upstream(made, self._outputs)):
+            self._remember_fragile(site, runs)
         halves = [each for each in tensors_in(inputs) if self._is_output(each)]
         if halves and made.dtype is torch.float16 and not open_regions():
             keeps = self._keeps_half(site, runs, inputs, len(halves))
             if keeps is not False:
                 self._losses[made.grad_fn] = keeps is True, site
+
+    def _remember_fragile(self, site: Site, runs: Closure | None) -> None:
+        """Remember a loss of the program's own, for which the bench has another one, where float16 may break an op."""
+        found = _function(site, runs) if _spelling(site) is None else None
+        op = fragile_op(*found) if found is not None else ""
+        if op:
+            self._record.fragile_losses.setdefault(site.where, (site.text, op))
 
     def scaled(self, scaler: torch.amp.GradScaler, start: float | None, losses: list[Any], site: Site) -> None:
         """A scaler that starts at a scale (None: it can't be seen) scales losses."""

@@ -6,6 +6,8 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
+import torch
+
 from amplint.model.syntax import ir
 from amplint.verify.interpreter.assumptions import Choices, Facts
 from amplint.verify.interpreter.calls import Calls
@@ -109,4 +111,6 @@ class Interpreter:
         for name, value in found.items():
             if self._code.callers.is_device_name(function, name):
                 value.role = DeviceName(self.stage.device)
+            elif self._code.callers.is_device(function, name):
+                value.role = torch.device(self.stage.device)
         return found

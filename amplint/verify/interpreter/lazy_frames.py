@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned
+from amplint.model.syntax.nesting import ifs_round
 from amplint.verify.interpreter.allowed_calls import REGIONS
 from amplint.verify.interpreter.evaluate import Evaluator
 from amplint.verify.interpreter.standins import ClassValue, Closure, Dotted, Frame, Instance, Site, Unknown
@@ -59,24 +61,36 @@ class LazyFrames:
         if depth and len(own) == 1:
             given = self._given_by(own[0], code, function, bound=bound, depth=depth)
             optional = {each.name for each in function.params if each.default is not None}
+            tied = _tied(code, own[0], function)
             return {
                 name: value
                 for name, value in given.items()
-                if (self._is_tool(value) and name not in optional) or _wraps(value)
+                if (self._is_tool(value) and name not in optional) or _wraps(value) or tied.holds(name, value)
             }
         followed = sorted(code.callers.followed.get(function.id, ()) if depth else ())
-        return {name: each for name in followed for each in self._wrapping(function, name, depth)}
+        found: dict[str, Any] = {}
+        for name in followed:
+            found |= self._wrapping(function, name, depth)
+        return found
 
-    def _wrapping(self, function: ir.Function, name: str, depth: int) -> list[Any]:
-        """What wraps a scaler of what calls give a parameter; None where all of them give that; else nothing."""
+    def _wrapping(self, function: ir.Function, name: str, depth: int) -> dict[str, Any]:
+        """What wraps a scaler of what calls give a parameter, with the settings that are given along with it.
+
+        None where all of them give that; else nothing.
+        """
         values: list[Any] = []
         for of, call in self._code.callers.calls(function):
             passed = argument(call, function, name)
             if passed is not None:
-                values.append(self._evaluator.evaluate(passed, self.of_call(call, of, depth)))
+                frame = self.of_call(call, of, depth)
+                values.append(self._evaluator.evaluate(passed, frame))
                 if _wraps(values[-1]):
-                    return values[-1:]
-        return values[:1] if all(value is None for value in values) else []
+                    tied = _tied(of, call, function)
+                    settings = {each: self._evaluator.evaluate(value, frame) for each, value in tied.settings.items()}
+                    return {each: value for each, value in settings.items() if tied.holds(each, value)} | {
+                        name: values[-1]
+                    }
+        return {name: None} if values and all(value is None for value in values) else {}
 
     def _given_by(self, call: ir.Call, code: Code, function: ir.Function, *, bound: bool, depth: int) -> dict[str, Any]:
         """The arguments of a call, by the parameters of the function that it calls."""
@@ -134,6 +148,48 @@ class LazyFrames:
             if function.id in self._code.callers.followed:
                 self._constructed[function.id] = self.given_by_callers(function, bound=True)
         return self._constructed[function.id]
+
+
+class _Tied(NamedTuple):
+    """What a call gives that hangs together, by the names of parameters, as it is written in the call."""
+
+    scalers: dict[str, ir.Value]
+    settings: dict[str, ir.Value]  # that decide what the scalers are
+
+    def holds(self, name: str, value: Any) -> bool:
+        """Whether a parameter has to be given a value, as another one hangs together with it."""
+        if name in self.scalers:
+            return value is None or isinstance(value, torch.amp.GradScaler)
+        return name in self.settings and isinstance(value, Unknown)
+
+
+def _tied(code: Code, call: ir.Call, function: ir.Function) -> _Tied:
+    """The scalers that a call gives, and the settings that it gives as well."""
+    given = {each.name: passed for each in function.params if (passed := argument(call, function, each.name))}
+    makers = {name: made for name, passed in given.items() if (made := _makers(code, passed))}
+    known = {code.text(each) for made in makers.values() for value in made for each in ir.walk_values(value)}
+    settings = {
+        name: passed
+        for name, passed in given.items()
+        if name not in makers and _is_setting(passed) and not known.isdisjoint(map(code.text, ir.walk_values(passed)))
+    }
+    return _Tied({name: given[name] for name in makers}, settings)
+
+
+def _makers(code: Code, passed: ir.Value) -> list[ir.Value]:
+    """What a scaler that is given to a function is made by, and what that hangs on; nothing where it isn't one."""
+    bindings = code.module.names.bindings(passed) if isinstance(passed, ir.Name) else []
+    made = [each.value for each in bindings if isinstance(each, Assigned)]
+    tools = [each for each in made if not ir.is_none(each)]
+    if not tools or not all(map(code.is_tool, tools)):
+        return []
+    return [*made, *(owner.test for each in made for owner in ifs_round(each))]
+
+
+def _is_setting(passed: ir.Value) -> bool:
+    """Whether an argument is a variable or an attribute, or a condition on some."""
+    followed = (ir.Name, ir.Attribute, ir.Constant, ir.Compare, ir.Bool, ir.Unary)
+    return all(isinstance(each, followed) for each in ir.walk_values(passed))
 
 
 def _wraps(value: Any) -> bool:

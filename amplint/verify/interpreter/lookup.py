@@ -13,6 +13,7 @@ from amplint.model.flow.value_uses import ValueUses, mentions_gradients
 from amplint.model.module import Module
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Binding, Defined, Imported, Scope
+from amplint.model.syntax.nesting import ifs_round, loop_of
 from amplint.model.torch_facts.names import SCALERS
 from amplint.verify.bench.instrument import gradient
 from amplint.verify.interpreter.allowed_calls import ATTRIBUTES, METHODS, constant, library
@@ -32,6 +33,7 @@ from amplint.verify.interpreter.standins import (
     Instance,
     Method,
     ModuleValue,
+    NoneUsedError,
     Raised,
     Site,
     Unknown,
@@ -93,6 +95,15 @@ class UnrunAssignments:
                 return False
             statement = owner
         return True
+
+
+def _has_scalers_alone(code: Code, bindings: list[Binding], read: ir.Name) -> bool:
+    """Whether a variable only ever gets scalers, under conditions and before a read."""
+    made = [each.value for each in bindings if isinstance(each, Assigned) and isinstance(each.value, ir.Call)]
+    return len(made) == len(bindings) > 0 and all(
+        code.module.names.of(each.func) <= SCALERS and ifs_round(each) and each.id < read.id and not loop_of(each)
+        for each in made
+    )
 
 
 def is_filled_later(value: ir.Value, name: str, code: Code) -> bool:
@@ -346,6 +357,10 @@ class Lookup:
                 return self._lazy(found, value.name)
             if value.name in found.variables:
                 return found.variables[value.name]
+            if home is value.scope and _has_scalers_alone(frame.code, home.bindings[value.name], value):
+                kind = "NameError" if ir.function_of(value) is None else "UnboundLocalError"
+                error = NoneUsedError(f"{value.name} has no value", kind)
+                raise Raised(str(error), frame.code.where(value), error)
         foreign = self._foreign(value, home, frame.code)
         if foreign is not MISSING:
             return foreign

@@ -81,6 +81,10 @@ class RunRecord:
     unsure_losses: dict[str, str] = field(
         default_factory=dict
     )  # lines with losses that may be float16, and their calls
+    fragile_losses: dict[str, tuple[str, str]] = field(
+        default_factory=dict
+    )  # lines with losses of float16 that aren't run, their calls, and which of their ops float16 may break
+    unscaled: str = ""  # the first line that asks for gradients of a float16 loss that no scaler scales
     unseen_model: bool = False  # one was run whose own regions can't be seen
     caught: list[str] = field(default_factory=list)  # exceptions of torch's that the program has caught, with lines
     ended: Raised | None = None  # by an exception

@@ -312,7 +312,9 @@ class Path(NamedTuple):
 
 
 class NoneUsedError(Exception):
-    """None is called, or a method of it: the program raises so with AMP and without, if it ever gets there."""
+    """None is called, or a method of it, or a scaler's variable has no value: the program raises so with AMP and
+    without, if it ever gets there.
+    """
 
     def __init__(self, message: str, kind: str) -> None:
         super().__init__(message)

@@ -14,6 +14,7 @@ from amplint.verify.interpreter.half_losses import HalfLosses
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunRecord
 from amplint.verify.interpreter.standins import Closure, Site, Unknown, made_in, tensors_in, text_of
+from amplint.verify.interpreter.unscaled_losses import UnscaledLosses
 from amplint.verify.interpreter.unseen_training import UnseenTraining
 from amplint.verify.interpreter.world import Birth, Stage
 
@@ -35,6 +36,7 @@ class UnseenCalls:
     _roles: Roles
     _training: UnseenTraining
     _halves: HalfLosses
+    _unscaled: UnscaledLosses
 
     def value(
         self,
@@ -86,9 +88,12 @@ class UnseenCalls:
             made = self._stage.returned(site.call, self._stage.loss(net, tensors))
             self._record.note(site.code, site.call, "a stand-in loss")
             self._halves.loss(site, runs, inputs, made)
+            if not tensors:
+                self._unscaled.ran(made)
         else:
             made = self._stage.output(net, tensors)
             self._halves.output(site, runs, made)
+            self._unscaled.ran(made)
             is_model = forward and net is not None and self._stage.may_be_net(net)
             self._record.note(site.code, site.call, "a stand-in model" if is_model else "a stand-in")
         if net not in self._stage.knowledge.nets and not tensors:

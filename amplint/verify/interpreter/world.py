@@ -327,6 +327,13 @@ class Stage:
             for atom in self.parts_of(net):
                 getattr(self.parts[atom], dtype)()
 
+    def made_anew(self, net: str) -> None:
+        """A variable gets another model than it had: that one was not cast."""
+        if net in self._cast:
+            self._cast.discard(net)
+            for atom in self.parts_of(net) if not self.off else ():
+                self.parts[atom].float()
+
     def freeze(self, net: str, *, frozen: bool) -> None:
         """`model.requires_grad_(False)`, or True."""
         (self._frozen.add if frozen else self._frozen.discard)(net)

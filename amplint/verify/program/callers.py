@@ -346,6 +346,11 @@ class Callers(Generic[AnyFile]):
         given = [*self.given(function, name)]
         return bool(given) and all(_names_device(of, each, _DEPTH) for of, each in given)
 
+    def is_device(self, function: ir.Function, name: str) -> bool:
+        """Whether all calls in sight that give a parameter give it a `torch.device`."""
+        given = [*self.given(function, name)]
+        return bool(given) and all(_makes_device(of, each, _DEPTH) for of, each in given)
+
     def may_repeat(self, function: ir.Function, depth: int = _DEPTH) -> bool:
         """Whether one run of the program may call a function several times: in a loop, or out of sight.
 
@@ -457,6 +462,16 @@ def _names_device(code: CodeFile, value: ir.Value | None, depth: int) -> bool:
     held = code.module.names.bindings(value)
     return bool(held) and all(
         isinstance(each, Assigned) and _names_device(code, each.value, depth - 1) for each in held
+    )
+
+
+def _makes_device(code: CodeFile, value: ir.Value | None, depth: int) -> bool:
+    """Whether a value is what `torch.device(...)` returns."""
+    if isinstance(value, ir.Call):
+        return code.module.names.of(value.func) == {"torch.device"}
+    held = code.module.names.bindings(value) if isinstance(value, ir.Name) and depth else []
+    return bool(held) and all(
+        isinstance(each, Assigned) and _makes_device(code, each.value, depth - 1) for each in held
     )
 
 

@@ -48,7 +48,7 @@ class Judged:
     unseen: str = field(default="", compare=False)  # what a step that is right may do wrong all the same
     none_used: str = field(default="", compare=False)  # where conditions make it use None as an object, and which
     unfollowed: str = field(default="", compare=False)  # of a step that is wrong: what else it does that can't be seen
-    unscaled: str = field(default="", compare=False)  # where it runs a model in float16, and no scaler scales the loss
+    unscaled: str = field(default="", compare=False)  # where it has a loss in float16 that no scaler scales, in words
 
 
 @dataclass
@@ -73,8 +73,9 @@ class Path:
     warned: dict[str, set[int]] = field(default_factory=dict)  # by warnings: the lines that have them
     half_losses: dict[str, float] = field(default_factory=dict)  # lines that scale float16 losses, and the start scale
     unsure_losses: dict[str, str] = field(default_factory=dict)  # lines with losses that may be float16, and the calls
-    unscaled: str = ""  # a line that runs a model in float16, where no scaler scales the loss
-    unsure_dtype: str = ""  # a line that makes a region whose dtype is out of sight, where no scaler scales the loss
+    fragile_losses: dict[str, tuple[str, str]] = field(default_factory=dict)  # not run: lines, calls, and a fragile op
+    unscaled: str = ""  # a line that has a loss in float16 that no scaler scales, in words
+    unsure_dtype: str = ""  # the same of a line that makes a region whose dtype is out of sight
     unseen_model: bool = False  # one was run whose own regions can't be seen
     remade: int = 0  # how often a scaler was made by the same line, less once
 
@@ -164,12 +165,15 @@ def _out_of_sight(paths: list[Path]) -> str:
     for path in paths:
         for where, call in path.unsure_losses.items():
             return f"{where}: amplint can't see whether {_short(call)} gives a float16 loss"
-    where = next((each.unsure_dtype for each in paths if each.unsure_dtype), "")
-    if where:
-        return f"{where}: amplint can't see the dtype of the region; float16 needs a scaler, and there is none"
+    unsure = next((each.unsure_dtype for each in paths if each.unsure_dtype), "")
+    if unsure:
+        return unsure
     scaled = any(each.unseen_model and any(each.observed.enabled) for each in paths)
     if scaled and not any(each.observed.regions for each in paths):
         return "a scaler is on and there is no region: amplint can't see whether the model has one"
+    fragile = (each for path in paths for each in path.fragile_losses.items())
+    for where, (call, op) in fragile:
+        return f"{where}: amplint doesn't run {_short(call)}, and can't see what float16 does to its {op}"
     return ""
 
 

@@ -221,10 +221,10 @@ class _Trial:
         path.warned = run.record.warned
         path.half_losses = run.record.half_losses
         path.unsure_losses = run.record.unsure_losses
+        path.fragile_losses = run.record.fragile_losses
         path.unseen_model = run.record.unseen_model
-        if reference.observed.steps and not any(observed.enabled):
-            path.unsure_dtype = run.stage.unsure_region if run.stage.in_float16 else ""
-            path.unscaled = "" if path.unsure_dtype else run.stage.in_float16
+        if reference.observed.steps:
+            _take_unscaled(path, run)
         path.remade = run.record.scalers.most(again=self._again)
         # What a program does itself behind a reuse of gradients, it does without AMP as well.
         observed.reused = max(0, observed.reused - reference.observed.reused)
@@ -311,6 +311,24 @@ class _Trial:
             run.record.heard = caught
             run.run()
         return run
+
+
+def _take_unscaled(path: Path, run: Interpreter) -> None:
+    """Put into a path what its run shows of losses in float16 that no scaler scales."""
+    if any(path.observed.enabled):
+        path.unscaled = run.record.unscaled and (
+            f"{run.record.unscaled}: gradients of a float16 loss that nothing scales may become 0"
+        )
+        without = "and one of the losses is not scaled"
+    else:
+        path.unscaled = run.stage.in_float16 and (
+            f"{run.stage.in_float16} runs in float16, and no scaler scales the loss"
+        )
+        without = "and there is none"
+    if path.unscaled and run.stage.unsure_region:
+        path.unscaled = ""
+        where = run.stage.unsure_region
+        path.unsure_dtype = f"{where}: amplint can't see the dtype of the region; float16 needs a scaler, {without}"
 
 
 def _skips_all(pair: _Pair) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
@@ -11,7 +12,8 @@ from amplint.verify.steps.judge import RIGHT, UNKNOWN, WARNING, WRONG, Judged
 CONFIRMED, CLEAN, REFUTED, MISBEHAVES, NOT_CHECKABLE = "confirmed", "clean", "refuted", "misbehaves", "not checkable"
 NO_STEP = "no training step"  # of a function that has AMP, and trains nothing
 _DEPRECATED = "only a deprecation warning is left: what was compared is right"
-_RAISES = "raises AttributeError"  # says a finding about None that is used as a scaler
+# Says a finding about None that is used as a scaler, or about a variable without a scaler.
+_RAISES = re.compile(r"raises (AttributeError|NameError|UnboundLocalError)")
 REPORT = "please report it: https://github.com/amplint/amplint/issues"
 
 
@@ -220,15 +222,26 @@ def compared(judged: Judged, findings: Sequence[tuple[str, int, str, bool]]) -> 
         rule = shows_of(code)
         can = rule is not None and rule.observables and judged.state in (RIGHT, WRONG)
         is_shown = bool(shown & set(rule.observables)) if can and rule else None
-        if rule is not None and _RAISES in message and judged.none_used:
+        if rule is not None and _is_raised(row, message, judged.none_used):
             is_shown = True
         found.append(Found(code, row, message, fixed, is_shown))
     return found
 
 
+def _is_raised(row: int, message: str, none_used: str) -> bool:
+    """Whether a finding says that something raises which has raised in a run."""
+    kind = _RAISES.search(message)
+    if kind is None or not none_used:
+        return False
+    unbound = kind[1] != "AttributeError"
+    return none_used.startswith(f"line {row}: {kind[1]}:") if unbound else "has no value" not in none_used
+
+
 def with_errors(verdict: Verdict, judged: Judged, errors: Sequence[Found]) -> Verdict:
-    """The verdict on a step in which the linter finds `errors`: with one that is left, and no run can show, it isn't
-    right as far as can be told; with one that a run shows under conditions that were not compared, it is wrong.
+    """The verdict on a step in which the linter finds `errors`, or what a run shows.
+
+    With one that is left, and no run can show, it isn't right as far as can be told; with one that a run shows under
+    conditions that were not compared, it is wrong.
     """
     if verdict.verdict not in (CONFIRMED, CLEAN):
         return verdict
@@ -248,7 +261,7 @@ def unless_unscaled(verdict: Verdict, last: Judged) -> Verdict:
         return verdict
     shows = shows_of("AMP207")
     why = shows.why if shows else ""
-    return Verdict(NOT_CHECKABLE, f"{last.unscaled} runs in float16, and no scaler scales the loss: {why}")
+    return Verdict(NOT_CHECKABLE, f"{last.unscaled}: {why}")
 
 
 def unexplained(judged: Judged, findings: Iterable[Found]) -> list[str]:

@@ -245,7 +245,9 @@ class Verifier:
         fixed_rows = {source.row(each.start) for each in gone}
         verdict = decide(before, after, {each.code for each in gone}, [each.code for each in remaining], fixed_rows)
         listed = compared(before, [(each.code, source.row(each.start), each.message, each in gone) for each in inside])
-        errors = [found for each, found in zip(inside, listed, strict=True) if each.severity is Severity.ERROR]
+        errors = [
+            found for each, found in zip(inside, listed, strict=True) if each.severity is Severity.ERROR or found.shown
+        ]
         verdict = unless_unscaled(with_errors(verdict, before, errors), after or before)
         return StepRow(
             path=path,
