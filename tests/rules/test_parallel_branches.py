@@ -51,6 +51,84 @@ def test_a_branch_without_the_scaler_may_skip_what_is_not_finite() -> None:
     assert "AMP420" not in {finding.code for finding in check(other, "train.py")}
 
 
+NORM = "\n            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+STEPS = "            optimizer.step()\n"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "            if torch.isfinite(norm):\n                optimizer.step()\n",
+        "            if torch.isnan(norm):\n                print(norm)\n"
+        "            else:\n                optimizer.step()\n",
+        "            if not norm.isfinite():\n                optimizer.zero_grad()\n                continue\n"
+        "            optimizer.step()\n",
+        "            if norm.isnan() or norm.isinf():\n                pass\n"
+        "            else:\n                optimizer.step()\n",
+    ],
+)
+def test_a_branch_without_the_scaler_may_step_only_where_the_norm_is_finite(steps: str) -> None:
+    text = STEP.format(scaled="", plain=NORM).replace(STEPS, steps)
+    (finding,) = [each for each in check(text, "train.py") if each.code == "AMP420"]
+    assert "clips the gradients" in finding.message
+    both = STEP.format(scaled="\n            scaler.unscale_(optimizer)" + NORM, plain=NORM).replace(STEPS, steps)
+    assert "AMP420" not in {each.code for each in check(both, "train.py")}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "            if torch.isfinite(norm) and inputs.any():\n                optimizer.step()\n",
+        "            if norm < 10:\n                optimizer.step()\n",
+        "            if torch.isnan(norm):\n                model.reset()\n"
+        "            else:\n                optimizer.step()\n",
+    ],
+)
+def test_a_branch_that_steps_under_another_condition_differs_on_purpose(steps: str) -> None:
+    text = STEP.format(scaled="", plain=NORM).replace(STEPS, steps)
+    assert "AMP420" not in {each.code for each in check(text, "train.py")}
+
+
+PRIVATE = """
+import torch
+
+
+class Trainer:
+    def __init__(self, model, optimizer, scaler, use_amp):
+        self.model, self.optimizer, self.use_amp = model, optimizer, use_amp
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def __save(self, path):
+        with open("{}.pt".format(path), "wb") as file:
+            file.write(str(self.model).encode())
+
+    def {name}(self, batches):
+        for inputs, targets in batches:
+            self.optimizer.zero_grad()
+            with torch.autocast("cuda", enabled=self.use_amp):
+                loss = torch.nn.functional.cross_entropy(self.model(inputs), targets)
+            if self.use_amp:
+                self.scaler.scale(loss).backward()
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+            else:
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+                self.optimizer.step()
+        self.__save("last")
+
+    def train(self, batches):
+        self.{name}(batches)
+"""
+
+
+@pytest.mark.parametrize(("name", "found"), [("epoch", True), ("__epoch", True), ("__or__", False)])
+def test_a_private_method_runs_where_it_is_called(name: str, found: bool) -> None:
+    """Of a special one, that may be anywhere."""
+    text = PRIVATE.replace("{name}", name)
+    assert ("AMP420" in {each.code for each in check(text, "train.py")}) is found
+
+
 TWO_OPTIMIZERS = """
 import torch
 

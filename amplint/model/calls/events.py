@@ -100,7 +100,7 @@ class Events:
                 return Event("opaque", call)  # a wrapper's, which has the scaler step
             return Event("optimizer_step", call, optimizer=stepped)
         if func.attr == "zero_grad":
-            return Event("zero_grad", call, optimizer=self._objects.key(func.base))
+            return Event("zero_grad", call, optimizer=self._objects.cleared(func.base))
         is_clamp = func.attr in BOUNDS and is_grad(func.base) and (func.attr.endswith("_") or _stored_in_grad(call))
         if not is_clamp or (call.args and all(_is_zero(arg.value) for arg in call.args)):
             return None  # where it bounds by zero, the sign is the same at every scale

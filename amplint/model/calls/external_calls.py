@@ -40,6 +40,8 @@ MAKES_SCHEDULER = re.compile(r"(transformers|diffusers)(\.optimization)?\.get_\w
 _UNDOES = ("unscale_", "step", "update")
 # What modules are asked for, and trainers are not.
 _OF_MODULES = ("eval", "parameters", "named_parameters")
+# Python runs methods of such names itself; what only begins so is a private one.
+_SPECIAL = re.compile(r"__\w+__")
 _OF_WITH = ("__enter__", "__exit__", "__aenter__", "__aexit__")
 
 
@@ -235,8 +237,8 @@ class ExternalCalls:
             return "enter_context" in self._module.source.text or "enter_async_context" in self._module.source.text
         if function.name == "__call__" and self._is_given_its_optimizer(function):
             return False  # a call that is given an optimizer can't be seen anyway
-        special = function.name == "<lambda>" or (function.name.startswith("__") and function.name != "__init__")
-        return special or any(
+        special = function.name == "<lambda>" or (_SPECIAL.fullmatch(function.name) and function.name != "__init__")
+        return bool(special) or any(
             not name.startswith(("torch.", "builtins.staticmethod", "builtins.classmethod"))
             for each in function.decorators
             for name in self._module.names.of(each.func if isinstance(each, ir.Call) else each)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 MAX_ROUNDS = 6
+_RANGES = {"builtins.range", "tqdm.trange", "tqdm.auto.trange"}
+# What shows how far an iterable is.
+_SHOWN = {"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm"}
 
 
 class _Numbers(NamedTuple):
@@ -97,15 +100,20 @@ class Loops:
 
     def _counter(self, loop: ir.For | ir.While, asked: dict[str, set[object]]) -> str | None:
         """The variable that counts a loop's iterations from 0, if its conditions compare it with numbers."""
-        source = loop.iter if isinstance(loop, ir.For) else None
-        if not isinstance(loop, ir.For) or not isinstance(source, ir.Call) or len(source.args) != 1:
+        source, target = (loop.iter, loop.target) if isinstance(loop, ir.For) else (None, None)
+        if isinstance(source, ir.Call) and source.positional and self._module.names.of(source.func) <= _SHOWN:
+            source = source.positional[0]
+        if not isinstance(source, ir.Call) or source.unpacks():
             return None
-        names, target = self._module.names.of(source.func), loop.target
+        names, start = self._module.names.of(source.func), source.keyword("start")
         if names == {"builtins.enumerate"} and isinstance(target, ir.Sequence):
-            target = target.items[0]
-        elif names != {"builtins.range"}:
+            target, start = target.items[0], start or next(iter(source.positional[1:]), None)
+        elif names <= _RANGES:
+            start = source.positional[0] if len(source.positional) > 1 else None
+        else:
             return None
-        if not isinstance(target, ir.Name):
+        is_from_zero = start is None or (isinstance(start, ir.Constant) and start.value == 0)
+        if not isinstance(target, ir.Name) or not is_from_zero:
             return None
         key = self._objects.own_key(target)
         if 0 in asked.get(key, ()):

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.objects.access_paths import Keys, word_of
-from amplint.model.objects.key_parts import is_item, is_of_self, is_own_attribute, last_name, variable_parts
+from amplint.model.objects.key_parts import is_item, is_of_self, is_own_attribute, last_name, owner_of, variable_parts
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument, arguments
 from amplint.model.syntax.ir import Assigned, Other, node_of
@@ -146,6 +146,14 @@ class Objects(Keys):
     def is_optimizers(self, key: str) -> bool:
         """Whether a key is one of an optimizer, by how it is made, stepped or called."""
         return _is_called_optimizer(last_name(key)) or key in self.optimizers or self.original(key) in self.optimizers
+
+    def cleared(self, value: ir.Value) -> str | None:
+        """The key of what a `zero_grad` clears: of the optimizer that a value wraps, where only that one is stepped."""
+        key = self.key(value)
+        if key is None or key in self.optimizers or self.original(key) in self.optimizers:
+            return key
+        wrapped = [each for each in self.optimizers if owner_of(each) == key and _is_called_optimizer(last_name(each))]
+        return wrapped[0] if len(wrapped) == 1 else key
 
     def may_be_one(self, optimizer: str, other: str) -> bool:
         """Whether two keys of optimizers may name one object, going by how each is bound."""

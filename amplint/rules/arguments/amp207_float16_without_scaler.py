@@ -2,7 +2,8 @@
 
 ## What it does
 Finds a plain `loss.backward()` followed by a plain step, if the loss comes from a float16 autocast region: by its
-dtype, or by the default dtype of cuda, xpu and mps. A plain step is `optimizer.step()`, another method of the optimizer
+dtype, or by the default dtype of cuda, xpu and mps. A region whose device is out of sight (`autocast(device.type)`) is
+for cuda, too; that is only likely. A plain step is `optimizer.step()`, another method of the optimizer
 that steps, or `first_step` and `second_step` of sharpness-aware optimizers. amplint has to see the whole step, and no
 scaler in the function with the backward, in its callers, and in the functions that it calls. A scaler that is only
 created, saved and loaded scales nothing, and doesn't count. The finding is a warning if nothing is really trained, as
@@ -67,6 +68,7 @@ from amplint.model.calls.call_sites import callers
 from amplint.model.inference.devices import device_of
 from amplint.model.inference.formulas import TRUE, World, both, possible
 from amplint.model.inference.value_sets import decided
+from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.terms import Term
@@ -79,7 +81,8 @@ from amplint.model.syntax.text_scan import code_of, has
 from amplint.model.torch_facts.deprecated_names import scaler_for
 from amplint.model.torch_facts.names import SCALERS
 from amplint.registry.rule import Rule
-from amplint.rules.shared.enabled_flags import can_be_float16, plain_steps, said, turning
+from amplint.rules.shared.enabled_flags import can_be_float16, is_float16_on_cuda, plain_steps, said, turning
+from amplint.rules.shared.finite_checks import stands_in
 from amplint.rules.shared.rehearsal import is_probe, is_rehearsal
 from amplint.rules.shared.scaler_usage import every_scaler_usage
 
@@ -205,7 +208,8 @@ def _of_sklearn(module: Module, call: ir.Call) -> Iterator[str]:
 
 
 def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
-    if not can_be_float16(module, entered.region):
+    unseen = not can_be_float16(module, entered.region)
+    if unseen and not (is_float16_on_cuda(module, entered.region) and not _is_of_inputs(module, found, entered)):
         return None
     known, backward = decided(module), found.event.call
     runs = both(runs_in(module, entered, "float16"), known.around(backward))
@@ -223,8 +227,22 @@ def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
         confidence=Confidence.SUSPICION
         if is_probe(module, backward)
         else Confidence.LIKELY
-        if all(each.how == "unseen" for each in steps)
+        if unseen or all(each.how == "unseen" for each in steps)
         else None,
+    )
+
+
+def _is_of_inputs(module: Module, found: Trained, entered: Open) -> bool:
+    """Whether a region is open in a caller of the function with the backward only before the call: for what that call
+    gives. A model may have been run there without gradients, unless it gives the loss.
+    """
+    backward, home = found.event.call, ir.function_of(entered.at)
+    function = ir.function_of(backward)
+    if home is function or (found.event.subject is not None and parameter_read(module, found.event.subject)):
+        return False
+    calls = [each for each in callers(module, function) if ir.function_of(each) is home]
+    return bool(calls) and not any(
+        stands_in(each, block) for each in calls for block in ir.statement_of(entered.at).blocks()
     )
 
 

@@ -64,6 +64,7 @@ from amplint.rules.shared.clips import FINITE, in_this_file_only
 from amplint.rules.shared.parallel_branches import CLEARS, differences
 from amplint.rules.shared.scaler_order import (
     Misuse,
+    asked,
     dynamic,
     guards,
     misuses,
@@ -190,13 +191,19 @@ def _may_come_in_time(module: Module, each: Misuse, clear: Event) -> bool:
     """Whether a clear waits for what may be just the iteration behind the step; a step in each one doesn't."""
     flow, step = each.flow, each.node
     for site in list(places(flow, clear.call, step)) or [clear.call]:
-        tests = dynamic(module, flow, site, step)
+        tests, waits = dynamic(module, flow, site, step), dynamic(module, flow, step, flow.node(each.violation.cause))
+        if not tests and asked(flow, site, step, depth=0) and waits and not any(map(_comes_again, waits)):
+            return True  # cleared in the first iteration, stepped in the last
         if not tests or _is_at_the_boundary(flow, site, step) or _skips_the_step(module, each, site, tests):
             continue
-        waits = dynamic(module, flow, step, flow.node(each.violation.cause))
         if waits or not all(flow.conditions.counts(test) for test in tests):
             return True
     return False
+
+
+def _comes_again(test: ir.Value) -> bool:
+    """Whether a test is true of each k-th iteration."""
+    return any(isinstance(each, ir.Binary) and each.op == "Modulo" for each in ir.walk_values(test))
 
 
 def _is_of_a_clear(call: ir.Call) -> bool:

@@ -14,6 +14,8 @@ from amplint.model.calls.call_sites import callers
 from amplint.model.calls.dummy_scalers import makes_dummy_scaler
 from amplint.model.calls.events import events
 from amplint.model.flow.path_conditions import Conditions
+from amplint.model.inference.devices import region_devices
+from amplint.model.inference.dtypes import changes_defaults
 from amplint.model.inference.formulas import Formula, World, in_order
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.objects.amp_objects import objects
@@ -113,6 +115,13 @@ def can_be_float16(module: Module, region: Region) -> bool:
     default = not region.opaque and any(each.name is None and each.value is region.call for each in found)
     half = any(each.name == "float16" for each in found) or (default and bool(known.defaults_to(region, "float16")))
     return half and not does_nothing(module, region)
+
+
+def is_float16_on_cuda(module: Module, region: Region) -> bool:
+    """Whether a region has the dtype of a device that is out of sight: float16, where that is cuda."""
+    if region.dtype is not None or region.opaque or changes_defaults(module):
+        return False
+    return {each.type for each in region_devices(module, region)} == {None}
 
 
 def is_bfloat16(module: Module, region: Region) -> bool:

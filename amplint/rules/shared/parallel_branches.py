@@ -17,7 +17,7 @@ from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves
 from amplint.model.syntax.nesting import upwards
-from amplint.rules.shared.finite_checks import ends_program, not_finite
+from amplint.rules.shared.finite_checks import about_finite, ends_program, not_finite
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -283,6 +283,8 @@ class Reader:
             self.region = self.region or len(contexts) < len(statement.items)
             inner = self.read(statement.body)
             return [*(f"with {self._text(item.context)}" for item in contexts), *inner]
+        if isinstance(statement, ir.If) and (stepping := self._steps_if_finite(statement)) is not None:
+            return self.read(stepping)  # so does the scaler's step
         if isinstance(statement, ir.If) and statement.orelse is None:
             if self._skips_bad_batch(statement):
                 return []  # as the scaler's step does
@@ -303,11 +305,38 @@ class Reader:
             return [self._text(statement)]
         return self._simple(statement, found)
 
+    def _steps_if_finite(self, statement: ir.If) -> ir.Block | None:
+        """The suite of an `if` that steps where a norm or a loss is finite, if otherwise nothing is done but to log,
+        to clear the gradients and to skip the rest.
+        """
+        if not _only_asks_for_finite(self._module, statement.test):
+            return None
+        good: ir.Block | None = statement.orelse
+        bad: ir.Block | None = statement.then
+        if not_finite(self._module, statement.test, holds=False):
+            good, bad = bad, good
+        if good is None or not any(each.kind in ("step", "optimizer_step") for each in self._events.below(good)):
+            return None
+        left = all(self._is_skipping(each) for each in bad.statements) if bad is not None else True
+        return good if left else None
+
+    def _is_skipping(self, statement: ir.Statement) -> bool:
+        """Whether a statement logs, clears the gradients or skips the rest."""
+        found = {event.kind for event in self._events.in_statement(statement)}
+        if found:
+            return found == {"zero_grad"}
+        if isinstance(statement, ir.Jump):
+            return statement.kind in ("continue", "pass")
+        call = statement.value if isinstance(statement, ir.Expr) else None
+        return isinstance(call, ir.Call) and ir.last_name(call.func) in _LOGS
+
     def _skips_bad_batch(self, statement: ir.If) -> bool:
-        """Whether an `if` does nothing but skip the rest, or end the program, where a loss is not finite."""
+        """Whether an `if` does nothing but skip the rest, or end the program, where a loss or a norm is not finite."""
         *_, last = statement.then.statements
         leaves = isinstance(last, ir.Return) or (isinstance(last, ir.Jump) and last.kind == "continue")
-        if not (leaves or ends_program(self._module, last)) or any(self._events.below(statement.then)):
+        if not (leaves or ends_program(self._module, last)):
+            return False
+        if {event.kind for event in self._events.below(statement.then)} - {"zero_grad"}:
             return False
         return bool(not_finite(self._module, statement.test, holds=True))
 
@@ -408,6 +437,15 @@ class Reader:
 
     def _text(self, node: ir.Node) -> str:
         return "".join(self._module.text(node).split())
+
+
+def _only_asks_for_finite(module: Module, test: ir.Value) -> bool:
+    """Whether a test asks for nothing but whether numbers are finite."""
+    if isinstance(test, ir.Bool):
+        return _only_asks_for_finite(module, test.left) and _only_asks_for_finite(module, test.right)
+    if isinstance(test, ir.Unary) and test.op == "Not":
+        return _only_asks_for_finite(module, test.operand)
+    return bool(about_finite(module, test))
 
 
 def _is_scheduler(value: ir.Value) -> bool:
