@@ -241,7 +241,7 @@ def test_what_is_none_until_another_method_makes_it_is_what_that_makes(on: str, 
         ("autocast(dtype=torch.bfloat16)", PLAIN, False),
         ("autocast(enabled=False)", PLAIN, False),
         ("torch.autocast(device, dtype=args.dtype)", PLAIN, False),
-        ("torch.autocast(device)", PLAIN, False),
+        ("torch.autocast(device)", PLAIN, True),  # likely: on cuda
         ("torch.no_grad(), autocast()", PLAIN, False),
         ("autocast()", "loss.backward()", False),
         ("autocast()", "(args.loss_scale * loss).backward()\n        optimizer.step()", False),

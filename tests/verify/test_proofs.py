@@ -23,6 +23,8 @@ from amplint.verify.bench.recorder import Recorder
 SAME_STEP = ("large_norm",)
 # Multiplies scaled gradients by a number before it unscales, which is right.
 READS_SCALED = ("rescaled_and_clipped_in_methods",)
+# Clips while backward runs: what is read after that is clipped already.
+CLIPS_IN_HOOKS = "hook"
 
 
 def halves(rule: str) -> list[tuple[str, Observed, Observed]]:
@@ -33,7 +35,7 @@ def halves(rule: str) -> list[tuple[str, Observed, Observed]]:
 def test_clipping_sees_scaled_gradients_before_and_true_ones_after() -> None:
     for name, bad, fixed in halves("AMP401"):
         for before, after in ((bad.clip, fixed.clip), (bad.read, fixed.read)):
-            if after.count and name not in READS_SCALED:
+            if after.count and name not in READS_SCALED and not name.startswith(CLIPS_IN_HOOKS):
                 assert before.factor > 1000, name
                 assert after.factor == pytest.approx(1, abs=fixed.tolerance.worst), name
         if bad.update.count and name not in SAME_STEP:
@@ -81,8 +83,8 @@ def test_gradients_of_a_float32_part_come_nearer() -> None:
     assert fixed.gradient.least < bad.gradient.least
 
 
-def test_a_forward_behind_the_step_uses_the_old_weights() -> None:
-    variant = FIXTURES / "AMP302_step_in_autocast" / "forward_behind_the_step"
+def test_a_forward_after_the_step_uses_the_old_weights() -> None:
+    variant = FIXTURES / "AMP302_step_in_autocast" / "forward_after_the_step"
     losses: dict[str, Any] = {}
     for name in ("bad.py", "fixed.py"):
         losses[name] = runpy.run_path(str(variant / name), run_name="__main__")["train"]()

@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+import amplint
 from amplint.verify.steps.judge import RIGHT, WRONG
 from tests.interpreting import Ran, interpret
 
@@ -184,3 +185,26 @@ def test_a_model_that_is_the_result_of_its_training_is_trained_once(trains: str)
 def test_a_model_that_a_step_returns(start: str, remade: bool) -> None:
     calls = f"model, optimizer = net(), sgd()\n{start}model = step(model, optimizer, x)"
     assert is_remade(f"{STEP}    return model\n\n{calls}") is remade
+
+
+def test_a_device_in_the_place_of_the_scale_raises() -> None:
+    """`torch.cuda.amp.GradScaler` has no device: what is given first is the initial scale."""
+    program = """\
+import torch
+
+
+def train(model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.cuda.amp.GradScaler("cuda", enabled=True)
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+    (found,) = amplint.verify(program)
+    assert found.verdict == "misbehaves"
+    (right,) = amplint.verify(program.replace('"cuda", enabled', "1024.0, enabled"))
+    assert right.verdict == "confirmed"

@@ -310,6 +310,15 @@ def inherits(module: Module, cls: ir.Class, other: ir.Class, depth: int = 12) ->
     )
 
 
+def storing_class(module: Module, cls: ir.Class, attr: str, depth: int = 4) -> ir.Class | None:
+    """The class whose methods store an attribute of an object: its own one, or the first in sight that it inherits."""
+    if cls.stored(attr):
+        return cls
+    bases = [local_class(module, each.value) for each in cls.bases] if depth else []
+    found = (storing_class(module, base, attr, depth - 1) for base in bases if base is not None)
+    return next((each for each in found if each is not None), None)
+
+
 def _is_known(name: str) -> bool:
     return name.startswith(("torch.", "builtins.", "abc.", "typing."))
 

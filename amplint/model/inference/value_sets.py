@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import CallSites, callers, passed
 from amplint.model.calls.dummy_scalers import makes_dummy_scaler
+from amplint.model.calls.external_calls import storing_class
 from amplint.model.inference.declared_settings import option_named
 from amplint.model.inference.devices import devices, region_devices, types_of
 from amplint.model.inference.dtypes import Dtype, changes_defaults, dtypes, region_dtypes
@@ -274,7 +275,7 @@ class Decided:
         if cls is None:
             base = self.path(of, depth - 1)
             return attribute_of(base, attr) if base is not None else None
-        stored = cls.stored(attr)
+        stored = (storing_class(self._module, cls, attr) or cls).stored(attr)
         inner = stored[0] if len(stored) == 1 else None
         if isinstance(inner, ir.Call) and self._module.names.of(inner.func) == {"builtins.bool"} and inner.positional:
             inner = inner.positional[0]  # as true as that

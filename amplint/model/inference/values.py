@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import passed_by
-from amplint.model.calls.external_calls import inherits
+from amplint.model.calls.external_calls import inherits, storing_class
 from amplint.model.inference.declared_settings import (
     Option,
     declared_flag,
@@ -546,7 +546,9 @@ class Follower:
             prop = self._calls.find_property(value)
             if prop is not None:
                 return self._results(prop.function, None)
-            return self._of_body(cls, value.attr, by_name=False) or self._field(value, cls)
+            found = self._of_body(cls, value.attr, by_name=False) or self._field(value, cls)
+            base = storing_class(self._module, cls, value.attr) if found is None else None
+            return found if base is None else self._of_self(value, base)
         stored = [*stored, *self._stored_by_heirs(cls, value.attr)]
         known = [each for each in stored if each is not None]
         unknown = (Leaf(value, is_open=True),) if len(known) < len(stored) else ()

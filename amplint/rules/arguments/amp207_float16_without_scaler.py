@@ -2,13 +2,13 @@
 
 ## What it does
 Finds a plain `loss.backward()` followed by a plain step, if the loss comes from a float16 autocast region: by its
-dtype, or by the default dtype of cuda, xpu and mps. A region whose device is out of sight (`autocast(device.type)`) is
-for cuda, too; that is only likely. A plain step is `optimizer.step()`, another method of the optimizer
-that steps, or `first_step` and `second_step` of sharpness-aware optimizers. amplint has to see the whole step, and no
-scaler in the function with the backward, in its callers, and in the functions that it calls. A scaler that is only
-created, saved and loaded scales nothing, and doesn't count. The finding is a warning if nothing is really trained, as
-in a benchmark: all data is random and nothing is saved. It is a suspicion if the function only measures how much memory
-a step takes, with a model of its own.
+dtype, or by the default dtype of cuda, xpu and mps. A region whose device amplint can't see (`autocast(device.type)`)
+is for cuda, too; that is only likely. A plain step is `optimizer.step()`, another method of the optimizer that steps,
+or `first_step` and `second_step` of sharpness-aware optimizers. amplint has to see the whole step, and no scaler in the
+function with the backward, in its callers, and in the functions that it calls. A scaler that is only created, saved and
+loaded scales nothing, and doesn't count. The finding is a warning if nothing is really trained, as in a benchmark: all
+data is random and nothing is saved. It is a suspicion if the function only measures how much memory a step takes, with
+a model of its own.
 
 amplint reports nothing:
 

@@ -165,8 +165,9 @@ def _never_lowered(module: Module) -> Iterator[Finding]:
             continue
         flow, event = found
         scaler = str(event.scaler)
-        updates = [each.call for each in calls_of(flow, scaler, "update") if flow.contains(each.call)]
-        before = [each.call for each in calls_of(flow, scaler, "unscale_") if each.call.id < check.id]
+        calls = [each for each in calls_of(flow, scaler, "update", "unscale_") if _is_with(each.call, check)]
+        updates = [each.call for each in calls if each.kind == "update"]
+        before = [each.call for each in calls if each.kind == "unscale_" and each.call.id < check.id]
         loops = {loop_of(each) for each in updates}
         alike = not isinstance(arm.statements[-1], ir.Jump) or loops == {loop_of(check)}
         skips = all(each.id > check.id and stands_in(each, arm) is runs for each in updates)
@@ -180,6 +181,11 @@ def _never_lowered(module: Module) -> Iterator[Finding]:
                 severity=Severity.WARNING,
                 confidence=Confidence.LIKELY,
             )
+
+
+def _is_with(call: ir.Node, check: ir.If) -> bool:
+    """Whether a call is in the function that a check is in."""
+    return ir.function_of(call) is ir.function_of(check)
 
 
 def _skipped(check: ir.If) -> tuple[ir.Block, bool, bool] | None:

@@ -17,6 +17,7 @@ from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import ifs_round, loops_round
 from amplint.model.torch_facts.signatures import CLIPS
 from amplint.rules.shared.scaler_order import receiver
 from amplint.rules.shared.scaler_usage import is_off
@@ -30,6 +31,7 @@ _LIMITS = {"builtins.max", "builtins.min", "torch.maximum", "torch.minimum", "nu
 _NORMS = ("norm", "vector_norm", "max", "amax")
 # A bound by a name that may have the scale in it, or the range of a dtype.
 _COMPENSATES = re.compile(r"(?i)scale(?!r)|finfo|\binf\b")
+_ASKS_FOR_GRADIENTS = re.compile(r"\.grad\b")
 _SIZELESS = ("sign", "sgn", "sign_", "normalize")
 _LARGEST = 1000.0  # more than this is for overflows, not for training
 
@@ -47,11 +49,18 @@ def clipping_hooks(module: Module) -> Iterator[ClippingHook]:
     """The hooks of a file that bound the gradients of losses which a scaler multiplies."""
     for call in module.whole.near(*_HOOKS).calls:
         hook = _hook_of(call)
-        if hook is None or not _bounds(module, call, hook):
+        if hook is None or _has_gradients(module, call) or not _bounds(module, call, hook):
             continue
         for each in _own_calls(module, call):
             if (scaled := _scaled(module, each)) is not None:
                 yield ClippingHook(each, scaled)
+
+
+def _has_gradients(module: Module, call: ir.Call) -> bool:
+    """Whether a hook is only registered on what has a gradient already: nothing has one when a model is new."""
+    asked = [each.test for each in ifs_round(call)]
+    asked += [each.iter for each in loops_round(call) if isinstance(each, ir.For)]
+    return any(_ASKS_FOR_GRADIENTS.search(module.text(each)) for each in asked)
 
 
 def _own_calls(module: Module, call: ir.Call) -> list[ir.Call]:

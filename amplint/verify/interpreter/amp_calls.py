@@ -246,6 +246,10 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float)) and math.isfinite(value) and abs(value) < 1e6
 
 
+_WITHOUT_DEVICE: dict[str, Any] = {  # classes of scalers that are for one device
+    "torch.cuda.amp.GradScaler": torch.cuda.amp.GradScaler,
+    "torch.cpu.amp.GradScaler": torch.cpu.amp.grad_scaler.GradScaler,
+}
 _SHARDED = "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"
 _ASKED = ("get_scale", "is_enabled", "get_growth_factor", "get_backoff_factor", "get_growth_interval")
 
@@ -327,6 +331,8 @@ class ScalerCalls:
             key: given[key] for key in ("growth_factor", "backoff_factor") if isinstance(given.get(key), float)
         }
         found |= self._stage.scaler_arguments
+        if name != _SHARDED and isinstance(given.get("init_scale"), str):
+            found["init_scale"] = given["init_scale"]  # a device, which torch takes for the scale
         unknown = set(given) - set(order)
         if "device" in given:
             found["device"] = self._stage.device if isinstance(given["device"], Unknown) else given["device"]
@@ -335,10 +341,7 @@ class ScalerCalls:
             unknown.discard("process_group")
         found |= {key: given[key] for key in unknown if is_simple(given[key])}  # torch says what it makes of them
         found["enabled"] = self._truth.of(enabled, matters=True)
-        made: Any = {
-            "torch.cuda.amp.GradScaler": torch.cuda.amp.GradScaler,
-            "torch.cpu.amp.GradScaler": torch.cpu.amp.grad_scaler.GradScaler,
-        }.get(name, torch.amp.GradScaler)
+        made: Any = _WITHOUT_DEVICE.get(name, torch.amp.GradScaler)
         scaler = self._events.run(site, lambda: made(**found), of_amp=True)
         self._stage.enabled[id(scaler)] = found["enabled"]
         start = given.get("init_scale", USUAL_START)
