@@ -7,7 +7,7 @@ import math
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import ExitStack
 from types import FrameType
 from typing import Any, NamedTuple
@@ -86,7 +86,7 @@ class Numbers(Listener):
         self._hidden: Counter[tuple[Place | None, str]] = Counter()
         self._hidden_steps: set[int] = set()
         self._hidden_all: Counter[Place | None] = Counter()  # times that a whole tensor of NaN was replaced
-        self._waits: Counter[int | Place | None] = Counter()  # times that something on a device could have been read
+        self._waits: Counter[Hashable] = Counter()  # times that something on a device could have been read
         self._replacements: list[tuple[Reading, Place | None]] = []  # what was replaced on a device, and where
         self._replacing: set[Place | None] = set()  # where what was replaced was bad
         self._known: set[int] = set()  # models whose statistics were looked at
@@ -308,7 +308,7 @@ class Numbers(Listener):
         is_first = not call.has_grad and self._capture.current.calls[:1] == [call]
         if not is_first and id(call.module) in self._known:
             return
-        waits = id(call.module) not in self._known or self._is_look(-id(call.module))
+        waits = id(call.module) not in self._known or self._is_look(("statistics", id(call.module)))
         self._known.add(id(call.module))
         bad = bad_statistics(call.module, waits=waits)
         if bad is not None and Kind.LOSS not in self._shown and self._history.bad_weights is None:
@@ -419,7 +419,7 @@ class Numbers(Listener):
         self._backwards += 1
         return self._is_careful or _is_one_of_few(self._backwards)
 
-    def _is_look(self, at: int | Place | None) -> bool:
+    def _is_look(self, at: Hashable) -> bool:
         """Whether this time is one of the few at which a device is waited for, by what is looked at."""
         self._waits[at] += 1
         return self._is_careful or _is_one_of_few(self._waits[at])

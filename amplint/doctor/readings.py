@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -169,20 +168,17 @@ def largest(tensor: Tensor) -> float:
 
 def norm(tensors: Iterable[Tensor]) -> float:
     """The norm of all numbers of tensors together; a device is waited for once."""
-    here, elsewhere = 0.0, list[Tensor]()
+    squares = 0.0
+    elsewhere: dict[torch.device, list[Tensor]] = {}
     for each in tensors:
         if each.device.type == "cpu":
-            here += float(each.detach().double().pow(2).sum())
+            squares += float(each.detach().double().pow(2).sum())
         else:
             wide = torch.float32 if each.device.type == "mps" else torch.float64
-            elsewhere.append(torch.linalg.vector_norm(each.detach(), dtype=wide))
-    by_device = groupby(sorted(elsewhere, key=_device), key=_device)
-    there = sum(float(torch.linalg.vector_norm(torch.stack(list(group)))) ** 2 for _, group in by_device)
-    return math.sqrt(here + there)
-
-
-def _device(tensor: Tensor) -> str:
-    return str(tensor.device)
+            elsewhere.setdefault(each.device, []).append(torch.linalg.vector_norm(each.detach(), dtype=wide))
+    for norms in elsewhere.values():
+        squares += float(torch.linalg.vector_norm(torch.stack(norms))) ** 2
+    return math.sqrt(squares)
 
 
 def name_of(dtype: torch.dtype) -> str:

@@ -7,6 +7,7 @@ what it gets, whose method it is and what it is called tell of the others.
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from amplint.model.objects.amp_objects import given, objects
@@ -16,7 +17,7 @@ from amplint.model.syntax.ir import Defined
 from amplint.model.syntax.scopes import LOCAL, NOTHING, UNBOUND, UNKNOWN, owner_class
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from amplint.model import Module
     from amplint.model.objects.event import Event
@@ -304,19 +305,21 @@ def bases_in_sight(module: Module, cls: ir.Class, depth: int = 4) -> bool:
 
 def inherits(module: Module, cls: ir.Class, other: ir.Class, depth: int = 12) -> bool:
     """Whether a class inherits another one of the code in sight, directly or not."""
-    bases = [local_class(module, each.value) for each in cls.bases]
-    return other in bases or any(
-        depth > 0 and base is not None and inherits(module, base, other, depth - 1) for base in bases
-    )
+    return any(each is other for each in ancestors(module, cls, depth + 1))
 
 
-def storing_class(module: Module, cls: ir.Class, attr: str, depth: int = 4) -> ir.Class | None:
+def ancestors(module: Module, cls: ir.Class, depth: int = 4) -> Iterator[ir.Class]:
+    """The classes in sight that a class inherits, each before those that it inherits itself; `depth` levels of them."""
+    for base in cls.bases if depth else ():
+        found = local_class(module, base.value)
+        if found is not None:
+            yield found
+            yield from ancestors(module, found, depth - 1)
+
+
+def storing_class(module: Module, cls: ir.Class, attr: str) -> ir.Class | None:
     """The class whose methods store an attribute of an object: its own one, or the first in sight that it inherits."""
-    if cls.stored(attr):
-        return cls
-    bases = [local_class(module, each.value) for each in cls.bases] if depth else []
-    found = (storing_class(module, base, attr, depth - 1) for base in bases if base is not None)
-    return next((each for each in found if each is not None), None)
+    return next((each for each in chain((cls,), ancestors(module, cls)) if each.stored(attr)), None)
 
 
 def _is_known(name: str) -> bool:

@@ -11,7 +11,7 @@ from amplint.model.flow.containers import Containers, Round
 from amplint.model.flow.eval_expressions import Expressions
 from amplint.model.flow.path_sets import joined
 from amplint.model.flow.state import AbstractValue, State, ValueKind
-from amplint.model.inference.iterations import is_repeated, runs_once
+from amplint.model.inference.iterations import RANGES, SHOWN, is_repeated, runs_once
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.terms import ONE, ZERO, equal, path
 from amplint.model.syntax import ir
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 MAX_ROUNDS = 6
-_RANGES = {"builtins.range", "tqdm.trange", "tqdm.auto.trange"}
-# What shows how far an iterable is.
-_SHOWN = {"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm"}
 
 
 class _Numbers(NamedTuple):
@@ -101,14 +98,14 @@ class Loops:
     def _counter(self, loop: ir.For | ir.While, asked: dict[str, set[object]]) -> str | None:
         """The variable that counts a loop's iterations from 0, if its conditions compare it with numbers."""
         source, target = (loop.iter, loop.target) if isinstance(loop, ir.For) else (None, None)
-        if isinstance(source, ir.Call) and source.positional and self._module.names.of(source.func) <= _SHOWN:
+        if isinstance(source, ir.Call) and source.positional and self._module.names.of(source.func) <= SHOWN:
             source = source.positional[0]
         if not isinstance(source, ir.Call) or source.unpacks():
             return None
         names, start = self._module.names.of(source.func), source.keyword("start")
         if names == {"builtins.enumerate"} and isinstance(target, ir.Sequence):
             target, start = target.items[0], start or next(iter(source.positional[1:]), None)
-        elif names <= _RANGES:
+        elif names <= RANGES:
             start = source.positional[0] if len(source.positional) > 1 else None
         else:
             return None

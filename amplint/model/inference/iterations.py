@@ -13,12 +13,13 @@ from amplint.model.syntax.operators import COMPARES, COMPUTES
 if TYPE_CHECKING:
     from amplint.model import Module
 
-_RANGES = ("builtins.range", "tqdm.trange", "tqdm.auto.trange")
+RANGES = frozenset(("builtins.range", "tqdm.trange", "tqdm.auto.trange"))
+# What shows how far its first argument is.
+SHOWN = frozenset(("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm"))
 # What iterates over its first argument once.
-_SAME_LENGTH = (
+_SAME_LENGTH = SHOWN | {
     "builtins.enumerate", "builtins.list", "builtins.tuple", "builtins.reversed", "builtins.iter", "builtins.sorted",
-    "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
-)  # fmt: skip
+}  # fmt: skip
 _VIEWS = {"items", "keys", "values"}
 _ADDS = {"append", "extend", "insert", "setdefault", "update"}
 _FOLLOW = 5
@@ -190,7 +191,7 @@ def _of_call(module: Module, call: ir.Call, depth: int) -> Items:
         return how_many(module, viewed, depth - 1)
     if call.unpacks("*") or not given:
         return _ANY
-    if name in _RANGES:
+    if name in RANGES:
         return _of_range([_count(module, each) for each in given])
     if name in _SAME_LENGTH:
         return how_many(module, given[0], depth - 1)

@@ -82,6 +82,12 @@ def block_leaves(block: ir.Block) -> bool:
     return isinstance(last, (ir.Return, ir.Raise)) or (isinstance(last, ir.Jump) and last.kind in ("break", "continue"))
 
 
+def ends_iteration(block: ir.Block) -> bool:
+    """Whether a suite ends the iteration that it is in, or the function; `break` may end an inner loop alone."""
+    last = block.statements[-1] if block.statements else None
+    return isinstance(last, ir.Return) or (isinstance(last, ir.Jump) and last.kind == "continue")
+
+
 def may_suppress(statement: ir.With) -> bool:
     """Whether a `with` goes on behind an exception of its body."""
     calls = (each.context for each in statement.items if isinstance(each.context, ir.Call))

@@ -50,10 +50,11 @@ with `DataParallel` are not executed (shows=none), since it takes two devices to
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Confidence, Finding, Severity
-from amplint.model.calls.external_calls import local_class, local_function
+from amplint.model.calls.external_calls import ancestors, local_class, local_function
 from amplint.model.inference.constructions import constructions
 from amplint.model.inference.devices import region_devices
 from amplint.model.inference.formulas import possible
@@ -230,15 +231,9 @@ def _has_region(module: Module, made: ir.Call) -> bool:
     """Whether the class or function that makes a model speaks of autocast, or a class that it inherits."""
     found = module.names.definition(made.func)
     if isinstance(found, ir.Class):
-        return _speaks_of_regions(module, found)
+        classes = chain((found,), ancestors(module, found, _FOLLOW))
+        return any("autocast" in module.text(each) for each in classes)
     return isinstance(found, ir.Function) and "autocast" in module.text(found)
-
-
-def _speaks_of_regions(module: Module, cls: ir.Class, depth: int = _FOLLOW) -> bool:
-    parents = [local_class(module, each.value) for each in cls.bases] if depth else []
-    return "autocast" in module.text(cls) or any(
-        each is not None and _speaks_of_regions(module, each, depth - 1) for each in parents
-    )
 
 
 def _bfloat16(module: Module, region: Region, call: ir.Call) -> str | None:

@@ -74,6 +74,7 @@ from amplint.model.objects.event import Event
 from amplint.model.objects.key_parts import is_attribute, own_self
 from amplint.model.objects.terms import path, present
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import ends_iteration
 from amplint.model.syntax.nesting import exclusive, loop_of, skipping, upwards, ways_past
 from amplint.model.torch_facts.grad_scaler import Stage
 from amplint.model.usage.mentions_of import near_kept
@@ -193,17 +194,11 @@ def _skipped(check: ir.If) -> tuple[ir.Block, bool, bool] | None:
 
     It is in the only arm, or after the arm that leaves.
     """
-    if _leaves(check.then):
+    if ends_iteration(check.then):
         return check.then, False, True
     if check.orelse is not None:
-        return (check.orelse, False, False) if _leaves(check.orelse) else None
+        return (check.orelse, False, False) if ends_iteration(check.orelse) else None
     return check.then, True, False
-
-
-def _leaves(arm: ir.Block) -> bool:
-    """Whether an arm ends the iteration or the function; `break` may end an inner loop alone."""
-    last = arm.statements[-1] if arm.statements else None
-    return isinstance(last, ir.Return) or (isinstance(last, ir.Jump) and last.kind == "continue")
 
 
 def _judge(module: Module, each: Misuse) -> Finding | None:

@@ -120,16 +120,15 @@ def _judge_read(module: Module, flow: Flow, reached: EventStates) -> Iterator[Fi
         return
     if loss is None or isinstance(call.parent, ir.Statement) or not _is_of_losses(module, flow, reached):
         return
-    text = module.text(loss)
+    text, offered = module.text(loss), None
+    if isinstance(loss, (ir.Name, ir.Attribute)):
+        edit = Edit(*module.span(call), text)
+        offered = Fix(Applicability.UNSAFE, f"Replace with `{text}` (this number changes)", (edit,))
     yield rule.finding(
         module.span(call),
         f"the {what} loss is multiplied by the loss scale; read `{text}` itself",
-        fix=Fix(Applicability.UNSAFE, f"Replace with `{text}` (this number changes)", (Edit(*module.span(call), text),))
-        if isinstance(loss, (ir.Name, ir.Attribute))
-        else None,
-        withheld=None
-        if isinstance(loss, (ir.Name, ir.Attribute))
-        else "the loss has no name; read it before `scale()`",
+        fix=offered,
+        withheld="the loss has no name; read it before `scale()`" if offered is None else None,
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import CallSites
 from amplint.model.calls.events import BOUNDS, is_grad
-from amplint.model.calls.external_calls import local_callable, local_class, local_function
+from amplint.model.calls.external_calls import ancestors, local_callable, local_function
 from amplint.model.inference.formulas import contradict
 from amplint.model.inference.numbers import number
 from amplint.model.inference.value_sets import decided
@@ -113,22 +114,14 @@ def _kept_scaler(module: Module, hook: ir.Call) -> ir.Call | None:
     function = ir.function_of(hook)
     while function is not None and function.cls is None:
         function = function.outer
-    for cls in _with_bases(module, function.cls) if function is not None and function.cls is not None else ():
+    own = function.cls if function is not None else None
+    for cls in chain((own,), ancestors(module, own)) if own is not None else ():
         for each in ir.walk_statements(cls.body):
             for target in each.targets if isinstance(each, ir.Assign) else ():
                 scaler = objects(module).is_scaler(target) if isinstance(target, ir.Attribute) else None
                 if scaler is not None and objects(module).made_by(scaler) and not _is_off(module, hook, target):
                     return objects(module).made_by(scaler)[0].call
     return None
-
-
-def _with_bases(module: Module, cls: ir.Class, depth: int = 4) -> Iterator[ir.Class]:
-    """A class, and those in sight that it inherits."""
-    yield cls
-    for base in cls.bases if depth else ():
-        found = local_class(module, base.value)
-        if found is not None:
-            yield from _with_bases(module, found, depth - 1)
 
 
 # --- what bounds ------------------------------------------------------------------------------------------------------

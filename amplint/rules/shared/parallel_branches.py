@@ -15,7 +15,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
-from amplint.model.syntax.control import block_leaves
+from amplint.model.syntax.control import block_leaves, ends_iteration
 from amplint.model.syntax.nesting import upwards
 from amplint.rules.shared.finite_checks import about_finite, ends_program, not_finite
 
@@ -332,9 +332,7 @@ class Reader:
 
     def _skips_bad_batch(self, statement: ir.If) -> bool:
         """Whether an `if` does nothing but skip the rest, or end the program, where a loss or a norm is not finite."""
-        *_, last = statement.then.statements
-        leaves = isinstance(last, ir.Return) or (isinstance(last, ir.Jump) and last.kind == "continue")
-        if not (leaves or ends_program(self._module, last)):
+        if not (ends_iteration(statement.then) or ends_program(self._module, statement.then.statements[-1])):
             return False
         if {event.kind for event in self._events.below(statement.then)} - {"zero_grad"}:
             return False
