@@ -161,6 +161,33 @@ def test_terms_that_may_be_meant() -> None:
     assert not of_terms((*BASE, AUX, KL), (*BASE, AUX), after=f"if not amp: {KL}")
 
 
+SUMS = ("out, aux, kl = model(x)", "ce = criterion(out, y)", "aux_loss = criterion(aux, y)")
+
+
+def test_a_term_that_one_branch_sums_up() -> None:
+    (message,) = of_terms(
+        (*SUMS, "loss = ce + aux_loss"), (*SUMS, "kl_loss = kl.mean()", "loss = ce + kl_loss + aux_loss")
+    )
+    assert message.startswith("this branch adds `kl_loss` to the loss, but the branch with autocast, on line 7")
+    (message,) = of_terms(
+        (*SUMS, "box_loss = kl.max()", "loss = ce + aux_loss + box_loss"),
+        (*SUMS, "kl_loss = kl.mean()", "loss = ce + 0.1 * aux_loss + kl_loss"),
+    )
+    assert message.startswith("this branch adds `box_loss` to the loss, but the branch without autocast, on line ")
+
+
+def test_sums_that_are_alike_or_may_be_meant() -> None:
+    for cast, plain in (
+        ("loss = ce + aux_loss", "loss = aux_loss + ce"),
+        ("loss = ce + aux_loss + kl", "loss = ce + 0.5 * aux_loss + weight * kl"),  # other weights
+        ("loss = ce + aux_loss", "loss = ce"),  # the one term that there is
+        ("loss = ce + aux_loss", "loss = ce + kl"),
+        ("loss = ce + aux_loss + kl", "loss = ce + criterion(out, x)"),
+    ):
+        assert not of_terms((*SUMS, cast), (*SUMS, plain))
+    assert not of_terms((*SUMS, "loss = ce + aux_loss"), (*SUMS, "loss = ce + aux_loss + kl"), after="loss += kl")
+
+
 CLIPS_BY_HELPER = """\
 
 
