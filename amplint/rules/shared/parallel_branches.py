@@ -486,7 +486,7 @@ def _compare(module: Module, branches: Branches) -> Iterator[Difference]:
             if not 0 < len(differing) + bool(alone) <= _MOST:
                 continue
             for what in sorted(differing):
-                if not _done_elsewhere(module, branches, what):
+                if not _done_elsewhere(module, branches, (scaled, plain), what):
                     one, other = (scaled, plain) if what in scaled.does else (plain, scaled)
                     yield Difference(branches.statement, what, one.does[what], one, other)
             steps = tuple(more.steps[key] for key in alone if not _stepped_elsewhere(module, branches, key))
@@ -547,10 +547,17 @@ def _is_hidden(module: Module, branches: Branches, outside: list[ir.Statement]) 
     )
 
 
-def _done_elsewhere(module: Module, branches: Branches, what: str) -> bool:
-    """Whether the function round the arms, or one that calls it, does the same outside of them, or may do it."""
+def _done_elsewhere(module: Module, branches: Branches, arms: tuple[Arm, Arm], what: str) -> bool:
+    """Whether the function around two arms, or one that calls it, does the same outside of them, or may do it."""
     outside = list(_outside(module, branches))
-    return _is_hidden(module, branches, outside) or any(_does(module, each, what) for each in outside)
+    # Nothing but a hook clips between the backward pass and the step of an arm that has both.
+    inside = what == CLIPS and all(_runs_whole_step(arm) for arm in arms)
+    hidden = not inside and _is_hidden(module, branches, outside)
+    return hidden or any(_does(module, each, what) for each in outside)
+
+
+def _runs_whole_step(arm: Arm) -> bool:
+    return any(each.startswith(_BACKWARD) for each in arm.rest) and bool(arm.steps)
 
 
 def _stepped_elsewhere(module: Module, branches: Branches, optimizer: str) -> bool:
