@@ -45,6 +45,8 @@ _SAME = ("T", "mT", "H", "mH", "data")
 _NUMBERS = ("ndim", "itemsize", "nbytes")
 # What torchvision's models of segmentation give in float32: they end with an interpolation.
 _UPSAMPLED = ("out", "aux")
+# Attributes of what models of transformers and diffusers give.
+_OUTPUTS = ("logits", "last_hidden_state", "sample")
 
 
 class Values:
@@ -219,8 +221,11 @@ class Values:
             return Kind(DTYPE, items=(base._replace(region=0, cast=0) if base.is_tensor else A_TENSOR,))
         if base.what == TUPLE and attr in ("values", "indices") and len(base.items) == 2:
             return base.items[attr == "indices"]
+        if base.likely_half and attr in _OUTPUTS:
+            return base
         if base.is_tensor:
-            return base if attr in _SAME else UNKNOWN_KIND
+            # A tensor has no `logits`: such code is for models that give several things.
+            return base if attr in _SAME or attr in _OUTPUTS else UNKNOWN_KIND
         if base.what == MODULE and attr in ("weight", "bias") and plain_weights(self._module):
             return IN_FLOAT32
         return None
