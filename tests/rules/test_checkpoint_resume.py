@@ -821,3 +821,21 @@ def test_a_scaler_that_is_kept_with_the_settings(tmp_path: Path) -> None:
     assert [each.code for each in check(SETTING, str(tmp_path / "main.py"))] == ["AMP413"]
     (tmp_path / "save.py").write_text("from main import main\n\ndef save(args):\n    return args.scaler.state_dict()\n")
     assert not check(SETTING, str(tmp_path / "main.py"))
+
+
+def test_the_rate_that_is_read_out_of_a_state_is_no_state() -> None:
+    log = '{"lr": optimizer.state_dict()["param_groups"][0]["lr"], "model": model.state_dict()}'
+    assert not check(function(save=f'torch.save({log}, "last.pt")'))
+
+
+def test_regions_that_are_commented_out(tmp_path: Path) -> None:
+    """Nothing computes in float16: no step is skipped after a resume."""
+    (tmp_path / "pyproject.toml").touch()
+    path = tmp_path / "main.py"
+    text = "from torch.amp import autocast\n" + SETTING.replace(
+        "with torch.autocast", "if True:  # with torch.autocast"
+    )
+    path.write_text(text)
+    assert not check(text, str(path))
+    path.write_text(SETTING)
+    assert [each.code for each in check(SETTING, str(path))] == ["AMP413"]

@@ -158,6 +158,37 @@ def test_a_branch_clips_under_a_condition_next_to_calls_that_cannot_clip() -> No
     assert "AMP420" not in {each.code for each in check(hooked, "train.py")}
 
 
+WAITING = """
+import torch
+
+
+class Trainer:
+    def __init__(self, model, optimizer, args):
+        ASSERT
+        self.model, self.optimizer, self.args = model, optimizer, args
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def step(self, i, loss):
+        if self.args.amp:
+            self.scaler.scale(loss).backward()
+            if (i + 1) % self.args.accumulate == 0:
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+        else:
+            loss.backward()
+            self.optimizer.step()
+"""
+
+
+def test_an_assert_says_that_only_one_branch_waits() -> None:
+    def found(statement: str) -> set[str]:
+        return {each.code for each in check(WAITING.replace("ASSERT", statement), "train.py")}
+
+    assert "AMP420" in found("pass")
+    assert "AMP420" in found("assert args.amp")
+    assert "AMP420" not in found("assert args.amp or args.accumulate == 1")
+
+
 TWO_OPTIMIZERS = """
 import torch
 

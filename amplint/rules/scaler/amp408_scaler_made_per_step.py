@@ -132,9 +132,8 @@ def _judge(
     elif steps and all(loop_of(step.call) is None for step in steps):
         if _is_a_step(module, container, made, steps):
             yield _finding(module, made, "in each call", None, _PASS_IN)
-    elif (
-        {len(loops_round(step.call)) for step in steps} in _EPOCH_DEPTHS
-        and _is_an_epoch(module, container, made, steps)
+    elif {len(loops_round(step.call)) for step in steps} in _EPOCH_DEPTHS and _is_an_epoch(
+        module, container, made, steps
     ):
         yield _epochs(module, made, "in each epoch", None, _PASS_IN)
 
