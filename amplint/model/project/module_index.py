@@ -422,7 +422,12 @@ def passed_on(filename: str, module: str, name: str) -> frozenset[str]:
     With `UNKNOWN` among them where it may be something else, too. Empty where nothing is passed on.
     """
     path = module_file(filename, module)
-    names = _passed_on(path, name, _DEPTH) if path is not None else frozenset()
+    return passed_on_by(path, name) if path is not None else frozenset()
+
+
+def passed_on_by(path: str, name: str) -> frozenset[str]:
+    """The same of a name of a file of the project."""
+    names = _passed_on(path, name, _DEPTH)
     return names if names - {UNKNOWN} else frozenset()
 
 
