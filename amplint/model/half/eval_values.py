@@ -87,7 +87,8 @@ class Values:
             operand = self.kind(value.operand, env)
             if operand.what == NUMBER:
                 return negated(operand, value.op) or A_NUMBER
-            return operand if operand.is_tensor and value.op != "Not" else UNKNOWN_KIND
+            keeps = (operand.is_tensor or operand.likely_half) and value.op != "Not"
+            return operand if keeps else UNKNOWN_KIND
         return self._structure(value, env)
 
     def _structure(self, value: ir.Value, env: Env) -> Kind:
