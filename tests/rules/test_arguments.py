@@ -108,6 +108,11 @@ def test_what_is_said_of_code_on_several_lines_is_one_line() -> None:
         ("GradScaler('cuda', init_scale='inf')", None),
         ("GradScaler('cuda', init_scale='-1')", None),
         ("GradScaler('cuda', growth_interval='10.5')", None),
+        ("GradScaler('cuda', 'cuda:0', enabled=x)", "GradScaler('cuda', enabled=x)"),
+        ("GradScaler(init_scale='cuda', device='cuda')", "GradScaler(device='cuda')"),
+        ("torch.cuda.amp.GradScaler('cuda')", "torch.cuda.amp.GradScaler()"),
+        ("torch.cuda.amp.GradScaler('cuda', 2.0)", "torch.cuda.amp.GradScaler(2.0)"),
+        ("GradScaler('cuda', 'cuda', *rest)", None),
         ("GradScaler('cuda', growth_interval=10.5)", "GradScaler('cuda', growth_interval=int(10.5))"),
     ],
 )

@@ -161,6 +161,33 @@ def test_terms_that_may_be_meant() -> None:
     assert not of_terms((*BASE, AUX, KL), (*BASE, AUX), after=f"if not amp: {KL}")
 
 
+SUMS = ("out, aux, kl = model(x)", "ce = criterion(out, y)", "aux_loss = criterion(aux, y)")
+
+
+def test_a_term_that_one_branch_sums_up() -> None:
+    (message,) = of_terms(
+        (*SUMS, "loss = ce + aux_loss"), (*SUMS, "kl_loss = kl.mean()", "loss = ce + kl_loss + aux_loss")
+    )
+    assert message.startswith("this branch adds `kl_loss` to the loss, but the branch with autocast, on line 7")
+    (message,) = of_terms(
+        (*SUMS, "box_loss = kl.max()", "loss = ce + aux_loss + box_loss"),
+        (*SUMS, "kl_loss = kl.mean()", "loss = ce + 0.1 * aux_loss + kl_loss"),
+    )
+    assert message.startswith("this branch adds `box_loss` to the loss, but the branch without autocast, on line ")
+
+
+def test_sums_that_are_alike_or_may_be_meant() -> None:
+    for cast, plain in (
+        ("loss = ce + aux_loss", "loss = aux_loss + ce"),
+        ("loss = ce + aux_loss + kl", "loss = ce + 0.5 * aux_loss + weight * kl"),  # other weights
+        ("loss = ce + aux_loss", "loss = ce"),  # the one term that there is
+        ("loss = ce + aux_loss", "loss = ce + kl"),
+        ("loss = ce + aux_loss + kl", "loss = ce + criterion(out, x)"),
+    ):
+        assert not of_terms((*SUMS, cast), (*SUMS, plain))
+    assert not of_terms((*SUMS, "loss = ce + aux_loss"), (*SUMS, "loss = ce + aux_loss + kl"), after="loss += kl")
+
+
 CLIPS_BY_HELPER = """\
 
 
@@ -211,6 +238,14 @@ STEPPED = "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update(
         (f"if args.amp:\n            {STEPPED}\n        scaler.scale(loss)", "pass"),
         (STEPPED, "amp = args.amp\n    if amp:\n        scaler = torch.amp.GradScaler('cuda', init_scale=8.0)"),
         (STEPPED, "else:\n        print('float32')"),
+        (
+            f"if args.amp:\n            {STEPPED}\n        if loss.item() < best:\n            save(model, scaler)",
+            "pass",
+        ),
+        (
+            f"if args.amp:\n            {STEPPED}\n        if step % 100 == 0 and rank == 0:\n            save(scaler)",
+            "pass",
+        ),
     ],
 )
 def test_a_scaler_that_is_created_in_one_branch_and_used_in_both(use: str, after: str) -> None:
@@ -224,6 +259,8 @@ def test_a_scaler_that_is_created_in_one_branch_and_used_in_both(use: str, after
         (f"if args.amp:\n            {STEPPED}", "pass", "pass"),
         (f"if not args.amp:\n            continue\n        {STEPPED}", "pass", "pass"),
         (f"if args.fp16:\n            {STEPPED}", "pass", "pass"),  # may be the same
+        (f"if args.precision == 16:\n            {STEPPED}", "pass", "pass"),
+        (f"if 'scaler' in saved:\n            {STEPPED}", "pass", "pass"),
         (STEPPED, "scaler = None", "pass"),
         (STEPPED, "if not args.amp:\n        raise ValueError", "pass"),
         (STEPPED, "pass", "else:\n        return"),

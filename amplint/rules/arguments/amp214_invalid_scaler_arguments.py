@@ -4,7 +4,7 @@
 Finds, if amplint can see the value in the code:
 
 - a `growth_factor` of at most 1, and a `backoff_factor` of at least 1;
-- a scale of 0, and a string or None instead of a number;
+- a scale of 0, and a string or None instead of a number, such as a device: `torch.cuda.amp.GradScaler("cuda")`;
 - a `growth_interval` that is not an int;
 - a bool in place of the initial scale (`GradScaler("cuda", use_amp)`);
 - a number or a bool in place of the device of `torch.amp.GradScaler` or FSDP's `ShardedGradScaler`
@@ -35,9 +35,9 @@ scaler = torch.amp.GradScaler("cuda", enabled=precision == "fp16")
 ```
 
 ## Fix safety
-Safe if the intention is clear. The fix exchanges the two factors, removes the quotes around a number, converts a number
-to int or float, passes a bool as `enabled=`, or inserts as first argument the device that the file's autocast regions
-use. Unsafe if that device is chosen at run time. Otherwise there is no fix.
+Safe if the intention is clear. The fix exchanges the two factors, removes the quotes around a number, removes a device
+that becomes the scale, converts a number to int or float, passes a bool as `enabled=`, or inserts as first argument the
+device that the file's autocast regions use. Unsafe if that device is chosen at run time. Otherwise there is no fix.
 
 ## Proof
 Before the fix the test programs raise, start at another scale than the one they ask for, or get zero gradients. After
@@ -62,7 +62,8 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import arguments
 from amplint.model.syntax.queries import is_false
-from amplint.model.torch_facts.names import SCALER, SCALERS, SHARDED_SCALER
+from amplint.model.torch_facts.names import OLD_SCALER, SCALER, SCALERS, SHARDED_SCALER
+from amplint.model.usage.device_evidence import ACCELERATORS
 from amplint.model.usage.mentions_of import near_scalers
 from amplint.registry.rule import Rule
 
@@ -89,6 +90,7 @@ _EFFECTS = {
     "growth_interval": "it becomes the number of steps before the scale grows",
     "enabled": "the scaler is enabled unless it is 0",
 }
+_DEVICES = ACCELERATORS | {"cpu"}
 _TEXTS = {"str": "a string", "None": "None"}
 # An int below is the index of a device.
 _INDICES = 16
@@ -259,7 +261,28 @@ def _initial(module: Module, call: ir.Call, given: _Arguments) -> Finding | None
     if 0 in numbers_of(module, value):
         message = "with an initial scale of 0, every gradient is 0 / 0: the first step makes every parameter NaN"
         return rule.finding(module.span(value), f"{message}; pass `enabled=False` instead")
+    if isinstance(value, ir.Constant) and str(value.value).partition(":")[0] in _DEVICES:
+        return _device_as_scale(module, call, value)
     return _no_number(module, given, "init_scale")
+
+
+def _device_as_scale(module: Module, call: ir.Call, value: ir.Constant) -> Finding:
+    """A device in place of the initial scale: the old classes take none, the new one takes it first."""
+    text, called = module.text(value), ir.last_name(call.func)
+    old = set(module.names.of(call.func)) & OLD_SCALER.keys()
+    why = f"the old `{called}` takes no device" if old else "the device is the first argument"
+    args = [each.value for each in call.args]
+    at = args.index(value)
+    start, end = module.layout.span(call.args[at])
+    if at + 1 < len(args):
+        end = module.layout.span(call.args[at + 1])[0]
+    elif at:
+        start = module.layout.span(call.args[at - 1])[1]
+    return rule.finding(
+        module.span(value),
+        f"`{text}` becomes the initial scale ({why}): `scale()` raises TypeError; remove `{text}`",
+        fix=Fix(Applicability.SAFE, f"Remove `{text}`", (Edit(start, end, ""),)) if not call.unpacks("*") else None,
+    )
 
 
 def _as_enabled(module: Module, call: ir.Call, value: ir.Value) -> Fix | None:

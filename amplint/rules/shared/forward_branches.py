@@ -9,7 +9,7 @@ from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import events
 from amplint.model.names.grad_mode import without_gradients
 from amplint.model.syntax import ir
-from amplint.rules.shared.parallel_branches import Reader
+from amplint.rules.shared.parallel_branches import Reader, parallel_branches
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -84,10 +84,15 @@ def ungraded_apart(module: Module) -> list[Ungraded]:
 
 def terms_apart(module: Module) -> list[Added]:
     """The terms of a loss that only one of two arms adds, in a region of autocast or without one, if the arms start
-    from the same loss and add another term alike: the first of each arm.
+    from the same loss and add another term alike, or sum up the same terms but for these: the first of each arm.
     """
     found = []
     for statement, cast, plain in module.once(_twins):
+        if module.is_own(statement) and _text(module, statement.test) in module.once(_switches):
+            apart = _summed_apart(module, statement, cast, plain)
+            found += [] if apart is None else [apart]
+            if apart is not None:
+                continue
         starts = [{_text(module, each): _target(each) for each in _starts(arm)} for arm in (cast, plain)]
         losses = {target for text, target in starts[0].items() if text in starts[1]}
         terms = [_terms(module, arm, losses) for arm in (cast, plain)]
@@ -95,7 +100,9 @@ def terms_apart(module: Module) -> list[Added]:
         alone = [text for text in terms[more] if text not in terms[fewer]]
         if not module.is_own(statement) or not alone or not terms[fewer]:
             continue
-        if terms[fewer].keys() <= terms[more].keys() and not _added_elsewhere(module, statement, terms[more], alone):
+        if terms[fewer].keys() <= terms[more].keys() and not _adds_around(
+            module, statement, _target(terms[more][alone[0]][0]), [terms[more][each][1] for each in alone]
+        ):
             added, term = terms[more][alone[0]]
             found.append(Added(added, term, (cast, plain)[fewer].block, more == 0))
     return found
@@ -172,6 +179,70 @@ def _starts(arm: _Arm) -> Iterator[ir.Assign]:
                 yield each
 
 
+def _switches(module: Module) -> set[str]:
+    """The tests that choose between training with a scaler and without."""
+    statements = (each.statement for each in module.once(parallel_branches))
+    return {_text(module, each.test) for each in statements if isinstance(each, ir.If)}
+
+
+def _summed_apart(module: Module, statement: ir.If, cast: _Arm, plain: _Arm) -> Added | None:
+    """A term of a loss that one arm sums up out of several, and the other arm doesn't, though it has others of them."""
+    sums = [{_target(each): (each, terms) for each in arm.leaves if (terms := _summed(each))} for arm in (cast, plain)]
+    for loss, (assigned, terms) in sums[0].items():
+        if loss not in sums[1]:
+            continue
+        twin, others = sums[1][loss]
+        pairs = ((cast, assigned, terms, others, plain), (plain, twin, others, terms, cast))
+        for arm, where, own, its, other in pairs:
+            shared = [each for each in own if _among(module, each, its)]
+            alone = [each for each in own if each not in shared]
+            if (
+                alone
+                and isinstance(where, ir.Statement)
+                and len(shared) > 1
+                and not _adds_around(module, statement, loss, alone)
+            ):
+                return Added(where, alone[0], other.block, arm is cast)
+    return None
+
+
+def _summed(node: ir.Node) -> list[ir.Value]:
+    """The terms that a statement sums up in a loss, `loss = first + second`; none for another statement."""
+    if not isinstance(node, ir.Assign) or node.value is None or not _target(node) or _term(node) is not None:
+        return []
+    terms, first = [], node.value
+    while isinstance(first, ir.Binary) and first.op == "Add":
+        terms.append(first.right)
+        first = first.left
+    return [first, *reversed(terms)] if terms else []
+
+
+def _among(module: Module, term: ir.Value, others: list[ir.Value]) -> bool:
+    """Whether a term is one of some others: it has their text, or a variable that they have, too."""
+    return any(_text(module, term) == _text(module, each) or _variables(term) & _variables(each) for each in others)
+
+
+def _variables(term: ir.Value) -> set[str]:
+    """The variables in a term whose names say that they hold a loss; all of them where none does."""
+    names = {each.name for each in ir.walk_values(term) if isinstance(each, ir.Name)}
+    return {each for each in names if "loss" in each.lower()} or names
+
+
+def _adds_around(module: Module, statement: ir.If, loss: str, terms: list[ir.Value]) -> bool:
+    """Whether the function of an `if` adds one of some terms to a loss outside of the `if`."""
+    function = ir.function_of(statement)
+    inside = {each.id for block in statement.blocks() for each in ir.walk_statements(block)}
+    body = function.body if function is not None else module.program.body
+    added = [
+        term
+        for each in ir.walk_statements(body, into=False)
+        if each.id not in inside and _target(each) == loss
+        for term in (*_summed(each), _term(each))
+        if term is not None
+    ]
+    return any(_among(module, each, added) for each in terms)
+
+
 def _terms(module: Module, arm: _Arm, losses: set[str]) -> dict[str, tuple[ir.Statement, ir.Value]]:
     """What an arm adds to some losses, as text, in which a variable that it assigns is what that holds."""
     held: dict[str, list[ir.Value]] = {}
@@ -198,20 +269,6 @@ def _resolved(module: Module, term: ir.Value, held: dict[str, list[ir.Value]], d
             own = _resolved(module, before[-1], held, depth - 1)
             text = f"{text[: first - start]}{own}{text[last - start :]}"
     return "".join(text.split())
-
-
-def _added_elsewhere(
-    module: Module, statement: ir.If, terms: dict[str, tuple[ir.Statement, ir.Value]], alone: list[str]
-) -> bool:
-    """Whether the function of an `if` adds one of some terms outside of it as well."""
-    function = ir.function_of(statement)
-    inside = {each.id for block in statement.blocks() for each in ir.walk_statements(block)}
-    texts = {_text(module, terms[each][1]) for each in alone}
-    body = function.body if function is not None else module.program.body
-    return any(
-        each.id not in inside and (term := _term(each)) is not None and _text(module, term) in texts
-        for each in ir.walk_statements(body, into=False)
-    )
 
 
 # --- factors ---------------------------------------------------------------------------------------------------------
