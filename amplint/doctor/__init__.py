@@ -26,8 +26,13 @@ class Seen:
         """What went wrong, the root cause first."""
         return self.report.findings if self.report else ()
 
+    @property
+    def verdict(self) -> str:
+        """`watching` until the block has ended, then `healthy`, `problems`, or `off`: a bug ended the watch early."""
+        return "watching" if self.report is None else self.report.verdict.value
+
     def __repr__(self) -> str:
-        return f"Seen({'watching' if self.report is None else self.report.verdict}, {list(self.findings)!r})"
+        return f"Seen({self.verdict}, {list(self.findings)!r})"
 
 
 @contextmanager
@@ -40,7 +45,7 @@ def observe(*, stop: bool = False, careful: bool = False, replay: bool = True, q
     >>> import amplint.doctor
     >>> with amplint.doctor.observe(quiet=True) as seen:
     ...     pass  # train
-    >>> seen.report.verdict, seen.findings
+    >>> seen.verdict, seen.findings
     ('healthy', ())
 
     Raises:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import os
 import pickle
@@ -10,9 +11,10 @@ import sys
 import pytest
 
 import amplint.doctor
+from amplint.base.about import REPORT
 from amplint.base.paths import shown
 from amplint.doctor import observe, start
-from amplint.doctor.findings import Cause, Evidence, Finding, Place, Report
+from amplint.doctor.findings import Cause, Evidence, Finding, Place, Report, Verdict
 from amplint.doctor.options import Stopped
 from amplint.doctor.places import place_of
 from amplint.doctor.session import Session
@@ -94,6 +96,24 @@ def test_a_bug_of_ours_costs_nothing(monkeypatch: pytest.MonkeyPatch, capsys: py
     with observe():
         pass
     assert capsys.readouterr().err.count("ZeroDivisionError") == 2
+
+
+@pytest.mark.parametrize("name", ["scale.ScaleLog.__init__", "watch.Watching.__init__"])
+def test_a_doctor_that_is_off_calls_nothing_healthy(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = pytest.importorskip("torch")
+    importlib.import_module("amplint.doctor.watch")
+    monkeypatch.setattr(f"amplint.doctor.{name}", lambda *_, **__: 1 / 0)
+    with observe() as seen:
+        torch.amp.GradScaler("cpu")
+    assert seen.report is not None
+    assert (seen.verdict, seen.report.verdict, seen.report.is_off) == ("off", Verdict.OFF, True)
+    assert repr(seen) == "Seen(off, [])"
+    err = " ".join(capsys.readouterr().err.split())
+    assert err.count(f"ZeroDivisionError: division by zero (test_observe.py:") == 2  # at once, and as a note
+    assert err.count(f"; {REPORT}") == 2
+    assert "amplint: amplint disabled itself" in err
 
 
 def test_a_stream_that_is_closed(finds: list[BaseException | None], monkeypatch: pytest.MonkeyPatch) -> None:

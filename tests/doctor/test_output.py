@@ -69,6 +69,7 @@ def test_nothing_wrong() -> None:
     assert as_text(Report(steps=1)) == "amplint run: healthy, 1 step, none skipped"
     assert as_text(Report(), name="amplint") == "amplint: nothing found, no step of an optimizer was seen"
     assert as_text(Report(is_off=True, steps=2)).startswith("amplint run: amplint disabled itself, 2 steps")
+    assert as_text(Report((OFF,), 2, is_off=True)).startswith("amplint run: 1 problem, amplint disabled itself, 2 ")
 
 
 @pytest.mark.parametrize("width", [0, 40, 60, 200])
@@ -138,6 +139,7 @@ def test_json() -> None:
     assert (first["path"], first["linter"]["is_missed"]) == ("/elsewhere/vmamba.py", True)
     assert [unknown[key] for key in ("code", "cause", "path", "line", "linter")] == [None] * 5
     assert json.loads(as_json(HEALTHY))["verdict"] == "healthy"
+    assert json.loads(as_json(Report(is_off=True)))["verdict"] == "off"
     assert json.loads(as_json(Report(seconds=float("nan"))))["seconds"] is None
 
 
