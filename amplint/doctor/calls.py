@@ -204,6 +204,7 @@ _forwards: dict[int, tuple[CodeType, bool]] = {}  # by the ids of code, which li
 
 def _functions(base: type) -> Iterator[type]:
     """The classes that are derived from another."""
+    each: type
     for each in base.__subclasses__():
         yield each
         yield from _functions(each)

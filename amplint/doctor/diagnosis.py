@@ -22,7 +22,7 @@ from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import Models, named
 from amplint.doctor.graph import graph_leaves, graph_nodes
 from amplint.doctor.history import History
-from amplint.doctor.places import number, place_of, spoken
+from amplint.doctor.places import is_top_level, number, place_of, spoken
 from amplint.doctor.readings import has_nan, rows_of
 from amplint.doctor.replay import Computation, Replays, in_mode, is_finite, of_call, of_slice, without_scale
 from amplint.doctor.scale import ScaleLog
@@ -294,7 +294,7 @@ class Diagnosis:
             if (is_refused and is_whole) or (seen.is_finite and not is_whole):
                 continue
             # In a function that was given the model's output all of it is taken.
-            start = None if frame.f_code.co_name == "<module>" and calls else 0
+            start = None if is_top_level(frame.f_code) and calls else 0
             try:
                 part = slice_for(frame, wanted, lines.get(frame.f_code, start))
             except NoSlice as error:

@@ -29,7 +29,7 @@ class Session:
         self._bug = ""
 
     def install(self) -> None:
-        """Begin to watch. torch is imported already. What it raises is a bug of the doctor's: it watches nothing then."""
+        """Begin to watch. torch is imported already. Where it raises, nothing is watched."""
         from amplint.doctor.watch import Watching  # noqa: PLC0415 - it needs torch
 
         try:
@@ -37,6 +37,11 @@ class Session:
         except Exception:
             self._undo.close()
             raise
+
+    @property
+    def is_repeating(self) -> bool:
+        """Whether a part of the program is being repeated."""
+        return self._watching is not None and self._watching.is_repeating
 
     def finish(self, error: BaseException | None = None) -> Report:
         """Stop watching, and return what the run came to. `error` is what ended the program, if anything did."""
@@ -60,7 +65,7 @@ class Session:
 
 
 def stopped_by(bug: Exception) -> str:
-    """What is said of a bug of the doctor's, which has ended the watch: what and where it is, and where to report it."""
+    """What is said of a bug of the doctor's that has ended the watch: what it is, and where to report it."""
     text = " ".join(f"{type(bug).__name__}: {str(bug)[:_LONGEST]}".split())
     at = bug.__traceback__
     while at is not None and at.tb_next is not None:

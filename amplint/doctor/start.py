@@ -122,6 +122,11 @@ class Watch:
         """Whether it is this one that watches now."""
         return Watch._open is self
 
+    @staticmethod
+    def is_repeating() -> bool:
+        """Whether a part of the program runs now because the doctor repeats it."""
+        return Watch._open is not None and Watch._open._session.is_repeating
+
     def begin(self) -> None:
         """Watch from now on, or from the import of torch on.
 

@@ -104,6 +104,11 @@ class Watching:
         self._watch_hooks(undo)
         hide_own_frames(undo)
 
+    @property
+    def is_repeating(self) -> bool:
+        """Whether a part of the program is being repeated."""
+        return self._capture.is_quiet
+
     def _has_returned(self, call: RootCall) -> None:
         self._returned(call)
 
