@@ -50,8 +50,8 @@ class Birth:
         module: The dotted name of the module that ran it, "" outside of all.
         dtype: Of the output, such as "float16".
         backward: Whether it is a backward operation.
-        value: The largest magnitude that the result has in float32, None where that is not finite, too; for MATH the one
-            that it has in float64, where float32 can't hold it.
+        value: The largest magnitude that the result has in float32, None where that is not finite, too. For MATH the
+            one that it has in float64, where float32 can't hold it.
         inputs: The largest finite magnitude of each floating input.
         kind: "inf" or "nan".
         rows: Which indices along dimension 0 of the output are not finite, the first few; empty where all are.

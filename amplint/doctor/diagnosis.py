@@ -657,14 +657,14 @@ class Diagnosis:
         cause = _CAUSES[birth.origin]
         grid = grid or {}
         batch = self._batch()
-        details = (*_details(birth, batch), *_grid_text(grid))
+        said, details = _message(birth, batch), (*_details(birth, batch), *_grid_text(grid))
         growth = self._history.growth()
         if growth and cause in (Cause.OVERFLOW, Cause.MATH):
             set_at, rise = self._history.rate()
             return Finding(
                 Cause.DIVERGENCE,
                 Evidence.REPRODUCED,
-                f"training diverges: {rise}{growth}; then {_message(birth, batch)} and {seen.kind.value} {_is_not(seen)}",
+                f"training diverges: {rise}{growth}; then {said} and {seen.kind.value} {_is_not(seen)}",
                 set_at or line_that_updates(frames) or birth.place or place,
                 details=(f"first at {spoken(birth.place)}", *details) if birth.place else details,
                 advice=_SMALLER_STEPS,
@@ -680,7 +680,7 @@ class Diagnosis:
                 advice="use torch.amp.GradScaler, which finds the factor and skips such steps, or a smaller factor",
             )
         if seen.kind in _FINITE:
-            message = f"{_message(birth, batch)}: the loss stays finite, but {effect or 'all its gradients are 0'}"
+            message = f"{said}: the loss stays finite, but {effect or 'all its gradients are 0'}"
         return Finding(
             cause,
             Evidence.REPRODUCED,

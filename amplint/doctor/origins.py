@@ -79,7 +79,7 @@ def origin_of(output: Output, lineage: Lineage, is_meant: Callable[[Tensor], boo
         is_meant: Whether a tensor holds infinities that are meant.
 
     Returns:
-        The origin with what belongs to it. It is OVERFLOW for a cast, too, and MATH with a value for what overflows float32.
+        The origin with what belongs to it. It is OVERFLOW for a cast, too. What overflows float32 is MATH with a value.
     """
     wide = output.wider(torch.float32)
     if wide is None and output.tensor.dtype.itemsize <= 2:  # a kernel for half precision alone
