@@ -24,7 +24,7 @@ _CAUSES = {
     Cause.OVERFLOW: "A result is too large for its dtype, and finite in float32.",
     Cause.UNDERFLOW: "A value became 0 in its dtype, and would not have in float32.",
     Cause.MASK: "All of a row is masked.",
-    Cause.MATH: "The result is not finite in float32 either: this has nothing to do with AMP.",
+    Cause.MATH: "The result is not finite in float32 either: AMP is not the cause.",
     Cause.DATA: "The batch was not finite.",
     Cause.WEIGHTS: "Parameters or buffers were not finite before the step.",
     Cause.DIVERGENCE: "Numbers grew until they were no longer finite.",

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from amplint.doctor.findings import Cause, Evidence, Finding, Place, Related, Report
-from amplint.doctor.output import _CAUSES, as_json, as_sarif, as_text
+from amplint.doctor.output import _CAUSES, _UNKNOWN, _UNKNOWN_IS, as_json, as_sarif, as_text
+from tests import ROOT
 
 FOLDER = "/home/user/project"
 OFF = Finding(
@@ -204,3 +205,9 @@ def test_a_path_above_the_folder_stays_as_the_command_has_it() -> None:
     for path, said in paths.items():
         finding = Finding(Cause.DATA, Evidence.SEEN, "message", Place(path, 3))
         assert f"data {said}:3 " in as_text(Report((finding,)), folder="/work/run")
+
+
+def test_each_cause_is_explained_where_the_command_is() -> None:
+    text = (ROOT / "docs/run.md").read_text("utf-8")
+    for label, meaning in [*_CAUSES.items(), (_UNKNOWN, _UNKNOWN_IS)]:
+        assert f"| `{label}` | {meaning} |" in text
