@@ -33,6 +33,7 @@ _GAN = (
     r"discriminators?|wgan\w*|"
     r"adversarial \w+|pix2pix"
 )
+_DATA = r"(?:inputs?|batch(?:es)?|data\w*|samples?|labels?|targets?)"
 _WORSE = r"(?:worse|lower|higher (?:loss|perplexity|error)|poor\w*|bad|degrad\w*|hurt\w*|drop\w*|decreas\w*)"
 
 # Each with its weight: what says much outweighs what most questions have.
@@ -43,13 +44,25 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "bfloat16": (1.5, _BFLOAT),
     "float32": (0.5, r"fp32|float32|full precision|single precision|32 ?bit|tf32"),
     "region": (1, r"autocast\w*|auto cast\w*"),
-    "apex": (2, r"apex"),
+    "apex": (2, r"apex|o[123](?: trained)?|opt levels?"),
+    "lightning": (3, r"(?:pytorch ?)?lightning\w*|fabric"),
     "accelerate": (2, r"accelerator\w*|accelerates?"),
     "compiled": (
         3,
         r"torch ?compiled?|inductor|(?:torch)?dynamo|aot ?(?:autograd|eager)|full ?graph|with compile|"
         r"compiled (?:the |a |my )?(?:model|graph|function|module|region|code|forward|version)|"
         r"compil(?:e|ing) (?:the |a |my )?(?:whole )?(?:model|network|module|forward)",
+    ),
+    # What it is a model of
+    "batch norm": (2, r"(?:sync ?)?batch ?norm\w*|(?:sync ?)?bn\d?"),
+    "running statistics": (
+        6,
+        r"(?:running|moving) (?:mean|var\w*|stat\w*|averages? of the (?:mean|var\w*))|track running stats|"
+        r"(?:batch ?norm\w*|bn)(?: \w+){0,3} (?:stat\w*|buffers?|mean|variances?)",
+    ),
+    "extension": (
+        3,
+        r"(?:cuda|c) (?:extensions?|kernels?|ops?)|dcn(?:v\d)?|deform\w*|spconv|sparse ?conv\w*|mmcv|tinycudann|tcnn",
     ),
     # Numbers
     "nan": (
@@ -82,7 +95,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     # What they are numbers of
     "loss": (1, r"loss(?:es)?|costs?|objective|criterion"),
-    "gradients": (1.5, r"grads?|gradients?|grad ?norms?"),
+    "gradients": (1.5, r"(?<!no )grads?|gradients?|grad ?norms?"),
     "norm": (0.5, r"norms?|grad ?norms?"),
     "outputs": (
         1.5,
@@ -109,6 +122,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"val|valid|validat\w*|eval\w*|tests?|tested|testing|testset|infer\w*|predict(?:s|ing|ion|ions)?|deploy\w*|"
         r"dev ?set",
     ),
+    "inference": (2.5, r"infer(?:ence|red|ring)?|deploy\w*|serving"),
     "only in one mode": (
         2,
         r"only (?:\w+ )?(?:in |at |during |on |while |for )?(?:the )?(?:val\w*|eval\w*|test\w*|infer\w*)|"
@@ -173,6 +187,11 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "different": (1, r"differ\w*|discrepanc\w*|not (?:the )?same|inconsisten\w*|not equal|not reproducible|mismatch"),
     "skipped": (2, r"skip\w*"),
+    "always": (
+        0.5,
+        r"(?:every|each|all)(?: \w+){0,2} (?:steps?|iterations?|batch(?:es)?|times?|updates?)|keeps? (?:on )?skipping|"
+        r"always|endless\w*|forever|never stops",
+    ),
     "slow": (
         2.5,
         rf"slow\w*|(?:not|no|cannot|cant|never|hardly|isnt|without|doesnt|dont|any|zero|little)(?: \w+){{0,4}} {_FAST}|"
@@ -191,7 +210,10 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"nothing happens|not working|(?:doesnt|not|isnt) work\w*|ignored?|"
         r"(?:not|isnt|arent|never) (?:being )?(?:applied|used|enabled|active|cast\w*|convert\w*|entered)|"
         r"(?:still|stays?|remains?|returns?|are|is) (?:in |use[sd]? |being )?(?:computed in |running in |all )?"
-        r"(?:fp32|float32|full precision)|no change|makes no difference|seems? (?:to be )?(?:off|disabled)",
+        r"(?:fp32|float32|full precision)|no change|makes no difference|seems? (?:to be )?(?:off|disabled)|"
+        r"(?:not|never|doesnt|dont|didnt|wont) (?:\w+ )?(?:return|produce|give|output|become)\w*(?: \w+){0,2} "
+        rf"(?:{_HALF}|{_BFLOAT})|(?:is|are|was)(?: not|nt) (?:in |of type |of dtype |a |torch )*(?:{_HALF}|{_BFLOAT})|"
+        rf"(?:isnt|arent|wasnt) (?:in |of type |of dtype |a |torch )*(?:{_HALF}|{_BFLOAT})",
     ),
     "float16 for bfloat16": (
         3,
@@ -203,7 +225,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "fails": (1, r"fails?|failed|raises?|crash\w*|errors?|breaks?|exception"),
     "is half": (
         1.5,
-        rf"(?:(?:is|are)(?: (?!with|in|when|using|under|after|for|and|but)\w+){{0,5}}|"
+        rf"(?<!not )(?<!doesnt )(?<!dont )(?<!isnt )(?<!arent )(?<!never )"
+        rf"(?:(?:is|are)(?: (?!with|in|when|using|under|after|for|and|but|not|never)\w+){{0,5}}|"
         r"becomes?|returns?|gives?|stays?|remains?|dtype|still) "
         rf"(?:a |of |type |torch )*(?:{_HALF}|{_BFLOAT})",
     ),
@@ -239,6 +262,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "deprecated": (3, r"deprecat\w*|futurewarning"),
     # Parts of a program
     "clip": (2.5, r"clip\w*"),
+    "backward": (1, r"backwards?|backprop\w*"),
     "unscale": (2.5, r"unscal\w*"),
     "accumulate": (2.5, r"accumulat\w*|accum|micro ?batch\w*"),
     "scheduler": (2.5, r"schedulers?|lr ?schedul\w*|learning rate schedul\w*|onecyclelr|lambdalr|cosine ?annealing\w*"),
@@ -257,6 +281,12 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"r1 regulari\w*|autograd grad|hessians?|jacobians?|grad(?:ients?)? of (?:the )?grad(?:ients?)?",
     ),
     "no grad": (2.5, r"no ?grad|inference ?mode|without grad(?:ients?)?"),
+    "bad data": (
+        3,
+        rf"{_DATA}(?: \w+){{0,4}} (?:contain\w*|has|have|with|includ\w*)(?: \w+){{0,2}} (?:nans?|infs?|infinit\w+)|"
+        rf"(?:nans?|infs?)(?: values?)? in (?:the |my |our |some |input |training )*{_DATA}|"
+        r"(?:corrupt\w*|missing|bad|invalid) (?:values?|data|samples?|batch(?:es)?|labels?|pixels?)",
+    ),
     "inaccurate": (
         2.5,
         r"(?:numeric\w*|rounding|round off|precision) (?:errors?|issues?|problems?|differences?)|"
@@ -313,6 +343,10 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"pre ?trained",
     ),
     # Devices
+    "gtx 16": (
+        6,
+        r"gtx ?16\w*|(?:geforce|nvidia|card|gpu) 16[356]0\w*|16[56]0(?: ?(?:ti|super|max ?q|mobile|cards?|gpus?)|s)",
+    ),
     "cpu": (2, r"cpus?"),
     "gpu": (1, r"gpus?|cuda|v100|t4|p100|p40|20[678]0\w*|10[678]0\w*|1660\w*|turing|volta|pascal|cards?"),
     "mps": (2.5, r"mps|apple(?: silicon)?|m[1-4](?: max| pro| ultra)?|macbook|mac|metal"),
@@ -330,6 +364,9 @@ _ELSEWHERE = re.compile(
     r"\b(?:tensorflow|keras|jax|flax|mxnet|paddle\w*|mindspore|oneflow|tensorrt|onnx\w*|int8|int4|[48] ?bit|gptq|awq|"
     r"gguf|fp8|float8|fp4|nvfp4|quanti[sz]\w*|sklearn|xgboost)\b"
 )
+# What a question about half precision speaks of; and what has troubles of its own, which are the same in float32.
+_HALF_PRECISION = frozenset({"amp", "overflow", "underflow", "manual cast", "65536", "scale", "gtx 16", "fused"})
+_IN_FLOAT32 = frozenset({"float32", "bad data", "penalty", "gan", "ctc", "bce", "epsilon"})
 # What programs print of their settings and of numbers that are all right; a best loss begins at infinity.
 _SETTING = re.compile(
     r"""["']?\b(?!precision\b)[\w.]+["']?(?:=\s*[-+]?(?:\d[\w.+-]*|inf\b)|"""
@@ -344,7 +381,8 @@ _APOSTROPHES = str.maketrans("", "", "'\u2019`\u00b4")
 _APART = re.compile(r"[^a-z0-9.]+|\.(?!\d)|(?<!\d)\.")
 # A release of something, and what is lost where no loss is meant.
 _RELEASE = re.compile(
-    r"\b(?:(?:py)?torch|cuda|cudnn|python|lightning|transformers|accelerate|deepspeed|version)[ =v]*\d+(?:\.\d+)*\S*|"
+    r"\b(?:(?:py)?torch|cuda|cudnn|python|lightning|transformers|accelerate|deepspeed|version)"
+    r"[ =v]*\d+(?!\d*-(?:mixed|true))(?:\.\d+)*\S*|"
     r"\bv?\d+\.\d+\.[\d*]+\S*|\bv\d+\.\d+\S*",
     re.IGNORECASE,
 )
@@ -393,9 +431,9 @@ def is_elsewhere(text: str) -> bool:
 
 
 def is_without_amp(text: str) -> bool:
-    """Whether a question says that it is about float32, and nothing of half precision."""
+    """Whether a question says nothing of half precision, and is about float32 or what goes wrong in it as well."""
     concepts = concepts_of(text)
-    return "float32" in concepts and concepts.isdisjoint({"amp", "manual cast", "65536"})
+    return concepts.isdisjoint(_HALF_PRECISION) and not concepts.isdisjoint(_IN_FLOAT32)
 
 
 def concepts_of(text: str) -> frozenset[str]:

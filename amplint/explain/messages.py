@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,12 +27,16 @@ class Text(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """A usual cause: the rules that find it, if any does, and what to do; `change` is a small diff."""
+    """A usual cause: the rules that find it, if any does, and what to do; `change` is a small diff.
+
+    A text that is `about` one of these concepts makes it the first of its message's causes.
+    """
 
     rules: tuple[str, ...]
     why: str
     do: str
     change: str = ""
+    about: tuple[Asked, ...] = ()
 
     @property
     def before(self) -> str:
@@ -72,6 +77,11 @@ class Message(NamedTuple):
         """What the message is called where there is no text of it to show: its first wording, or a question."""
         return plain(self.says[0].text) if self.says else self.questions[0]
 
+    def told(self, concepts: Collection[str]) -> Message:
+        """The same message for a text that speaks of these concepts: the causes that are about them come first."""
+        first = sorted(self.causes, key=lambda cause: not any(each.fits(concepts) for each in cause.about))
+        return self._replace(causes=tuple(first))
+
     @property
     def codes(self) -> tuple[str, ...]:
         """The rules that find one of its causes, the most likely first."""
@@ -108,7 +118,13 @@ def _message(table: dict[str, Any]) -> Message:
         " ".join(table["means"].split()),
         tuple(Text(**each) for each in table.get("says", ())),
         tuple(
-            Cause(tuple(each["rules"]), each["why"], each["do"], each.get("change", "").strip("\n"))
+            Cause(
+                tuple(each["rules"]),
+                each["why"],
+                each["do"],
+                each.get("change", "").strip("\n"),
+                tuple(map(asked, each.get("about", ()))),
+            )
             for each in table["cause"]
         ),
         tuple(table.get("lines", ())),

@@ -19,6 +19,7 @@ _SHORT, _SHORT_LINES = 500, 4
 # Words that identify a message of which only a part is given.
 _PART = 3
 _EXCEPTION = re.compile(r"^\s*(?:[\w.]*(?:Error|Warning|Exception)\s*:\s*)+")
+_ERROR = re.compile(r"\b[A-Z]\w*(?:Error|Exception):\s*\S|^\s*[\w.]*(?:Error|Warning|Exception)\s*:")
 # Times that a message stands in a log among which one with a frame of the user's is looked for.
 _LOOKED_AT = 100
 # What all lines have that `Message.lines` are about.
@@ -82,8 +83,17 @@ def find(text: str, *, asked: bool = False) -> Found:
             if not (hits and _SENTENCE.search(text)):
                 hits = _more(hits, _by_line(log, alone=True))
     if hits:
-        return Found(tuple(sorted(hits, key=lambda each: each.at)), question)
+        told = (_told(each, text if question else "") for each in hits)
+        return Found(tuple(sorted(told, key=lambda each: each.at)), question)
     return Found((), question, _nearest(text if question else _complaints(log), asked=question))
+
+
+def _told(hit: Hit, question: str) -> Hit:
+    """A hit with its causes in the order that the question suggests; in a log, what led to the message."""
+    if not any(each.about for each in hit.message.causes):
+        return hit
+    text = question or "\n".join([hit.shown, *(frame.source for frame in hit.stack)])
+    return hit._replace(message=hit.message.told(concepts_of(text)))
 
 
 def _more(hits: list[Hit], others: list[Hit]) -> list[Hit]:
@@ -150,8 +160,8 @@ def _says(line: str, expressions: Iterable[re.Pattern[str]], but: Iterable[re.Pa
 def _asked(text: str) -> list[Hit]:
     """The symptoms that a question is about: those that say most of it."""
     concepts = concepts_of(text)
-    # An error that is not known is no question, unless it is about numbers.
-    if _EXCEPTION.match(text) and "nan" not in concepts:
+    # An error that is not known is no question, wherever it stands, unless it is about numbers or memory.
+    if _ERROR.search(text) and concepts.isdisjoint({"nan", "memory"}):
         return []
     weights = {
         message: max((each.weight for each in message.asked if each.fits(concepts)), default=0.0) for message in known()

@@ -54,6 +54,9 @@ NOT_SHOWN = {
     "fused-optimizer-with-scaler",
     "model-cast-by-hand",
     "collective-without-bfloat16",
+    "grid-sample-dtype",
+    "cpu-autocast-in-bfloat16-only",
+    "apex-scale-zero",
 }
 
 

@@ -345,6 +345,47 @@ def test_questions(question: str, message: str) -> None:
     assert message in ids(question, asked=True)
 
 
+# What a text is about decides which of a message's causes comes first.
+FIRST = [
+    ("RuntimeError: expected scalar type Float but found Half in my custom CUDA op", "kernel of an extension"),
+    ("RuntimeError: expected scalar type Half but found Float (deform_conv2d from mmcv)", "kernel of an extension"),
+    ("torch.batch_norm: RuntimeError: expected scalar type Half but found Float", "A norm whose statistics"),
+    (
+        "RuntimeError: expected scalar type Half but found Float in the backward of my Function",
+        "custom autograd Function",
+    ),
+    ("mat1 and mat2 must have the same dtype, but got Half and Float, only in validation", "region is not open"),
+    ("RuntimeError: expected scalar type Half but found Float", "cast by hand"),
+    ("Attempted unscale_ but _scale is None with lightning_fabric", "A framework owns the scaler"),
+    ("Attempted unscale_ but _scale is None.", "Backward runs on the unscaled loss"),
+    (
+        "fsdp2: A different number of tensors was saved during the original forward and recomputation",
+        "FSDP2",
+    ),
+    ("autocast with no_grad runs out of memory", "One region spans many iterations"),
+    ("the loss is nan with amp, and some labels contain nan", "NaN without AMP as well"),
+    ("nan in evaluation under amp", "A model with BatchNorm"),
+    ("nan in evaluation with model.half()", "The model itself is cast"),
+    ("GradScaler skips every step", "In every step"),
+    ("ZeroDivisionError: float division by zero in apex's scale_loss, WGAN gradient penalty", "A gradient penalty"),
+]
+
+
+@pytest.mark.parametrize(("text", "why"), FIRST)
+def test_the_first_cause_is_that_of_the_text(text: str, why: str) -> None:
+    (hit,) = find(text, asked=True).hits
+    assert why in hit.message.causes[0].why
+
+
+def test_the_first_cause_of_a_log_is_that_of_its_lines() -> None:
+    error = "RuntimeError: expected scalar type Half but found Float"
+    log = TRACEBACK.rpartition("RuntimeError")[0].replace("raise RuntimeError(", "{}") + error
+    (hit,) = find(log.format("return torch.batch_norm(input, mean, var)")).hits
+    assert "A norm whose statistics" in hit.message.causes[0].why
+    (hit,) = find(log.format("return torch.addmm(bias, input, weight)")).hits
+    assert "cast by hand" in hit.message.causes[0].why
+
+
 def test_the_line_of_a_message_that_is_wrapped() -> None:
     log = Log("one\ntwo unscale_() has\nalready been called on this optimizer since the last update().\nthree")
     assert log.line_of(log.squeezed.index("unscale_")) == 1
