@@ -76,8 +76,12 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "vanishing": (2, r"vanish\w*"),
     "zero": (
         1.5,
-        r"0(?: 0+)?(?! \d)|zeros?(?! grad)|zeroed|1e \d+|tiny|"
+        r"0(?: 0+)?(?! \d)|(?<!by )zeros?(?! grad)|zeroed|1e \d+|tiny|"
         r"(?:no|empty|zero) (?:detections?|predictions?|boxes|bboxes|masks?|labels?|results?)",
+    ),
+    "division by zero": (
+        3,
+        r"(?:division|divide[sd]?|dividing) by (?:zero|0)|zero ?division\w*|zero ?float ?division\w*",
     ),
     "falling": (
         1.5,
@@ -196,7 +200,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         2.5,
         rf"slow\w*|(?:not|no|cannot|cant|never|hardly|isnt|without|doesnt|dont|any|zero|little)(?: \w+){{0,4}} {_FAST}|"
         r"same (?:\w+ )?(?:speed|time|throughput)|"
-        r"times? (?:is |are |stays? |remains? )?(?:the )?(?:same|equal|identical)|takes? forever|"
+        r"times? (?:(?:is|are|was|were|stays?|remains?|also|almost|nearly|about) )*(?:the )?(?:same|equal|identical)|"
+        r"takes? forever|"
         r"speed (?:is |stays )?(?:the )?(?:same|unchanged)|"
         r"(?:time|times|duration) (?:\w+ ){0,2}(?:doubl|increas|higher|twice)\w*|"
         r"takes? (?:\w+ )?(?:more|longer)|longer|throughput",
@@ -324,8 +329,21 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "numpy": (2, r"numpy"),
     "mask": (2, r"masks?|masked|masking|1e9|1e 9|masked fill"),
     "epsilon": (2.5, r"eps|epsilons?|1e 8|1e 12"),
+    "flash attention": (3, r"flash ?attn\w*|flash ?attention\w*|xformers|sage ?attention\w*"),
+    "average": (
+        3,
+        r"ema\w*|exponential moving averages?|moving averages? of (?:the )?(?:model|weights|param\w*)|"
+        r"averaged? (?:model|weights)|swa",
+    ),
+    "scripted": (3, r"torch ?script\w*|(?:jit|torch) script\w*|script ?(?:modules?|functions?|mode)|scripted"),
+    "cast inside": (
+        2,
+        r"(?:cast\w*|conver\w*|upcast\w*|promot\w*)(?: \w+){0,3} (?:to |into )?(?:torch )?(?:float32|fp32|float)|"
+        r"(?:no|not|without)(?: \w+)? (?:conversion|converted|cast|casting) back|rotary|rope|time ?steps? embeddings?",
+    ),
     "manual cast": (
         2.5,
+        r"(?:with|using|use[ds]?|passed|pass|set) half(?! precision)|half (?:as (?:an )?argument|flag|option|true)|"
         r"(?:model|net|network|everything|weights) (?:to )?(?:half|bfloat16|float16|bf16|fp16)|model half|half model|"
         r"pure (?:fp16|bf16|half|float16|bfloat16)|to torch (?:bfloat16|float16|half)|"
         r"(?:cast|convert)\w* (?:the |my |whole |all |its )*(?:model|weights|everything|params|parameters|network)",
@@ -365,7 +383,12 @@ _ELSEWHERE = re.compile(
     r"gguf|fp8|float8|fp4|nvfp4|quanti[sz]\w*|sklearn|xgboost)\b"
 )
 # What a question about half precision speaks of; and what has troubles of its own, which are the same in float32.
-_HALF_PRECISION = frozenset({"amp", "overflow", "underflow", "manual cast", "65536", "scale", "gtx 16", "fused"})
+_HALF_PRECISION = frozenset(
+    {"amp", "manual cast", "dtype mismatch", "is half", "overflow", "underflow", "65536", "scale", "skipped", "unscale"}
+    | {"inf check", "fused", "gtx 16"}
+)
+# Words of a question to amplint that may leave half precision unsaid; who tells more would mention it.
+_BRIEF = 15
 _IN_FLOAT32 = frozenset({"float32", "bad data", "penalty", "gan", "ctc", "bce", "epsilon"})
 # What programs print of their settings and of numbers that are all right; a best loss begins at infinity.
 _SETTING = re.compile(
@@ -434,6 +457,11 @@ def is_without_amp(text: str) -> bool:
     """Whether a question says nothing of half precision, and is about float32 or what goes wrong in it as well."""
     concepts = concepts_of(text)
     return concepts.isdisjoint(_HALF_PRECISION) and not concepts.isdisjoint(_IN_FLOAT32)
+
+
+def is_told_at_length(text: str) -> bool:
+    """Whether a question says much, and nothing of half precision: it is about something else."""
+    return len(text.split()) > _BRIEF and concepts_of(text).isdisjoint(_HALF_PRECISION)
 
 
 def concepts_of(text: str) -> frozenset[str]:

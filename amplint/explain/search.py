@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from amplint.explain.concepts import concepts_of, is_elsewhere, is_without_amp
+from amplint.explain.concepts import concepts_of, is_elsewhere, is_told_at_length, is_without_amp
 from amplint.explain.log_reader import Frame, Log
 from amplint.explain.messages import Message, Text, known
 from amplint.explain.patterns import Pattern, literals, pattern, squeeze
@@ -78,9 +78,10 @@ def find(text: str, *, asked: bool = False) -> Found:
         hits = _more(hits, _by_line(log))
     elif not hits:
         hits = _by_words(text) or _by_part(text)
-        if not hits and not is_elsewhere(text) and not is_without_amp(text):
+        sentence = _SENTENCE.search(text) is not None
+        if not (hits or is_elsewhere(text) or is_without_amp(text) or (sentence and is_told_at_length(text))):
             hits = _asked(text)
-            if not (hits and _SENTENCE.search(text)):
+            if not (hits and sentence):
                 hits = _more(hits, _by_line(log, alone=True))
     if hits:
         told = (_told(each, text if question else "") for each in hits)

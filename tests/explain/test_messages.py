@@ -57,6 +57,7 @@ NOT_SHOWN = {
     "grid-sample-dtype",
     "cpu-autocast-in-bfloat16-only",
     "apex-scale-zero",
+    "collective-dtypes",
 }
 
 

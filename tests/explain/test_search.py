@@ -367,6 +367,10 @@ FIRST = [
     ("nan in evaluation under amp", "A model with BatchNorm"),
     ("nan in evaluation with model.half()", "The model itself is cast"),
     ("GradScaler skips every step", "In every step"),
+    ("expected scalar type Float but found BFloat16, scores is converted to float32 inside", "a layer computes a part"),
+    ("flash attention fails in evaluation under autocast", "The model is float32, and the forward"),
+    ("flash attention fails under autocast after a norm", "come from a norm"),
+    ("EMA weights are nan with fp16", "NaN or infinite weights went into it"),
     ("ZeroDivisionError: float division by zero in apex's scale_loss, WGAN gradient penalty", "A gradient penalty"),
 ]
 
