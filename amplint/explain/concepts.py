@@ -62,14 +62,15 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "extension": (
         3,
-        r"(?:cuda|c) (?:extensions?|kernels?|ops?)|dcn(?:v\d)?|deform\w*|spconv|sparse ?conv\w*|mmcv|tinycudann|tcnn",
+        r"(?:cuda|c) (?:extensions?|kernels?|ops?)|dcn(?:v\d)?|deform\w*|spconv|sparse ?conv\w*|mmcv|"
+        r"(?:multi ?scale ?)?roi ?(?:align|pool)\w*|nms|tinycudann|tcnn",
     ),
     # Numbers
     "nan": (
         2,
         r"nans?|infs?(?! checks?)|infinit\w+|non ?finite|not finite|not a number|"
-        r"(?:all |pure |completely )?black (?:images?|outputs?|results?|frames?|videos?|screen|squares?)|"
-        r"(?:images?|outputs?|results?|frames?|videos?) (?:\w+ ){0,3}black",
+        r"(?:all |pure |completely )?black (?:images?|outputs?|results?|frames?|videos?|screen|squares?|backgrounds?|"
+        r"pixels?|regions?|pictures?)|(?:images?|outputs?|results?|frames?|videos?|pictures?) (?:\w+ ){0,5}black",
     ),
     "overflow": (2, r"overflow\w*|out of range|65504"),
     "underflow": (2.5, r"underflow\w*|flush\w* to (?:zero|0)|round\w* to (?:zero|0)"),
@@ -94,7 +95,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "diverging": (
         2,
-        r"diverg\w*|abnormal\w*|erratic|unstable|instabilit\w*|spik\w*|explo\w*|blow\w* up|blew up|oscillat\w*|jump\w*|"
+        r"diverg\w*|abnormal\w*|non ?monoton\w*|not monoton\w*|fluctuat\w*|bounc\w*|erratic|unstable|instabilit\w*|spik\w*|explo\w*|blow\w* up|blew up|oscillat\w*|jump\w*|"
         r"(?:goes|going|shoots?) up",
     ),
     # What they are numbers of
@@ -189,7 +190,16 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         rf"(?:{_BFLOAT})(?: (?!than|but)\w+){{0,6}} {_WORSE}|"
         rf"{_WORSE}(?: (?!than)\w+){{0,5}} (?:with|in|using|under|for|to) (?:pure )?(?:{_BFLOAT})",
     ),
-    "different": (1, r"differ\w*|discrepanc\w*|not (?:the )?same|inconsisten\w*|not equal|not reproducible|mismatch"),
+    "different": (
+        1,
+        r"differ\w*|discrepanc\w*|not (?:the )?same|inconsisten\w*|not equal|not reproducible|"
+        r"(?<!type )(?<!types )(?<!precision )mismatch(?! (?:of|in) (?:d?types?|precision))",
+    ),
+    "large difference": (
+        2,
+        r"(?:significant\w*|dramatic\w*|drastic\w*|huge\w*|vast\w*|totally|completely|entirely|very|much|large|big) "
+        r"(?:\w+ )?(?:differ\w*|discrepanc\w*|other)",
+    ),
     "skipped": (2, r"skip\w*"),
     "always": (
         0.5,
@@ -232,7 +242,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         1.5,
         rf"(?<!not )(?<!doesnt )(?<!dont )(?<!isnt )(?<!arent )(?<!never )"
         rf"(?:(?:is|are)(?: (?!with|in|when|using|under|after|for|and|but|not|never)\w+){{0,5}}|"
-        r"becomes?|returns?|gives?|stays?|remains?|dtype|still) "
+        r"becomes?|returns?|gives?|stays?|remains?|still) "
         rf"(?:a |of |type |torch )*(?:{_HALF}|{_BFLOAT})",
     ),
     "is float32": (
@@ -252,6 +262,11 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:wrong|different|other|unexpected|incorrect) (?:output |result )?d?types?|d?types? (?:is |are )?(?:wrong|"
         r"different|incorrect|unexpected|differs?)|(?:fp32|float32|float|fp16|float16|half|bf16|bfloat16) instead of "
         r"(?:fp32|float32|float|fp16|float16|half|bf16|bfloat16)",
+    ),
+    "positional": (
+        2.5,
+        r"(?:second|2nd|positional) (?:\w+ )?(?:arguments?|parameters?)|"
+        r"order of (?:the )?(?:\w+ )?(?:arguments?|parameters?)",
     ),
     "dtype mismatch": (
         2.5,
@@ -273,7 +288,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "scheduler": (2.5, r"schedulers?|lr ?schedul\w*|learning rate schedul\w*|onecyclelr|lambdalr|cosine ?annealing\w*"),
     "several": (
         2.5,
-        r"(?:two|multiple|several|2|3|three|many|both|different) (?:\w+ )?(?:optimi[sz]ers|losses|scalers|backwards?|"
+        r"(?:two|multiple|several|2|3|three|many|both|different) (?:\w+ )?(?:optimi[sz]ers?|losses|scalers|backwards?|"
         rf"networks|models)|{_GAN}",
     ),
     "gan": (2.5, _GAN),
