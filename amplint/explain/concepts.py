@@ -68,7 +68,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     # Numbers
     "nan": (
         2,
-        r"nans?|infs?(?! checks?)|infinit\w+|non ?finite|not finite|not a number|"
+        r"(?<!no )(?<!not )(?<!without )(?:nans?|infs?(?! checks?))|infinit\w+|non ?finite|not finite|not a number|"
         r"(?:all |pure |completely )?black (?:images?|outputs?|results?|frames?|videos?|screen|squares?|backgrounds?|"
         r"pixels?|regions?|pictures?)|(?:images?|outputs?|results?|frames?|videos?|pictures?) (?:\w+ ){0,5}black",
     ),
@@ -95,7 +95,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "diverging": (
         2,
-        r"diverg\w*|abnormal\w*|non ?monoton\w*|not monoton\w*|fluctuat\w*|bounc\w*|erratic|unstable|instabilit\w*|spik\w*|explo\w*|blow\w* up|blew up|oscillat\w*|jump\w*|"
+        r"diverg\w*|abnormal\w*|non ?monoton\w*|not monoton\w*|fluctuat\w*|bounc\w*|"
+        r"erratic|unstable|instabilit\w*|spik\w*|explo\w*|blow\w* up|blew up|oscillat\w*|jump\w*|"
         r"(?:goes|going|shoots?) up",
     ),
     # What they are numbers of
@@ -159,7 +160,10 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     # What goes wrong
     "stuck": (
         2,
-        rf"{_NOT}(?: \w+){{0,3}} {_CHANGE}\w*|flat|constant|stuck|stall\w*|plateau\w*|frozen|unchanged|at chance|"
+        rf"{_NOT}(?: \w+){{0,3}} {_CHANGE}\w*|flat|stuck|"
+        r"(?:stay\w*|remain\w*|keeps?|kept|nearly|almost) (?:\w+ )?constant|constant (?:loss|acc\w*)|"
+        r"(?:loss|acc\w*|metrics?|weights?) (?:is|are) (?:\w+ )?constant|"
+        r"stall\w*|plateau\w*|frozen|unchanged|at chance|"
         r"(?:stays?|remains?) at|(?:stays?|remains?|is|are|exactly|always|keeps?) (?:at )?(?:the )?same|"
         r"random (?:guess\w*|chance|level)|chance level|same (?:loss|value)",
     ),
@@ -288,6 +292,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "scheduler": (2.5, r"schedulers?|lr ?schedul\w*|learning rate schedul\w*|onecyclelr|lambdalr|cosine ?annealing\w*"),
     "several": (
         2.5,
+        r"for (?:each|every|all) optimi[sz]ers?(?! steps?)|"
         r"(?:two|multiple|several|2|3|three|many|both|different) (?:\w+ )?(?:optimi[sz]ers?|losses|scalers|backwards?|"
         rf"networks|models)|{_GAN}",
     ),
