@@ -14,8 +14,8 @@ _NOT = (
     r"fail(?:s|ed)? to|hardly|barely|refuses? to|unable to)"
 )
 _CHANGE = (
-    r"(?:learn|improv|converg|decreas|go(?:es|ing)? (?:down|anywhere)|drop|chang|updat|mov|train(?!er)|optimi[sz]|"
-    r"reduc)"
+    r"(?:learn|improv|converg|decreas|go(?:es|ing)? (?:down|anywhere)|drop|chang|updat|mov|train(?!er)|"
+    r"optimi[sz](?!ers?\b)|reduc)"
 )
 _SOME = r"(?:a |an |the |some |few |several |many |couple |dozens? |hundreds? |thousands? |of |\d+k? )*"
 _TIME = r"(?:steps?|iterations?|iters?|epochs?|batch(?:es)?|hours?|minutes?|days?|while|time|updates?)"
@@ -116,6 +116,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:decreas|increas|halv|shrink|grow|doubl|collaps|explod)\w*)",
     ),
     "scale not finite": (4, r"scale (?:\w+ ){0,3}(?:nan|inf|infinity)"),
+    "low scale": (1, r"(?:scale|reducing) (?:\w+ ){0,2}to (?:[01](?: \d+)?|\de \d+)(?! ?\d)"),
     "scaler": (1.5, rf"{_SCALER}|(?:loss|gradient) scaling"),
     "quality": (
         1.5,
@@ -164,7 +165,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:stay\w*|remain\w*|keeps?|kept|nearly|almost) (?:\w+ )?constant|constant (?:loss|acc\w*)|"
         r"(?:loss|acc\w*|metrics?|weights?) (?:is|are) (?:\w+ )?constant|"
         r"stall\w*|plateau\w*|frozen|unchanged|at chance|"
-        r"(?:stays?|remains?) at|(?:stays?|remains?|is|are|exactly|always|keeps?) (?:at )?(?:the )?same|"
+        r"(?:stays?|remains?) at|(?:stay\w*|remain\w*|exactly|always|keeps?) (?:at )?(?:the )?same|"
         r"random (?:guess\w*|chance|level)|chance level|same (?:loss|value)",
     ),
     "not learning": (
@@ -176,7 +177,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "worse": (
         1.5,
-        r"worse|worst|lower|bad|badly|poor\w*|degrad\w*|hurt\w*|drop\w*|decreas\w*|gap|reduc\w*|declin\w*|inferior|"
+        r"worse|worst|lower|bad|badly|poor\w*|degrad\w*|hurt\w*|drop\w*|decreas\w*|gap|"
+        r"(?<!all )reduc\w*(?! (?:scatter|dtype|precision))|declin\w*|inferior|"
         r"los[et]s?|losing|below|underperform\w*|deteriorat\w*|terrible|garbage|broken|fall\w*|less accurate|tank\w*|"
         r"collaps\w*|wrong|not as good|"
         r"(?:higher|larger|increased) (?:\w+ )?(?:loss|perplexity|error|wer|ppl)|"
@@ -221,7 +223,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"takes? (?:\w+ )?(?:more|longer)|longer|throughput",
     ),
     "hangs": (2.5, r"hang(?:s|ing)?|freezes|stuck forever|deadlock\w*"),
-    "memory": (2.5, r"memory|vram|oom"),
+    "memory": (2.5, r"memory(?! (?:access|address|format))|vram|oom"),
     "host memory": (2, r"(?:system|cpu|host|main) (?:memory|ram)|(?<!v)ram"),
     "no effect": (
         2,

@@ -19,7 +19,9 @@ _SHORT, _SHORT_LINES = 500, 4
 # Words that identify a message of which only a part is given.
 _PART = 3
 _EXCEPTION = re.compile(r"^\s*(?:[\w.]*(?:Error|Warning|Exception)\s*:\s*)+")
-_ERROR = re.compile(r"\b[A-Z]\w*(?:Error|Exception):\s*\S|^\s*[\w.]*(?:Error|Warning|Exception)\s*:")
+_ERROR = re.compile(
+    r"\b(?:[A-Z]\w*(?:Error|Exception)|(?:CUDA|cuDNN|NCCL) error):\s*\S|^\s*[\w.]*(?:Error|Warning|Exception)\s*:"
+)
 # Times that a message stands in a log among which one with a frame of the user's is looked for.
 _LOOKED_AT = 100
 # What all lines have that `Message.lines` are about.
