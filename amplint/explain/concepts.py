@@ -232,9 +232,9 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:not|isnt|arent|never) (?:being )?(?:applied|used|enabled|active|cast\w*|convert\w*|entered)|"
         r"(?:still|stays?|remains?|returns?|are|is) (?:in |use[sd]? |being )?(?:computed in |running in |all )?"
         r"(?:fp32|float32|full precision)|no change|makes no difference|seems? (?:to be )?(?:off|disabled)|"
-        r"(?:not|never|doesnt|dont|didnt|wont) (?:\w+ )?(?:return|produce|give|output|become)\w*(?: \w+){0,2} "
-        rf"(?:{_HALF}|{_BFLOAT})|(?:is|are|was)(?: not|nt) (?:in |of type |of dtype |a |torch )*(?:{_HALF}|{_BFLOAT})|"
-        rf"(?:isnt|arent|wasnt) (?:in |of type |of dtype |a |torch )*(?:{_HALF}|{_BFLOAT})",
+        r"(?:not|never|doesnt|dont|didnt|wont) (?:\w+ )?"
+        rf"(?:return|produc|giv|output|becom|transform|convert|cast|turn|hav)\w*(?: \w+){{0,4}} (?:{_HALF}|{_BFLOAT})|"
+        rf"(?:is not|are not|isnt|arent|wasnt) (?:in |of type |of dtype |a |torch )*(?:{_HALF}|{_BFLOAT})",
     ),
     "float16 for bfloat16": (
         3,
@@ -276,6 +276,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "dtype mismatch": (
         2.5,
+        r"expect\w* (?:\w+ )?(?:floats?|float32|half|fp16|fp32|float16)(?: \w+){0,4} (?:receiv\w*|gets?|got|given)|"
         r"d?types? (?:mismatch\w*|errors?)|mismatch\w* (?:of |in )?(?:d?types?|precision)|different d?types?|"
         r"half and float|float and half|same d?type|(?:expected|found) (?:scalar type )?(?:half|float)",
     ),
@@ -348,6 +349,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"autograd functions?|custom (?:cuda )?(?:kernel|op|extension)s?",
     ),
     "fft": (3, r"fft|r?fft\w*|stft|spectrograms?|fourier"),
+    "inputs": (1, r"inputs?|batch(?:es)?|tensors?"),
     "numpy": (2, r"numpy"),
     "mask": (2, r"masks?|masked|masking|1e9|1e 9|masked fill"),
     "epsilon": (2.5, r"eps|epsilons?|1e 8|1e 12"),

@@ -58,6 +58,7 @@ NOT_SHOWN = {
     "cpu-autocast-in-bfloat16-only",
     "apex-scale-zero",
     "collective-dtypes",
+    "composer-precision",
 }
 
 
