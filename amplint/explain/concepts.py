@@ -411,7 +411,7 @@ _HALF_PRECISION = frozenset(
     {"amp", "manual cast", "dtype mismatch", "is half", "overflow", "underflow", "65536", "scale", "skipped", "unscale"}
     | {"inf check", "fused", "gtx 16"}
 )
-# Words of a question to amplint that may leave half precision unsaid; who tells more would mention it.
+# Words of a question that may say nothing of half precision, since amplint is asked; a longer one would mention it.
 _BRIEF = 15
 _IN_FLOAT32 = frozenset({"float32", "bad data", "penalty", "gan", "ctc", "bce", "epsilon"})
 # What programs print of their settings and of numbers that are all right; a best loss begins at infinity.
@@ -483,7 +483,7 @@ def is_without_amp(text: str) -> bool:
     return concepts.isdisjoint(_HALF_PRECISION) and not concepts.isdisjoint(_IN_FLOAT32)
 
 
-def is_told_at_length(text: str) -> bool:
+def is_long_without_amp(text: str) -> bool:
     """Whether a question says much, and nothing of half precision: it is about something else."""
     return len(text.split()) > _BRIEF and concepts_of(text).isdisjoint(_HALF_PRECISION)
 

@@ -77,7 +77,7 @@ class Message(NamedTuple):
         """What the message is called where there is no text of it to show: its first wording, or a question."""
         return plain(self.says[0].text) if self.says else self.questions[0]
 
-    def told(self, concepts: Collection[str]) -> Message:
+    def ordered_for(self, concepts: Collection[str]) -> Message:
         """The same message for a text that speaks of these concepts: the causes that are about them come first."""
         first = sorted(self.causes, key=lambda cause: not any(each.fits(concepts) for each in cause.about))
         return self._replace(causes=tuple(first))

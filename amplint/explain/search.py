@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from amplint.explain.concepts import concepts_of, is_elsewhere, is_told_at_length, is_without_amp
+from amplint.explain.concepts import concepts_of, is_elsewhere, is_long_without_amp, is_without_amp
 from amplint.explain.log_reader import Frame, Log
 from amplint.explain.messages import Message, Text, known
 from amplint.explain.patterns import Pattern, literals, pattern, squeeze
@@ -81,22 +81,22 @@ def find(text: str, *, asked: bool = False) -> Found:
     elif not hits:
         hits = _by_words(text) or _by_part(text)
         sentence = _SENTENCE.search(text) is not None
-        if not (hits or is_elsewhere(text) or is_without_amp(text) or (sentence and is_told_at_length(text))):
+        if not (hits or is_elsewhere(text) or is_without_amp(text) or (sentence and is_long_without_amp(text))):
             hits = _asked(text)
             if not (hits and sentence):
                 hits = _more(hits, _by_line(log, alone=True))
     if hits:
-        told = (_told(each, text if question else "") for each in hits)
-        return Found(tuple(sorted(told, key=lambda each: each.at)), question)
+        ordered = (_ordered(each, text if question else "") for each in hits)
+        return Found(tuple(sorted(ordered, key=lambda each: each.at)), question)
     return Found((), question, _nearest(text if question else _complaints(log), asked=question))
 
 
-def _told(hit: Hit, question: str) -> Hit:
+def _ordered(hit: Hit, question: str) -> Hit:
     """A hit with its causes in the order that the question suggests; in a log, what led to the message."""
     if not any(each.about for each in hit.message.causes):
         return hit
     text = question or "\n".join([hit.shown, *(frame.source for frame in hit.stack)])
-    return hit._replace(message=hit.message.told(concepts_of(text)))
+    return hit._replace(message=hit.message.ordered_for(concepts_of(text)))
 
 
 def _more(hits: list[Hit], others: list[Hit]) -> list[Hit]:
