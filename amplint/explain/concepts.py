@@ -360,6 +360,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"averaged? (?:model|weights)|swa",
     ),
     "scripted": (3, r"torch ?script\w*|(?:jit|torch) script\w*|script ?(?:modules?|functions?|mode)|scripted"),
+    "functorch": (3, r"functorch|vmap|torch func|jvp|vjp|linearize"),
     "cast inside": (
         2,
         r"(?:cast\w*|conver\w*|upcast\w*|promot\w*)(?: \w+){0,3} (?:to |into )?(?:torch )?(?:float32|fp32|float)|"
@@ -414,6 +415,7 @@ _HALF_PRECISION = frozenset(
 # Words of a question that may say nothing of half precision, since amplint is asked; a longer one would mention it.
 _BRIEF = 15
 _IN_FLOAT32 = frozenset({"float32", "bad data", "penalty", "gan", "ctc", "bce", "epsilon"})
+_CONTEXTS = frozenset({"fsdp", "fsdp2", "compiled", "scripted", "functorch", "average", "checkpointing", "fused"})
 # What programs print of their settings and of numbers that are all right; a best loss begins at infinity.
 _SETTING = re.compile(
     r"""["']?\b(?!precision\b)[\w.]+["']?(?:=\s*[-+]?(?:\d[\w.+-]*|inf\b)|"""
@@ -460,6 +462,11 @@ class Asked(NamedTuple):
     def share(self, concepts: Collection[str]) -> float:
         """How much of it a question has, from 0 to 1."""
         return sum(_CONCEPTS[each][0] for each in self.wanted & set(concepts)) / self.weight
+
+
+def contexts(concepts: Collection[str]) -> frozenset[str]:
+    """Those of the concepts that change how a program computes, so that an answer has to know of them."""
+    return _CONTEXTS & frozenset(concepts)
 
 
 def asked(text: str) -> Asked:

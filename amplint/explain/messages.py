@@ -77,6 +77,11 @@ class Message(NamedTuple):
         """What the message is called where there is no text of it to show: its first wording, or a question."""
         return plain(self.says[0].text) if self.says else self.questions[0]
 
+    def knows(self, contexts: frozenset[str]) -> bool:
+        """Whether it is asked with one of these contexts, or has a cause about one; True if there are none."""
+        of = (*self.asked, *(each for cause in self.causes for each in cause.about))
+        return not contexts or any(not contexts.isdisjoint(each.wanted) for each in of)
+
     def ordered_for(self, concepts: Collection[str]) -> Message:
         """The same message for a text that speaks of these concepts: the causes that are about them come first."""
         first = sorted(self.causes, key=lambda cause: not any(each.fits(concepts) for each in cause.about))

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from amplint.explain.concepts import concepts_of, is_elsewhere, is_long_without_amp, is_without_amp
+from amplint.explain.concepts import concepts_of, contexts, is_elsewhere, is_long_without_amp, is_without_amp
 from amplint.explain.log_reader import Frame, Log
 from amplint.explain.messages import Message, Text, known
 from amplint.explain.patterns import Pattern, literals, pattern, squeeze
@@ -167,9 +167,11 @@ def _asked(text: str) -> list[Hit]:
     if _ERROR.search(text) and concepts.isdisjoint({"nan", "memory"}):
         return []
     weights = {
-        message: max((each.weight for each in message.asked if each.fits(concepts)), default=0.0) for message in known()
+        message: max((each.weight for each in message.asked if each.fits(concepts)), default=0.0)
+        for message in known()
+        if message.knows(contexts(concepts))
     }
-    best = max(weights.values())
+    best = max(weights.values(), default=0.0)
     line = text.strip().splitlines()[0]
     return [Hit(message, None, line, 0, 1, ()) for message, weight in weights.items() if weight == best > 0]
 
