@@ -33,7 +33,7 @@ _GAN = (
     r"discriminators?|wgan\w*|"
     r"adversarial \w+|pix2pix"
 )
-_DATA = r"(?:inputs?|batch(?:es)?|data\w*|samples?|labels?|targets?)"
+_DATA = r"(?:inputs?|batch(?:es)?(?! ?norm)|data\w*(?! parallel)|samples?|labels?|targets?)"
 _WORSE = r"(?:worse|lower|higher (?:loss|perplexity|error)|poor\w*|bad|degrad\w*|hurt\w*|drop\w*|decreas\w*)"
 
 # Each with its weight: what says much outweighs what most questions have.
@@ -137,7 +137,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "at once": (
         1.5,
-        r"first|immediately|at once|right away|straight away|instantly|from the (?:very )?(?:start|beginning|outset)|"
+        r"(?<!at )first|immediately|at once|right away|straight away|instantly|"
+        r"from the (?:very )?(?:start|beginning|outset)|"
         r"(?:in|at) the (?:very )?(?:start|beginning)|beginning|(?:iteration|step|epoch|iter|batch) [01]",
     ),
     "later": (
@@ -220,7 +221,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"takes? forever|"
         r"speed (?:is |stays )?(?:the )?(?:same|unchanged)|"
         r"(?:time|times|duration) (?:\w+ ){0,2}(?:doubl|increas|higher|twice)\w*|"
-        r"takes? (?:\w+ )?(?:more|longer)|longer|throughput",
+        r"takes? (?:\w+ )?(?:more|longer)|(?<!no )longer|throughput|"
+        r"(?:failure|lack|loss) of (?:\w+ ){0,4}(?:acceleration|speed ?ups?)",
     ),
     "hangs": (2.5, r"hang(?:s|ing)?|freezes|stuck forever|deadlock\w*"),
     "memory": (2.5, r"memory(?! (?:access|address|format))|vram|oom"),
@@ -315,6 +317,14 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         rf"(?:nans?|infs?)(?: values?)? in (?:the |my |our |some |input |training )*{_DATA}|"
         r"(?:corrupt\w*|missing|bad|invalid) (?:values?|data|samples?|batch(?:es)?|labels?|pixels?)",
     ),
+    "in float32 too": (
+        2,
+        r"(?:both|whether|either|also|even|regardless)(?: \w+){0,3} (?:fp32|float32|full precision)|"
+        r"(?:fp32|float32|full precision) (?:or|and|as well as) (?:fp16|float16|bf16|bfloat16|amp|half)|"
+        r"(?:fp16|float16|bf16|bfloat16|amp|half) (?:or|and|as well as) (?:fp32|float32)",
+    ),
+    "buffers": (2, r"buffers?(?: d?types?)?"),
+    "data loading": (2, r"auto ?augment\w*|augmentations?|data ?load\w*|num workers|preprocessing"),
     "inaccurate": (
         2.5,
         r"(?:numeric\w*|rounding|round off|precision) (?:errors?|issues?|problems?|differences?)|"
@@ -324,7 +334,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:large|big|huge) errors?|los(?:es?|ing|t) precision",
     ),
     "threads": (3, r"data ?parallel|dataparallel|threads?|threading|threadpool\w*"),
-    "fsdp": (2, r"fsdp\d?|fully shard|sharded"),
+    "fsdp": (2, r"fsdp\d?s?|fully shard|sharded"),
     "fsdp2": (3, r"fsdp2|fsdp v?2|fully shard"),
     "enable": (0.5, r"enabl\w*|turn(?:ing)? on|use|using|run|running|apply"),
     "needed": (
@@ -356,7 +366,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "flash attention": (3, r"flash ?attn\w*|flash ?attention\w*|xformers|sage ?attention\w*"),
     "average": (
         3,
-        r"ema\w*|exponential moving averages?|moving averages? of (?:the )?(?:model|weights|param\w*)|"
+        r"ema\w*(?! (?:buffers?|states?))|exponential moving averages?|"
+        r"moving averages? of (?:the )?(?:model|weights|param\w*)|"
         r"averaged? (?:model|weights)|swa",
     ),
     "scripted": (3, r"torch ?script\w*|(?:jit|torch) script\w*|script ?(?:modules?|functions?|mode)|scripted"),
@@ -415,10 +426,14 @@ _HALF_PRECISION = frozenset(
 # Words of a question that may say nothing of half precision, since amplint is asked; a longer one would mention it.
 _BRIEF = 15
 _IN_FLOAT32 = frozenset({"float32", "bad data", "penalty", "gan", "ctc", "bce", "epsilon"})
+_IN_FLOAT32_INSTEAD = re.compile(
+    r"\b(?:only|using|use[sd]?|change\w*|switch\w*|train\w*|run\w*)(?: \w+){0,2} (?:fp32|float32|full precision) "
+    rf"(?:instead of|rather than|in place of|and not) (?:{_BFLOAT}|fp16|float16|half|amp|mixed)"
+)
 _CONTEXTS = frozenset({"fsdp", "fsdp2", "compiled", "scripted", "functorch", "average", "checkpointing", "fused"})
 # What programs print of their settings and of numbers that are all right; a best loss begins at infinity.
 _SETTING = re.compile(
-    r"""["']?\b(?!precision\b)[\w.]+["']?(?:=\s*[-+]?(?:\d[\w.+-]*|inf\b)|"""
+    r"""["']?\b(?!precision\b|\w*loss=0(?:\.0+)?(?![\d.]))[\w.]+["']?(?:=\s*[-+]?(?:\d[\w.+-]*|inf\b)|"""
     r""":\s*[-+]?(?:0\.\d*[1-9]|[1-9])[\d.e+-]*)|["']\w+["']: *\S+"""
 )
 _AT_THE_START = re.compile(
@@ -487,6 +502,8 @@ def is_elsewhere(text: str) -> bool:
 def is_without_amp(text: str) -> bool:
     """Whether a question says nothing of half precision, and is about float32 or what goes wrong in it as well."""
     concepts = concepts_of(text)
+    if _IN_FLOAT32_INSTEAD.search(normalized(text)):
+        return True
     return concepts.isdisjoint(_HALF_PRECISION) and not concepts.isdisjoint(_IN_FLOAT32)
 
 

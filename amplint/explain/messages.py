@@ -84,8 +84,11 @@ class Message(NamedTuple):
 
     def ordered_for(self, concepts: Collection[str]) -> Message:
         """The same message for a text that speaks of these concepts: the causes that are about them come first."""
-        first = sorted(self.causes, key=lambda cause: not any(each.fits(concepts) for each in cause.about))
-        return self._replace(causes=tuple(first))
+
+        def said(cause: Cause) -> float:
+            return max((1 + each.weight for each in cause.about if each.fits(concepts)), default=0.0)
+
+        return self._replace(causes=tuple(sorted(self.causes, key=said, reverse=True)))
 
     @property
     def codes(self) -> tuple[str, ...]:
