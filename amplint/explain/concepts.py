@@ -199,7 +199,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "different": (
         1,
-        r"differ\w*|discrepanc\w*|not (?:the )?same|inconsisten\w*|not equal|not reproducible|"
+        r"differ\w*|discrepanc\w*|not (?:the )?same|(?:not|dont|doesnt) (?:\w+ ){0,3}(?:correct|right) (?:answers?|results?)|"
+        r"inconsisten\w*|not equal|not reproducible|"
         r"(?<!type )(?<!types )(?<!precision )mismatch(?! (?:of|in) (?:d?types?|precision))",
     ),
     "large difference": (
@@ -415,12 +416,13 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
 _EXPRESSIONS = {name: re.compile(rf"\b(?:{words})\b") for name, (_, words) in _CONCEPTS.items()}
 # What amplint knows nothing of: other frameworks, and other ways to make a model small.
 _ELSEWHERE = re.compile(
-    r"\b(?:tensorflow|keras|jax|flax|mxnet|paddle\w*|mindspore|oneflow|tensorrt|onnx\w*|int8|int4|[48] ?bit|gptq|awq|"
+    r"\b(?:tensorflow\w*|tf (?:tensor|nn|keras|float16)|"
+    r"keras|jax|flax|mxnet|paddle\w*|mindspore|oneflow|tensorrt|onnx\w*|int8|int4|[48] ?bit|gptq|awq|"
     r"gguf|fp8|float8|fp4|nvfp4|quanti[sz]\w*|sklearn|xgboost)\b"
 )
 # What a question about half precision speaks of; and what has troubles of its own, which are the same in float32.
 _HALF_PRECISION = frozenset(
-    {"amp", "manual cast", "dtype mismatch", "is half", "overflow", "underflow", "65536", "scale", "skipped", "unscale"}
+    {"amp", "manual cast", "dtype mismatch", "is half", "overflow", "underflow", "65536", "scale", "unscale"}
     | {"inf check", "fused", "gtx 16"}
 )
 # Words of a question that may say nothing of half precision, since amplint is asked; a longer one would mention it.
