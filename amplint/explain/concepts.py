@@ -199,7 +199,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "different": (
         1,
-        r"differ\w*|discrepanc\w*|not (?:the )?same|(?:not|dont|doesnt) (?:\w+ ){0,3}(?:correct|right) (?:answers?|results?)|"
+        r"differ\w*|discrepanc\w*|not (?:the )?same|"
+        r"(?:not|dont|doesnt) (?:\w+ ){0,3}(?:correct|right) (?:answers?|results?)|"
         r"inconsisten\w*|not equal|not reproducible|"
         r"(?<!type )(?<!types )(?<!precision )mismatch(?! (?:of|in) (?:d?types?|precision))",
     ),
