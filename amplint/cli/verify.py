@@ -253,12 +253,12 @@ def _fixed(verifier: Verifier, path: str, resolver: Resolver, wanted: Wanted | N
         return _Tried(Outcome(error=str(error)))
     except Exception as error:  # a bug of ours in one file must not cost the user the others
         return _Tried(Outcome(error=f"{path}: {reason(error)}"))
-    withheld = [(each, confirmed.why(each)) for each in fixed.result.findings]
-    findings = tuple(each._replace(fix=None, withheld=why) if why else each for each, why in withheld)
+    left = [(each, confirmed.why(each)) for each in fixed.result.findings]
+    findings = tuple(each._replace(fix=None, unconfirmed=why) if why else each for each, why in left)
     result = fixed.result._replace(findings=findings) if findings else None
     applied, of_file = tuple(sorted(fixed.applied.items())), fixed.result
     outcome = Outcome(result, None, b"", applied, of_file.given_up, warning, renamed=of_file.renamed)
-    return _Tried(outcome, fixed.data != data, any(why for _, why in withheld))
+    return _Tried(outcome, fixed.data != data, any(why for _, why in left))
 
 
 def _joined(before: Outcome | None, outcome: Outcome) -> Outcome:
