@@ -67,8 +67,9 @@ _EXAMPLES = ("amplint verify train.py", "amplint verify --device cpu --explain t
 def run_verify(arguments: list[str]) -> int:
     """Verify what `arguments` name, print what was found and return the exit code."""
     options = make_parser().parse_intermixed_args(arguments)
-    fixtures = [path for path in options.paths if options.run and has_fixtures(path)]
-    code = [path for path in options.paths if path not in fixtures]
+    paths = options.paths or ["."]
+    fixtures = [path for path in paths if options.run and has_fixtures(path)]
+    code = [path for path in paths if path not in fixtures]
     try:
         rows = _fixtures(fixtures, options) if fixtures else []
         checked, errors = _code(code, options) if code else ({}, [])
@@ -117,7 +118,8 @@ def make_parser() -> Parser:
     """The options of the command."""
     command = Parser("amplint verify", _DESCRIPTION, epilog=_EPILOG, examples=_EXAMPLES)
     add = command.add_argument
-    add("paths", nargs="+", metavar="PATH", help="file or folder with training code, or with fixtures (see below)")
+    what = "file or folder with training code, or with fixtures (see below) [default: the current folder]"
+    add("paths", nargs="*", metavar="PATH", help=what)
     of_runs = ("cpu", *DEVICES)  # for all steps, where the setting is for those that name none
     add(
         "--device",
