@@ -104,7 +104,6 @@ class Trainer:
 
     def {name}(self, batches):
         for inputs, targets in batches:
-            self.optimizer.zero_grad()
             with torch.autocast("cuda", enabled=self.use_amp):
                 loss = torch.nn.functional.cross_entropy(self.model(inputs), targets)
             if self.use_amp:
@@ -112,8 +111,8 @@ class Trainer:
                 self.scaler.step(self.optimizer)
                 self.scaler.update()
             else:
+                self.optimizer.zero_grad()
                 loss.backward()
-                torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
                 self.optimizer.step()
         self.__save("last")
 
@@ -124,9 +123,70 @@ class Trainer:
 
 @pytest.mark.parametrize(("name", "found"), [("epoch", True), ("__epoch", True), ("__or__", False)])
 def test_a_private_method_runs_where_it_is_called(name: str, found: bool) -> None:
-    """Of a special one, that may be anywhere."""
+    """Of a special one, that may be anywhere: what it clears, too."""
     text = PRIVATE.replace("{name}", name)
     assert ("AMP420" in {each.code for each in check(text, "train.py")}) is found
+
+
+CONDITIONAL = """
+import torch
+
+
+def train(model, batches, optimizer, scaler, state, most, use_amp):
+    optimizer.load_state_dict(state)
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16, enabled=use_amp):
+            loss = torch.nn.functional.cross_entropy(model(inputs), targets)
+        if not use_amp:
+            loss.backward()
+            optimizer.step()
+        else:
+            scaler.scale(loss).backward()
+            if most > 0:
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_(model.parameters(), most)
+            scaler.step(optimizer)
+            scaler.update()
+"""
+
+
+def test_a_branch_clips_under_a_condition_next_to_calls_that_cannot_clip() -> None:
+    (finding,) = [each for each in check(CONDITIONAL, "train.py") if each.code == "AMP420"]
+    assert finding.message.startswith("this branch clips the gradients, but the branch without the scaler, on line ")
+    hooked = CONDITIONAL.replace("    for inputs", "    clip_in_hooks(model, most)\n    for inputs")
+    assert "AMP420" not in {each.code for each in check(hooked, "train.py")}
+
+
+WAITING = """
+import torch
+
+
+class Trainer:
+    def __init__(self, model, optimizer, args):
+        ASSERT
+        self.model, self.optimizer, self.args = model, optimizer, args
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def step(self, i, loss):
+        if self.args.amp:
+            self.scaler.scale(loss).backward()
+            if (i + 1) % self.args.accumulate == 0:
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+        else:
+            loss.backward()
+            self.optimizer.step()
+"""
+
+
+def test_an_assert_says_that_only_one_branch_waits() -> None:
+    def found(statement: str) -> set[str]:
+        return {each.code for each in check(WAITING.replace("ASSERT", statement), "train.py")}
+
+    assert "AMP420" in found("pass")
+    assert "AMP420" in found("assert args.amp")
+    assert "AMP420" not in found("assert args.amp or args.accumulate == 1")
 
 
 TWO_OPTIMIZERS = """
