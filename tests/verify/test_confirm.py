@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Callable
 from dataclasses import replace
@@ -476,3 +477,20 @@ def test_what_raises_or_warns_on_the_line_of_one_finding_shows_no_other() -> Non
     assert shown(warned, ("AMP102", 14), ("AMP101", 30), ("AMP102", 34)) == [False, False, True]
     elsewhere = Judged(WRONG, [Fault("exception", "line 3 of other.py: ValueError: no", "")])
     assert shown(elsewhere, ("AMP214", 3)) == [True]
+
+
+def test_the_report_says_what_is_shown_what_is_rounding_and_what_was_only_tried(
+    amplint: Amplint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").write_text(GOOD.replace("UNSCALE", "scaler.unscale_(optimizer)"))
+    renamed = BAD.replace('torch.amp.GradScaler("cuda")', "torch.cuda.amp.GradScaler()")
+    renamed = renamed.replace('torch.autocast("cuda", dtype=torch.float16)', "torch.cuda.amp.autocast()")
+    (tmp_path / "old.py").write_text(renamed.replace("criterion(model(x), y)", CRITERION))
+    monkeypatch.chdir(tmp_path)
+    said = amplint("verify", "--isolated", "--unsafe-fixes").out  # of the current folder
+    assert re.search(
+        r"train: clean .*\n  compared with float32: .* off by [\d.]+%; so much is rounding, and right\n", said
+    )
+    assert len(re.findall(r"^  warning +FutureWarning: ", said, re.MULTILINE)) == 2
+    assert "AMP401 line 12: shown by the run, gone after the fix\n" in said
+    assert re.search(r"AMP304 line 10: no run can show it \(.+\); the fix was tried\n", said)
