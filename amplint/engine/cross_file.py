@@ -11,6 +11,7 @@ from amplint.base.paths import contents, seen_from, version
 from amplint.engine.reading import UnfoldableError, UnreadableError, read
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.flow.analysis import Flow, flows
+from amplint.model.half.analysis import may_run
 from amplint.model.project.resolve_import import looked_in
 from amplint.model.syntax import ir
 from amplint.sources.load import load
@@ -77,10 +78,10 @@ def _call(module: Module, start: int) -> ir.Value | None:
 
 
 def _run_by(module: Module, call: ir.Call) -> list[ir.Function]:
-    """The functions that surely run in a call, if it is one of another file's."""
+    """The functions that run in a call, if it is one of another file's, or of a module made there."""
     calls = module.once(CallGraph)
     first = calls.run_by(call)
-    found = [first] if first is not None and not module.is_own(first) else []
+    found = [each for each in ([first] if first is not None else may_run(module, call)) if not module.is_own(each)]
     for function in found:  # grows
         for value in ir.values_below(function.body):
             run = calls.run_by(value) if isinstance(value, ir.Call) else None

@@ -780,3 +780,62 @@ def test_a_scaler_that_is_on_in_one_dtype_only_has_a_state_only_there(enabled: s
     found = only(text)
     assert f": {under}a resumed run starts" in found.message
     assert (found.confidence is Confidence.LIKELY) is bool(under)
+
+
+SETTING = """\
+import torch
+
+
+def main(model, loader, criterion, args):
+    args.scaler = torch.amp.GradScaler("cuda") if args.amp else None
+    print(vars(args))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if args.resume:
+        checkpoint = torch.load(args.resume)
+        model.load_state_dict(checkpoint["model"])
+        optimizer.load_state_dict(checkpoint["optimizer"])
+    for epoch in range(args.epochs):
+        train(model, loader, criterion, optimizer, args)
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "last.pt")
+
+
+def train(model, loader, criterion, optimizer, args):
+    for x, y in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler = args.scaler
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+"""
+
+
+def test_a_scaler_that_is_kept_with_the_settings(tmp_path: Path) -> None:
+    assert [each.code for each in check(SETTING)] == ["AMP413"]
+    saved = SETTING.replace('"optimizer": ', '"scaler": args.scaler.state_dict(), "optimizer": ')
+    loaded = saved.replace("    for epoch", '        args.scaler.load_state_dict(checkpoint["scaler"])\n    for epoch')
+    assert not [each for each in check(loaded) if each.code == "AMP413"]
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "main.py").write_text(SETTING)
+    assert [each.code for each in check(SETTING, str(tmp_path / "main.py"))] == ["AMP413"]
+    (tmp_path / "save.py").write_text("from main import main\n\ndef save(args):\n    return args.scaler.state_dict()\n")
+    assert not check(SETTING, str(tmp_path / "main.py"))
+
+
+def test_the_rate_that_is_read_out_of_a_state_is_no_state() -> None:
+    log = '{"lr": optimizer.state_dict()["param_groups"][0]["lr"], "model": model.state_dict()}'
+    assert not check(function(save=f'torch.save({log}, "last.pt")'))
+
+
+def test_regions_that_are_commented_out(tmp_path: Path) -> None:
+    """Nothing computes in float16: no step is skipped after a resume."""
+    (tmp_path / "pyproject.toml").touch()
+    path = tmp_path / "main.py"
+    text = "from torch.amp import autocast\n" + SETTING.replace(
+        "with torch.autocast", "if True:  # with torch.autocast"
+    )
+    path.write_text(text)
+    assert not check(text, str(path))
+    path.write_text(SETTING)
+    assert [each.code for each in check(SETTING, str(path))] == ["AMP413"]

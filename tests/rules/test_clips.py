@@ -373,9 +373,11 @@ def test_clipping_does_not_move_into_one_arm_of_several() -> None:
     assert "on micro steps" in withheld(body)
 
 
-@pytest.mark.parametrize("bound", ["65536.0", "BOUND"])
+@pytest.mark.parametrize("bound", ["65536.0", "BOUND", "Config.bound"])
 def test_a_bound_tuned_to_scaled_gradients_is_a_doubt(bound: str) -> None:
-    body = "BOUND = 1e5\n\n\n" + loop(f"clip_grad_norm_(model.parameters(), {bound})")
+    body = "BOUND = 1e5\n\n\nclass Config:\n    bound = 1e7\n\n\n" + loop(
+        f"clip_grad_norm_(model.parameters(), {bound})"
+    )
     assert "unscale_" in fixed(body, Applicability.UNSAFE)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import check
+from amplint.base.findings import Confidence
 from amplint.config.settings import Settings
 
 SETTINGS = Settings(frozenset({"AMP415"}), isolated=True, suspicions=True)
@@ -91,3 +92,14 @@ def test_a_scaler_of_a_function_that_has_too_many_paths_is_found_by_who_gives_it
     flags = "".join(ifs.format(at=at, of=of) for at in range(14) for of in "gh")
     body = MAIN.replace("    train(", flags.replace("{", "{{").replace("}", "}}") + "    train(")
     assert len(found(PLAIN, main=body)) == 1
+
+
+def test_a_keyword_for_a_scaler_from_elsewhere() -> None:
+    """It raises, even for None."""
+    keyword = STEP.replace("closure)", "closure=closure)")
+    text = TRAIN.format(closure="closure = None", step=keyword)
+    (finding,) = check(text, "program.py", SETTINGS)
+    assert finding.confidence is Confidence.LIKELY
+    assert not check(text.replace("closure=closure", "closure"), "program.py", SETTINGS)
+    made = text + MAIN.format(scaler="scaler = Scaler()") + "class Scaler:\n    pass\n"
+    assert not check(made, "program.py", SETTINGS)

@@ -238,6 +238,14 @@ STEPPED = "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update(
         (f"if args.amp:\n            {STEPPED}\n        scaler.scale(loss)", "pass"),
         (STEPPED, "amp = args.amp\n    if amp:\n        scaler = torch.amp.GradScaler('cuda', init_scale=8.0)"),
         (STEPPED, "else:\n        print('float32')"),
+        (
+            f"if args.amp:\n            {STEPPED}\n        if loss.item() < best:\n            save(model, scaler)",
+            "pass",
+        ),
+        (
+            f"if args.amp:\n            {STEPPED}\n        if step % 100 == 0 and rank == 0:\n            save(scaler)",
+            "pass",
+        ),
     ],
 )
 def test_a_scaler_that_is_created_in_one_branch_and_used_in_both(use: str, after: str) -> None:
@@ -251,6 +259,8 @@ def test_a_scaler_that_is_created_in_one_branch_and_used_in_both(use: str, after
         (f"if args.amp:\n            {STEPPED}", "pass", "pass"),
         (f"if not args.amp:\n            continue\n        {STEPPED}", "pass", "pass"),
         (f"if args.fp16:\n            {STEPPED}", "pass", "pass"),  # may be the same
+        (f"if args.precision == 16:\n            {STEPPED}", "pass", "pass"),
+        (f"if 'scaler' in saved:\n            {STEPPED}", "pass", "pass"),
         (STEPPED, "scaler = None", "pass"),
         (STEPPED, "if not args.amp:\n        raise ValueError", "pass"),
         (STEPPED, "pass", "else:\n        return"),

@@ -36,6 +36,15 @@ def {name}(model, loader, opt{params}):
         scaler.update()
 
 """
+FLUSHED = (
+    EPOCH.replace("        scaler.step", "        if full(x):\n            scaler.step", 1).rstrip()
+    + """
+    if len(loader) % 2:
+        scaler.step(opt)
+        scaler.update()
+
+"""
+)
 MADE = 'scaler = torch.amp.GradScaler("cuda")'
 MAIN = "def main(model, loader):\n    opt = torch.optim.SGD(model.parameters(), lr=0.1)\n"
 LOOP = MAIN + "    for each in loader:\n        once(model, each, opt)\n"
@@ -77,6 +86,16 @@ NOT_AGAIN = [
 def test_a_function_that_is_called_again_and_again(calls: str) -> None:
     assert found(step(calls)) == [Severity.ERROR]
     assert found(epoch(calls)) == [Severity.WARNING]
+    # The epoch ends with a step for the last, incomplete group.
+    assert found(FLUSHED.format(name="once", made=MADE, params="") + calls) == [Severity.WARNING]
+
+
+def test_a_loop_over_epochs_that_steps_once_more_after_the_batches() -> None:
+    outer = "def main(model, loader, opt):\n    for epoch in range(9):\n"
+    body = FLUSHED.format(name="once", made=MADE, params="").partition(":\n")[2]
+    assert found("import torch\n\n" + outer + "".join(f"    {line}\n" for line in body.splitlines())) == [
+        Severity.WARNING
+    ]
 
 
 @pytest.mark.parametrize("calls", NOT_AGAIN)

@@ -130,6 +130,34 @@ def test_a_line_of_a_step(line: str, expected: str) -> None:
     assert codes(line) == ([expected] if expected else [])
 
 
+HELPER = """
+import torch
+
+
+class Trainer:
+    def clean(self, optimizers):
+        for optimizer in optimizers:
+            UNSCALE
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                for p in group["params"]:
+                    torch.nan_to_num(p.grad, nan=0.0, out=p.grad)
+
+    def step(self, loss, optimizer):
+        self.scaler.scale(loss).backward()
+        self.clean([optimizer])
+        self.scaler.step(optimizer)
+        self.scaler.update()
+"""
+
+
+def test_a_helper_that_unscales_first() -> None:
+    """The scaler has looked for what isn't finite there."""
+    settings = Settings(frozenset({"AMP507"}), isolated=True)
+    assert [each.code for each in check(HELPER.replace("UNSCALE", "print(optimizer)"), "a.py", settings)] == ["AMP507"]
+    assert not check(HELPER.replace("UNSCALE", "self.scaler.unscale_(optimizer)"), "a.py", settings)
+
+
 @pytest.mark.parametrize(("dtype", "expected"), [("bfloat16", []), ("float16", ["AMP509"])])
 def test_a_region_whose_dtype_is_kept_by_its_name(dtype: str, expected: list[str]) -> None:
     text = STEP.format("assert torch.isfinite(norm)").replace("bad = 0", f"half = getattr(torch, {dtype!r})")

@@ -104,7 +104,6 @@ class Trainer:
 
     def {name}(self, batches):
         for inputs, targets in batches:
-            self.optimizer.zero_grad()
             with torch.autocast("cuda", enabled=self.use_amp):
                 loss = torch.nn.functional.cross_entropy(self.model(inputs), targets)
             if self.use_amp:
@@ -112,8 +111,8 @@ class Trainer:
                 self.scaler.step(self.optimizer)
                 self.scaler.update()
             else:
+                self.optimizer.zero_grad()
                 loss.backward()
-                torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
                 self.optimizer.step()
         self.__save("last")
 
@@ -124,9 +123,70 @@ class Trainer:
 
 @pytest.mark.parametrize(("name", "found"), [("epoch", True), ("__epoch", True), ("__or__", False)])
 def test_a_private_method_runs_where_it_is_called(name: str, found: bool) -> None:
-    """Of a special one, that may be anywhere."""
+    """Of a special one, that may be anywhere: what it clears, too."""
     text = PRIVATE.replace("{name}", name)
     assert ("AMP420" in {each.code for each in check(text, "train.py")}) is found
+
+
+CONDITIONAL = """
+import torch
+
+
+def train(model, batches, optimizer, scaler, state, most, use_amp):
+    optimizer.load_state_dict(state)
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16, enabled=use_amp):
+            loss = torch.nn.functional.cross_entropy(model(inputs), targets)
+        if not use_amp:
+            loss.backward()
+            optimizer.step()
+        else:
+            scaler.scale(loss).backward()
+            if most > 0:
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_(model.parameters(), most)
+            scaler.step(optimizer)
+            scaler.update()
+"""
+
+
+def test_a_branch_clips_under_a_condition_next_to_calls_that_cannot_clip() -> None:
+    (finding,) = [each for each in check(CONDITIONAL, "train.py") if each.code == "AMP420"]
+    assert finding.message.startswith("this branch clips the gradients, but the branch without the scaler, on line ")
+    hooked = CONDITIONAL.replace("    for inputs", "    clip_in_hooks(model, most)\n    for inputs")
+    assert "AMP420" not in {each.code for each in check(hooked, "train.py")}
+
+
+WAITING = """
+import torch
+
+
+class Trainer:
+    def __init__(self, model, optimizer, args):
+        ASSERT
+        self.model, self.optimizer, self.args = model, optimizer, args
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def step(self, i, loss):
+        if self.args.amp:
+            self.scaler.scale(loss).backward()
+            if (i + 1) % self.args.accumulate == 0:
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+        else:
+            loss.backward()
+            self.optimizer.step()
+"""
+
+
+def test_an_assert_says_that_only_one_branch_waits() -> None:
+    def found(statement: str) -> set[str]:
+        return {each.code for each in check(WAITING.replace("ASSERT", statement), "train.py")}
+
+    assert "AMP420" in found("pass")
+    assert "AMP420" in found("assert args.amp")
+    assert "AMP420" not in found("assert args.amp or args.accumulate == 1")
 
 
 TWO_OPTIMIZERS = """
@@ -284,3 +344,41 @@ def test_arms_that_are_methods(call: str) -> None:
     for each, wanted in (clip, ["AMP420"]), ("pass", []):
         text = METHODS.format(clip=each, call=_in(call, 12))
         assert [found.code for found in check(text, "train.py") if found.code == "AMP420"] == wanted
+
+
+GONE = """
+import torch
+BEFORE
+
+def train(student, batches, criterion, optimizer, scaler, clip_gradients, args):
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16, enabled=scaler is not None):
+            loss = criterion(student(inputs), targets)
+        if scaler is None:
+            loss.backward()
+            clip_gradients(model, args.clip)
+            optimizer.step()
+        else:
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            clip_gradients(student, args.clip)
+            scaler.step(optimizer)
+            scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "found"),
+    [
+        ("", True),
+        ("args = make()\nprint(vars(args))", True),
+        ('known = "model" in globals() and globals()["model"]', True),
+        ("exec(make())", False),
+        ('globals()["model"] = make()', False),
+        ("globals().update(make())", False),
+    ],
+)
+def test_a_name_of_one_branch_that_nothing_binds(before: str, found: bool) -> None:
+    said = [each.message for each in check(GONE.replace("BEFORE", before), "train.py") if each.code == "AMP420"]
+    assert any(message.startswith("`model` is not defined in this file") for message in said) is found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +56,14 @@ INSIDE = (
 CROSS_ENTROPY = "loss = F.cross_entropy(out, y)"
 
 
+WEIGHED = """
+class Weighed(nn.Module):
+    def forward(self, logits, targets):
+        loss = F.cross_entropy(logits{cast}, targets, reduction="none")
+        return (loss.sigmoid() ** 2 * loss).mean()
+"""
+
+
 def program(body: str, before: str = "", model: str = "build(settings)", scaler: str = "", params: str = "") -> str:
     lines = "".join(f"        {line}\n" for line in body.splitlines())
     return HEAD + before + LOOP.format(body=lines, model=model, scaler=scaler, params=params)
@@ -80,6 +89,9 @@ WRONG = {
     "its own criterion": program(
         IN_A_REGION + "loss = criterion(out, y)", SMOOTH.format(cast="") + "criterion = Smooth().cuda()\n"
     ),
+    "its own weighed loss": program(
+        IN_A_REGION + "loss = criterion(out, y)", WEIGHED.format(cast="") + "criterion = Weighed()\n"
+    ),
     "a decorated forward": program("loss = F.cross_entropy(model(x), y)", DECORATED.format(cast=""), "Net()"),
     "a region in forward": program("out = model(x)\n" + CROSS_ENTROPY, INSIDE.format(cast=""), "Net()"),
     "two outputs": program(IN_A_REGION + "with torch.autocast('cuda'):\n    other = model(x + 1)\n"
@@ -95,6 +107,9 @@ RIGHT = {
     ),
     "its own criterion casts": program(
         IN_A_REGION + "loss = criterion(out, y)", SMOOTH.format(cast=".float()") + "criterion = Smooth()\n"
+    ),
+    "its own weighed loss casts": program(
+        IN_A_REGION + "loss = criterion(out, y)", WEIGHED.format(cast=".float()") + "criterion = Weighed()\n"
     ),
     "a decorated forward casts": program(
         "loss = F.cross_entropy(model(x), y)", DECORATED.format(cast=".float()"), "Net()"
@@ -141,6 +156,55 @@ def test_a_fix_that_ends_a_warning_alone_says_so(verifier: Verifier) -> None:
     assert (row.verdict, row.reason) == (
         "confirmed", "only a deprecation warning disappears: what was compared was already right",
     ), row  # fmt: skip
+
+
+LOSSES = """\
+import torch
+from torch.nn.functional import one_hot
+
+
+class Poly(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.softmax = torch.nn.Softmax(1)
+        self.criterion = torch.nn.CrossEntropyLoss(reduction="none")
+
+    def forward(self, outputs, targets):
+        {cast}
+        right = one_hot(targets, outputs.size()[1]) * self.softmax(outputs)
+        return (self.criterion(outputs, targets) + 2.0 * (1.0 - right.sum(dim=1))).mean()
+"""
+HELPER = """
+def forward(x, y, model, criterion):
+    with torch.autocast("cuda"):
+        out = model(x)
+    return criterion(out, y)
+"""
+
+
+@pytest.mark.parametrize("helper", [True, False])
+@pytest.mark.parametrize("cast", [True, False])
+def test_a_criterion_of_another_file_that_has_no_amp_is_read(
+    verifier: Verifier, tmp_path: Path, *, cast: bool, helper: bool
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "nets").mkdir()  # without `__init__.py`
+    (tmp_path / "nets" / "losses.py").write_text(
+        LOSSES.format(cast="outputs = outputs.float()" if cast else "outputs = outputs.contiguous()")
+    )
+    body = "loss = forward(x, y, model, criterion)" if helper else f"{IN_A_REGION}loss = criterion(out, y)"
+    before = "from nets import losses\n" + HELPER * helper + "\ncriterion = losses.Poly().cuda()\n"
+    text = program(body, before)
+    path = tmp_path / "train.py"
+    path.write_text(text)
+    (row,) = verifier.verify(str(path), text.encode(), Settings(CODES, isolated=True))
+    found = [(each.code, each.row, each.shown) for each in row.findings]
+    called = next(at for at, line in enumerate(text.splitlines(), start=1) if " criterion(out" in line)
+    if cast:
+        assert (row.verdict, row.reason, found) == ("clean", "", []), row
+    else:
+        assert (row.verdict, [each.shows for each in row.before.faults]) == ("misbehaves", ["dtype"]), row
+        assert found == [("AMP303", called, True)]
 
 
 def test_what_a_criterion_out_of_sight_makes_of_float16_is_said_to_be_unseen(verifier: Verifier) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 MAX_ROUNDS = 6
+# How a comparison of a loop's index with its last value comes out in the last iteration.
+_AT_THE_LAST = {"Equal": True, "NotEqual": False, "LessThan": False, "GreaterThanEqual": True}
 
 
 class _Numbers(NamedTuple):
@@ -28,6 +30,7 @@ class _Numbers(NamedTuple):
 
     `counter` is at 0 in the first one; `advancing` is one more in each, and asked for behind the loop; `neighbour`
     likewise, and multiples are asked for both of it and of the one behind it. `limits`: the tests that end the loop.
+    `lasts`: the tests that ask for the last iteration, each with its truth there.
     `unknown_first`, `unknown_next`: what an iteration computes anew, before the first one and between two.
     """
 
@@ -35,6 +38,7 @@ class _Numbers(NamedTuple):
     advancing: str | None
     neighbour: str | None
     limits: list[ir.Value]
+    lasts: list[tuple[ir.Value, bool]]
     unknown_first: list[str]
     unknown_next: list[str]
 
@@ -90,6 +94,7 @@ class Loops:
             advancing=advancing,
             neighbour=neighbour,
             limits=limits,
+            lasts=list(self._lasts(loop)),
             # What a count is before the loop it is in its first iteration.
             unknown_first=[key for key in assigned if key not in counts or key not in asked],
             unknown_next=[key for key in assigned if key not in kept],
@@ -128,6 +133,51 @@ class Loops:
         elif names != {"builtins.range"} or len(source.args) > 2:
             return None
         return self._objects.own_key(target) if isinstance(target, ir.Name) else None
+
+    def _lasts(self, loop: ir.For | ir.While) -> Iterator[tuple[ir.Value, bool]]:
+        """The tests in a loop of whether an iteration is the last, each with its truth there: `i == n - 1`,
+        `i + 1 < len(batches)`, or a variable that only holds the result of one.
+        """
+        index = self._index(loop)
+        if index is None:
+            return
+        assigned = set(self._objects.assigned_in(loop))
+        for statement in ir.walk_statements(loop.body, into=False):
+            for test in ir.walk_values(statement.test) if isinstance(statement, ir.If) else ():
+                asked = self._objects.sources(test) if isinstance(test, ir.Name) else [test]
+                truths = {self._at_the_last(each, index, assigned) for each in asked}
+                if truths in ({True}, {False}):
+                    yield test, True in truths
+
+    def _index(self, loop: ir.For | ir.While) -> str | None:
+        """The variable that is another number in each iteration of a loop: of `enumerate`, or `range`."""
+        source = loop.iter if isinstance(loop, ir.For) else None
+        if isinstance(source, ir.Call) and source.positional and self._module.names.of(source.func) <= SHOWN:
+            source = source.positional[0]
+        if not isinstance(loop, ir.For) or not isinstance(source, ir.Call):
+            return None
+        names, target = self._module.names.of(source.func), loop.target
+        if names == {"builtins.enumerate"} and isinstance(target, ir.Sequence):
+            target = target.items[0]
+        elif not names or not names <= RANGES:
+            return None
+        return self._objects.own_key(target) if isinstance(target, ir.Name) else None
+
+    def _at_the_last(self, test: ir.Value, index: str, assigned: set[str]) -> bool | None:
+        """The truth in the last iteration of a test that compares a loop's index with its end; None of another one."""
+        if isinstance(test, ir.Unary) and test.op == "Not":
+            inner = self._at_the_last(test.operand, index, assigned)
+            return None if inner is None else not inner
+        truth = _AT_THE_LAST.get(test.ops[0]) if isinstance(test, ir.Compare) and len(test.ops) == 1 else None
+        if truth is None or not isinstance(test, ir.Compare):
+            return None
+        own, end = test.left, test.rights[0]
+        keys = self._objects.names_in(end)
+        if self._objects.names_in(own) != {index} or not keys or keys & assigned:
+            return None
+        ahead = isinstance(own, ir.Binary) and own.op == "Add" and isinstance(own.left, ir.Name)
+        behind = isinstance(own, ir.Name) and any(_less_one(each) for each in ir.walk_values(end))
+        return truth if ahead or behind else None
 
     def _counts(self, loop: ir.For | ir.While) -> set[str]:
         """The variables and attributes that a loop adds to."""
@@ -239,6 +289,8 @@ class _UntilNothingNew(Rounds[State]):
         self._seen: set[State] = set()
         self._done: list[State] = []
         self._held_back: list[State] = []
+        self._unfinished: list[State] = []  # at the end of iterations that are not the last
+        self._has_last = False
 
     def _first(self, states: list[State]) -> list[State]:
         """The states in which the first iteration starts: the loop's limits let it through."""
@@ -270,11 +322,21 @@ class _UntilNothingNew(Rounds[State]):
     def end(self, states: list[State]) -> None:
         """Take the states at the end of an iteration: behind a for, what the last one has bound is still so."""
         loop, numbers = self._loop, self._numbers
+        last = [self._is_last(state) for state in states]
+        self._has_last = self._has_last or True in last
         if isinstance(loop, ir.For):
             ends = [_advanced(state, numbers.advancing) for state in states] if numbers.limits else states
             behind = [state.havoc() if self._drives else state.behind_loop(loop.id) for state in ends]
-            (self._held_back if self._again and self._started == 1 else self._done).extend(behind)
-        self._todo = [self._next(state) for state in states]
+            ended = [state for state, is_last in zip(behind, last, strict=True) if is_last is not False]
+            (self._held_back if self._again and self._started == 1 else self._done).extend(ended)
+            self._unfinished += [state for state, is_last in zip(behind, last, strict=True) if is_last is False]
+        self._todo = [self._next(state) for state, is_last in zip(states, last, strict=True) if is_last is not True]
+
+    def _is_last(self, state: State) -> bool | None:
+        """Whether a path was in the last iteration, by the tests for that; None where none was asked."""
+        came_out = [(self._expressions.conditions.came_out(test, state), last) for test, last in self._numbers.lasts]
+        said = {truth is last for truth, last in came_out if truth is not None}
+        return True if True in said else False if False in said else None
 
     def _next(self, state: State) -> State:
         """The state in which the next iteration starts."""
@@ -286,6 +348,8 @@ class _UntilNothingNew(Rounds[State]):
     def behind(self) -> list[State]:
         """The states in which the loop has ended; of a `while` that runs once, also those at its end."""
         once = self._once and isinstance(self._loop, ir.While)
+        if not self._has_last:
+            self._done += self._unfinished
         return joined([*self._done, *(state.behind_loop(self._loop.id) for state in (self._todo if once else ()))])
 
 
@@ -327,6 +391,12 @@ class _OverObjects(Rounds[State]):
     def behind(self) -> list[State]:
         """The states behind the last object's iteration."""
         return [state.behind_loop(self._loop.id) for state in self._states]
+
+
+def _less_one(value: ir.Value) -> bool:
+    """Whether a value is `n - 1`."""
+    right = value.right if isinstance(value, ir.Binary) and value.op == "Subtract" else None
+    return isinstance(right, ir.Constant) and right.value == 1
 
 
 def _asks_for_neighbours(module: Module) -> bool:

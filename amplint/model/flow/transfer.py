@@ -409,6 +409,9 @@ class Transfer:
             state = state.with_gradients(optimizer, held)
         if event.kind == "step":
             state = state.with_transition(scaler, ScalerCall.STEP, event.call.id)
+            if isinstance(event.call, ir.Call) and len(event.call.args) > 1:
+                # What takes arguments of its own may clear the gradients, as SAM's first step does.
+                state = state.with_gradients(optimizer, _havoc(state.gradients_of(optimizer)))
         return _with_use(event, optimizer, state)
 
     def _use(self, event: Event, scaler: str, optimizer: str, stage: Stage, state: State) -> State:

@@ -66,7 +66,7 @@ def _callers(module: Module, opening: Iterable[_Container]) -> dict[int, _Contai
         function = todo.pop()
         for call in sites.of(function) if isinstance(function, ir.Function) else ():
             caller = _container(module, call)
-            if caller.id not in found and any(each is function for each in _called(module, call)):
+            if caller.id not in found and any(each is function for each in may_run(module, call)):
                 found[caller.id] = caller
                 todo.append(caller)
     return {number: each for number, each in found.items() if not isinstance(each.parent, ir.Lambda)}
@@ -76,7 +76,8 @@ def _container(module: Module, node: ir.Node) -> _Container:
     return ir.function_of(node) or module.program
 
 
-def _called(module: Module, call: ir.Call) -> Iterator[ir.Function]:
+def may_run(module: Module, call: ir.Call) -> Iterator[ir.Function]:
+    """The functions that a call may run, as far as that is in sight: of modules their `forward`."""
     function = local_function(module, call.func)
     if function is not None:
         yield function

@@ -10,7 +10,8 @@ from amplint.model.flow.state import Opened, State
 from amplint.model.half.eval_calls import Calls
 from amplint.model.half.eval_values import Values
 from amplint.model.half.observations import Env, Observations, Seen
-from amplint.model.inference.tensor_types import A_NUMBER, MODULE, NUMBER, UNKNOWN_KIND, Kind, join
+from amplint.model.inference.class_indices import index_parameters
+from amplint.model.inference.tensor_types import A_NUMBER, MODULE, NUMBER, UNKNOWN_KIND, WHOLE, Kind, join
 from amplint.model.names.grad_mode import without_gradients
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
@@ -83,6 +84,8 @@ class Run(Interpreter[Env]):
         if function.is_generator or function.is_async or not self._is_plain(function):
             return UNKNOWN_KIND
         inside = env.within(self._regions.decorators(function))
+        whole = dict.fromkeys(index_parameters(self._module, function), WHOLE)
+        given = {**whole, **{name: kind for name, kind in given.items() if kind != UNKNOWN_KIND or name not in whole}}
         key = (function.id, tuple(sorted(given.items())), inside.state.regions)
         if key not in self._done:
             inside.kinds |= {self._variable(function, name): kind for name, kind in given.items()}

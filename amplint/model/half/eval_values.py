@@ -34,6 +34,7 @@ from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.key_parts import attribute_of, own_self
 from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import ifs_round
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.op_spellings import OPERATORS
 
@@ -45,6 +46,8 @@ _SAME = ("T", "mT", "H", "mH", "data")
 _NUMBERS = ("ndim", "itemsize", "nbytes")
 # What torchvision's models of segmentation give in float32: they end with an interpolation.
 _UPSAMPLED = ("out", "aux")
+# Attributes of what models of transformers and diffusers give.
+_OUTPUTS = ("logits", "last_hidden_state", "sample")
 
 
 class Values:
@@ -84,7 +87,8 @@ class Values:
             operand = self.kind(value.operand, env)
             if operand.what == NUMBER:
                 return negated(operand, value.op) or A_NUMBER
-            return operand if operand.is_tensor and value.op != "Not" else UNKNOWN_KIND
+            keeps = (operand.is_tensor or operand.likely_half) and value.op != "Not"
+            return operand if keeps else UNKNOWN_KIND
         return self._structure(value, env)
 
     def _structure(self, value: ir.Value, env: Env) -> Kind:
@@ -219,11 +223,19 @@ class Values:
             return Kind(DTYPE, items=(base._replace(region=0, cast=0) if base.is_tensor else A_TENSOR,))
         if base.what == TUPLE and attr in ("values", "indices") and len(base.items) == 2:
             return base.items[attr == "indices"]
+        if base.likely_half and attr in _OUTPUTS and self._is_asked_for(value):
+            return base
         if base.is_tensor:
-            return base if attr in _SAME else UNKNOWN_KIND
+            # A tensor has no `logits`: such code is for models that give several things.
+            return base if attr in _SAME or attr in _OUTPUTS else UNKNOWN_KIND
         if base.what == MODULE and attr in ("weight", "bias") and plain_weights(self._module):
             return IN_FLOAT32
         return None
+
+    def _is_asked_for(self, value: ir.Attribute) -> bool:
+        """Whether an attribute is read where `hasattr` says that it is there: what else there may be is the output."""
+        calls = (each.test for each in ifs_round(value) if isinstance(each.test, ir.Call))
+        return any(self._module.names.of(call.func) == {"builtins.hasattr"} for call in calls)
 
     def _bound(self, value: ir.Name | ir.Attribute) -> Kind:
         """What a name is wherever it is read, going by what binds it."""

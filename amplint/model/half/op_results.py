@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from amplint.model.half.autocast_context import Autocast, AutocastContext, is_listed
 from amplint.model.half.layers import plain_weights
 from amplint.model.half.observations import Given
+from amplint.model.inference.soft_targets import has_soft_targets
 from amplint.model.inference.tensor_types import (
     A_TENSOR,
     COMPLEX,
@@ -32,7 +33,7 @@ from amplint.model.inference.tensor_types import (
 )
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
-from amplint.model.torch_facts.op_spellings import PRODUCTS, SPELLINGS, Gives, Spelling
+from amplint.model.torch_facts.op_spellings import BY_INDEX, PRODUCTS, SPELLINGS, Gives, Spelling
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -63,8 +64,25 @@ def result_of(module: Module, spelling: str, operands: Sequence[Given], place: A
         for each in found[1:]:
             result = join(result, each)
         return result
-    likely = _likely_product(kinds) if spelling in PRODUCTS else _likely(how, operands)
+    if spelling in BY_INDEX:
+        likely = _by_index(module, spelling, kinds)
+    else:
+        likely = _likely_product(kinds) if spelling in PRODUCTS else _likely(how, operands)
     return likely if likely is not None else _own(module, how, kinds)
+
+
+def _by_index(module: Module, spelling: str, kinds: Sequence[Kind]) -> Kind | None:
+    """What a loss gives whose targets aren't known: it has the dtype of its input if these are indices of classes.
+
+    None where it isn't of a known dtype, or they may be probabilities, which are float32.
+    """
+    given, target = kinds[0], kinds[1] if len(kinds) > 1 else UNKNOWN_KIND
+    known = given.what == FLOAT32 or bool(given.names)
+    if not known or target.likely_half or target.what not in (UNKNOWN, TENSOR, INT):
+        return None
+    if target.what == INT or given.what == FLOAT32 or spelling != "cross_entropy":
+        return given._replace(cast=0)
+    return None if has_soft_targets(module) else likely_half(given.names, given.region)
 
 
 def _likely(how: Spelling, operands: Sequence[Given]) -> Kind | None:

@@ -50,7 +50,7 @@ _MOST = 24  # leaves of a value
 _FRAMES = 3  # calls that are followed into functions, one inside the other
 _DEEPEST = 64  # values that are followed for one another, as their steps begin to count anew
 _NESTED = 13  # questions about values that an answer asks
-_PARSES = ("parse_args", "parse_known_args")
+PARSES = ("parse_args", "parse_known_args")
 _LOOK_UPS = {"os.getenv", "os.environ.get"}
 _NAMESPACES = {"types.SimpleNamespace", "argparse.Namespace"}
 # What leaves a function's result as it is.
@@ -233,7 +233,7 @@ class Follower:
     def _is_parsed(self, leaves: tuple[Leaf, ...]) -> bool:
         """Whether leaves are all what a command line gave, and nothing made of it."""
         calls = [each.value for each in leaves if isinstance(each.value, ir.Call) and not each.is_open]
-        return len(calls) == len(leaves) and all(ir.last_name(each.func) in _PARSES for each in calls)
+        return len(calls) == len(leaves) and all(ir.last_name(each.func) in PARSES for each in calls)
 
     def _follow(self, value: ir.Value, frame: Frame | None, depth: int) -> tuple[Leaf, ...]:
         leaves = self._leaves_of.of(

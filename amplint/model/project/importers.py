@@ -26,6 +26,7 @@ _LOADS = re.compile(rb"(?i)(\w*opt(?:im\w*|s?))(?:\[[^\]\n]*\])?\s*\.\s*load_sta
 _DEFINES = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 # A file's program, the functions that it calls, and a function at the margin, with its indented lines.
 _MAIN = re.compile(rb"(?m)^if[ \t(]+__name__[ \t]*==.*\n(?:[ \t].*\n?|[ \t]*\r?\n)*")
+_IMPORTS_AMP = re.compile(rb"(?m)^[ \t]*from[ \t]+torch[.\w]*[ \t]+import[ \t]+(?!.*\bas\b)[\w, \t]+$")
 _WORD, _CALLED, _ATTRIBUTE = re.compile(rb"\w+"), re.compile(rb"\b(\w+)\("), re.compile(rb"\.[ \t]*(\w+)")
 _FUNCTION = rb"(?m)^(?:async[ \t]+)?def[ \t]+%s\b.*\n(?:[ \t)].*\n?|[ \t]*\r?\n)*"
 _DEPTH = 6
@@ -100,10 +101,14 @@ def _surely_lack(path: str, words: re.Pattern[bytes]) -> bool:
 
 
 def has_words(data: bytes, words: re.Pattern[bytes]) -> bool:
-    """Whether a file has some words in its code, or in strings that are no sentences."""
+    """Whether a file has some words in its code, or in strings that are no sentences.
+
+    An import from `torch.amp` doesn't count: where the name is used, the word is there once more.
+    """
     if not words.search(data):
         return False
-    return words.search(without_sentences(data.decode("utf-8", "replace")).encode()) is not None
+    code = without_sentences(data.decode("utf-8", "replace")).encode()
+    return words.search(_IMPORTS_AMP.sub(b"", code)) is not None
 
 
 def _with_imports(files: set[str]) -> set[str]:

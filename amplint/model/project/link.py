@@ -44,14 +44,27 @@ _NAMES = re.compile(r"autocast|[sS]caler\b|\bbackward\b|clip_grad|unscale|\bgrad
 _ROOTS = ("autocast", "caler", "backward", "grad", "unscale", "optim")  # quicker to look for: each has one in it
 
 
+def name_passed_on(module: Module) -> None:
+    """Say of a module's imports which of AMP's names, and torch's modules, other files only pass on to it."""
+    path = os.path.abspath(module.source.filename)
+    if is_file(path):
+        _name_passed_on(module, path, module.folded.tree or ast.parse(module.source.text))
+
+
+def _name_passed_on(module: Module, path: str, tree: ast.Module) -> _Stars:
+    """The same; the names that star imports bind."""
+    stars = module_index.of_stars(path, tree, module.source.text)
+    module.folded.on_import(lambda scope: _bind_passed_on(path, scope, stars, module.source.text))
+    return stars
+
+
 def link(module: Module) -> None:
     """Take into a module what it uses of its project's other files."""
     path = os.path.abspath(module.source.filename)
     if not is_file(path):
         return
     tree = module.folded.tree or ast.parse(module.source.text)
-    stars = module_index.of_stars(path, tree, module.source.text)
-    module.folded.on_import(lambda scope: _bind_passed_on(path, scope, stars))
+    stars = _name_passed_on(module, path, tree)
     imports = _imports(tree)
     imports.update((name, {(of, name)}) for name, of in stars.items() if name not in imports)
     concerned = list(_concerned(tree.body, module.source.text))
@@ -69,9 +82,11 @@ def link(module: Module) -> None:
     files = _files(module, names, constants, changed)
     taken = _taken({other: folded.program for other, folded in files.items()}, constants)
     if taken:
-        module.folded.on_import(lambda scope: _bind(path, scope, taken, stars))
+        module.folded.on_import(lambda scope: _bind(path, scope, taken, stars, module.source.text))
         for other, folded in files.items():
-            folded.on_import(partial(_bind, other, taken=taken, stars=module_index.of_own_stars(other)))
+            of = module_index.outline(other)
+            text = of.source.text if of is not None else ""
+            folded.on_import(partial(_bind, other, taken=taken, stars=module_index.of_own_stars(other), text=text))
 
 
 def _files(module: Module, names: dict[str, set[str]], constants: set[Place], changed: set[Place]) -> dict[str, Folded]:
@@ -286,8 +301,11 @@ def _bind_stars(scope: Scope, stars: _Stars) -> None:
             scope.bindings[name] = [Imported(f"{module}.{name}", star, alias, by_star=True)]
 
 
-def _bind_passed_on(path: str, scope: Scope, stars: _Stars) -> None:
-    """Say of a scope's imports of AMP's names, and torch's modules, that another file only passes them on."""
+def _bind_passed_on(path: str, scope: Scope, stars: _Stars, text: str) -> None:
+    """Say of a scope's imports of AMP's names, and torch's modules, that another file only passes them on.
+
+    Of modules those of their names that stand in the text.
+    """
     _bind_stars(scope, stars)
     for binding in (each for bindings in scope.bindings.values() for each in bindings if isinstance(each, Imported)):
         if binding.statement.module and (binding.by_star or binding.alias.name in _PASSED_ON):
@@ -296,11 +314,24 @@ def _bind_passed_on(path: str, scope: Scope, stars: _Stars) -> None:
                 binding.name = next(iter(names))
             else:
                 binding.passed_on = names
+        else:
+            _bind_members_passed_on(path, binding, text)
 
 
-def _bind(path: str, scope: Scope, taken: dict[Place, _What], stars: _Stars) -> None:
+def _bind_members_passed_on(path: str, binding: Imported, text: str) -> None:
+    """The same of the names of a module."""
+    bound = binding.alias.asname or binding.alias.name
+    asked = [each for each in _PASSED_ON if f"{bound}.{each}" in text]
+    meaning = module_index.imported(binding.statement.module, binding.alias.name, binding.alias.asname)
+    module = module_index.module_of(path, meaning) if asked else None
+    if module is not None:
+        found = {each: module_index.passed_on_by(module, each) for each in asked}
+        binding.passes_on.update((name, names) for name, names in found.items() if names)
+
+
+def _bind(path: str, scope: Scope, taken: dict[Place, _What], stars: _Stars, text: str) -> None:
     """Say of a scope's imports what they stand for."""
-    _bind_passed_on(path, scope, stars)
+    _bind_passed_on(path, scope, stars, text)
     paths = {place.path for place in taken}
     for binding in (each for bindings in scope.bindings.values() for each in bindings if isinstance(each, Imported)):
         for place, what in taken.items():

@@ -381,11 +381,10 @@ def home(path: str, name: str, depth: int = 5) -> str | None:
     if name in of.imports and name not in of.units:
         module, inner = of.imports[name]
         target = module_file(path, module)
-        if not inner or target is None:
+        if not inner:
             return target
-        return home(target, inner, depth - 1) or module_file(
-            path, f"{module}{'' if module.endswith('.') else '.'}{inner}"
-        )
+        made_in = home(target, inner, depth - 1) if target is not None else None
+        return made_in or module_file(path, f"{module}{'' if module.endswith('.') else '.'}{inner}")
     if name in of.bound:
         return path
     stars = (module_file(path, module) for _, module in reversed(of.stars))
@@ -423,7 +422,12 @@ def passed_on(filename: str, module: str, name: str) -> frozenset[str]:
     With `UNKNOWN` among them where it may be something else, too. Empty where nothing is passed on.
     """
     path = module_file(filename, module)
-    names = _passed_on(path, name, _DEPTH) if path is not None else frozenset()
+    return passed_on_by(path, name) if path is not None else frozenset()
+
+
+def passed_on_by(path: str, name: str) -> frozenset[str]:
+    """The same of a name of a file of the project."""
+    names = _passed_on(path, name, _DEPTH)
     return names if names - {UNKNOWN} else frozenset()
 
 
@@ -531,9 +535,11 @@ def find(
     With `among` the functions and classes of these files alone are of interest: others may not be found.
     """
     path = module_file(filename, module)
-    if path is None or not name:
+    if not name:
         return path
     inner = module_file(filename, f"{module}{'' if module.endswith('.') else '.'}{name}")
+    if path is None:  # a folder without `__init__.py` has modules, and nothing else
+        return inner
     # What hides a module of its name has to be known, wherever it stands.
     place = within(path, name, depth, among if inner is None else None)
     return place if place is not None else inner

@@ -837,7 +837,8 @@ class Imported:
 
     Of another file of the project: `what` is the function, class or constant that it is, `members` are those of a
     module that are asked for (`amplint.model.project.link`). `passed_on`: the qualified names that the other file
-    itself imports under that name. `by_star`: a star import binds it, so its alias is the star.
+    itself imports under that name; `passes_on`: those that a module imports under each of some names. `by_star`: a
+    star import binds it, so its alias is the star.
     """
 
     name: str
@@ -846,6 +847,7 @@ class Imported:
     what: Function | Class | Assigned | None = None
     members: dict[str, Function | Class | Assigned] = field(default_factory=dict)
     passed_on: frozenset[str] = frozenset()
+    passes_on: dict[str, frozenset[str]] = field(default_factory=dict)
     by_star: bool = False
 
 

@@ -72,7 +72,9 @@ class Names:
         if isinstance(value, ir.Attribute):
             known = self._attributes.get(value.id)
             if known is None:
-                known = frozenset(_join(base, value.attr) for base in self.of(value.base)) | self._of_self(value)
+                known = self._of_module(value)
+                known = known or frozenset(_join(base, value.attr) for base in self.of(value.base))
+                known |= self._of_self(value)
                 if not self._active:  # within a cycle the answer is not yet whole
                     self._attributes[value.id] = known
             return known
@@ -110,7 +112,7 @@ class Names:
         """Whether a name stands for what another file of the project imports and passes on."""
         root = ir.root(value)
         bindings = self.bindings(root) if isinstance(root, ir.Name) else ()
-        return any(isinstance(each, Imported) and each.passed_on for each in bindings)
+        return any(isinstance(each, Imported) and (each.passed_on or each.passes_on) for each in bindings)
 
     def definition(self, value: ir.Value) -> ir.Function | ir.Class | None:
         """The function or class that a name, or a module's attribute, surely stands for; those of other files too."""
@@ -179,6 +181,11 @@ class Names:
             known = hasattr(builtins, name) and name != "_"
             found.add(f"builtins.{name}" if known else UNBOUND + name)
         return frozenset(found)
+
+    def _of_module(self, value: ir.Attribute) -> frozenset[str]:
+        """The qualified names of what a module of the project passes on, as another file writes it."""
+        only = self.only_binding(value.base) if isinstance(value.base, ir.Name) else None
+        return only.passes_on.get(value.attr, frozenset()) if isinstance(only, Imported) else frozenset()
 
     def _of_self(self, value: ir.Attribute) -> frozenset[str]:
         """`self.attr`, where the class stores plain names in it (`self.amp = torch.cuda.amp`)."""

@@ -184,6 +184,8 @@ CLASSES = {
 }  # fmt: skip
 
 LOSSES = frozenset(spelling for name, spelling in CLASSES.items() if name.endswith("Loss"))
+# Those whose targets are indices of classes, and of the first one perhaps probabilities.
+BY_INDEX = ("cross_entropy", "nll_loss", "multi_margin_loss")
 
 OPERATORS = {
     "Add": "add", "Subtract": "sub", "Multiply": "mul", "Divide": "div", "Power": "pow", "MatrixMultiply": "matmul",

@@ -54,10 +54,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.model.half.observations import Given, Seen
 from amplint.model.inference.numbers import number
-from amplint.model.inference.tensor_types import NUMBER
+from amplint.model.inference.tensor_types import NUMBER, Kind
 from amplint.model.inference.values import values_of
 from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.syntax import ir
@@ -108,6 +108,7 @@ def check(module: Module) -> Iterator[Finding]:
             fix=fix,
             withheld=withheld,
             cause=f"sigmoid {squashed.id}" if squashed is not None else "",
+            confidence=Confidence.LIKELY if seen.result.likely_half else Confidence.CERTAIN,
         )
 
 
@@ -162,8 +163,13 @@ def _guarded(seen: Seen) -> tuple[ir.Value, float] | None:
     given: list[Given] = list(seen.operands[:2])
     if seen.spelling in _CLAMPS and "min" in seen.keywords:
         given = [seen.operands[0], seen.keywords["min"]]
-    tensors = [value for value, kind in given if kind.can_be("float16") and value is not None]
+    tensors = [value for value, kind in given if _is_float16(kind) and value is not None]
     numbers = [kind.value for _, kind in given if kind.what == NUMBER and kind.value is not None]
-    if len(tensors) != 1 or len(numbers) != 1 or not seen.result.can_be("float16"):
+    if len(tensors) != 1 or len(numbers) != 1 or not _is_float16(seen.result):
         return None
     return (tensors[0], numbers[0]) if 0 < numbers[0] < ZERO_FLOAT16 else None
+
+
+def _is_float16(kind: Kind) -> bool:
+    """Whether a value can be a float16 tensor, or likely is one, as a model out of sight gives it."""
+    return kind.can_be("float16") or (kind.likely_half and "float16" in kind.names)

@@ -299,9 +299,15 @@ def _guarded(module: Module) -> Iterator[Site]:
     for statement in module.once(_near_mode).statements:
         if isinstance(statement, ir.If) and (mode := _mode(module, statement.test)) is not None:
             arms = (statement.then, statement.orelse) if mode else (statement.orelse, statement.then)
-            cast = _casts(module, arms[0])
+            cast = _casts(module, arms[0]) if not _opens_region(module, arms[0]) else None
             if cast is not None and _casts(module, arms[1]) is None and _is_read_behind(module, statement, cast):
                 yield Site(cast, f"`{module.text(cast)}` runs only in training")
+
+
+def _opens_region(module: Module, block: ir.Block | None) -> bool:
+    """Whether a suite opens a region itself: what it casts is undone there, and the other mode may have no region."""
+    opened = {each.call.id for each in regions(module)}
+    return block is not None and any(each.id in opened for each in ir.values_below(block))
 
 
 def _is_read_behind(module: Module, choice: ir.If, cast: ir.Value) -> bool:

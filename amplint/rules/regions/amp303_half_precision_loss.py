@@ -68,7 +68,7 @@ from amplint.base.findings import Applicability, Confidence, Finding, Fix, Sever
 from amplint.fixes.region_end import Refused, extend_region
 from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.observations import Seen
-from amplint.model.inference.tensor_types import HALF, TENSOR, UNKNOWN
+from amplint.model.inference.tensor_types import HALF
 from amplint.model.names.grad_mode import without_gradients
 from amplint.model.objects.amp_objects import objects
 from amplint.model.regions.training_regions import trained
@@ -77,7 +77,6 @@ from amplint.model.torch_facts.op_spellings import LOSSES
 from amplint.registry.rule import Rule
 from amplint.rules.shared.half_ops import dtype_of, met, shown
 from amplint.rules.shared.losses_by_hand import losses_by_hand
-from amplint.rules.shared.soft_targets import has_soft_targets
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -92,7 +91,6 @@ rule = Rule(
 )
 
 _OF_DIFFERENCES = ("l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss")
-_BY_INDEX = ("cross_entropy", "nll_loss", "multi_margin_loss")
 _EVALUATES = re.compile(r"(?i)val|eval|test|infer|predict")
 
 
@@ -139,16 +137,10 @@ def _is_half(module: Module, seen: Seen) -> bool:
     given = seen.operands[0][1]
     if not (given.what == HALF or given.likely_half) or not given.region:
         return False
-    if seen.result.what == HALF:
-        return True
-    if given.likely_half and seen.spelling in _OF_DIFFERENCES:
-        return seen.result.likely_half
-    if given.likely_half and seen.spelling != "cross_entropy":
-        return False  # for the others a model gives log_softmax, which is float32
-    targets = [*seen.operands[1:2], *(each for key, each in seen.keywords.items() if key == "target")]
-    # Class indices, unless the file knows of targets that are probabilities.
-    indices = seen.spelling in _BY_INDEX and [kind.what for _, kind in targets] in ([UNKNOWN], [TENSOR])
-    return indices and not has_soft_targets(module)
+    if seen.result.what == HALF or seen.spelling == "cross_entropy":
+        return seen.result.what == HALF or seen.result.likely_half
+    # To the other losses by index a model gives log_softmax, which is float32.
+    return given.likely_half and seen.result.likely_half and seen.spelling in _OF_DIFFERENCES
 
 
 def _without_gradients(module: Module, seen: Seen) -> bool:

@@ -156,7 +156,8 @@ def _functions(module: Module) -> Iterator[_Function]:
             continue
         forward, backward = methods["forward"], methods["backward"]
         fwd, bwd = _decorator(forward, _FWD), _decorator(backward, _BWD)
-        if all(_is_known(module, each, (fwd, bwd)) for each in (*forward.decorators, *backward.decorators)):
+        setup = methods["setup_context"].decorators if "setup_context" in methods else ()  # one may do what is missing
+        if all(_is_known(module, each, (fwd, bwd)) for each in (*forward.decorators, *backward.decorators, *setup)):
             yield _Function(statement, forward, backward, fwd, bwd, "setup_context" in methods)
 
 

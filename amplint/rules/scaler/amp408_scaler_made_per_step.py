@@ -85,6 +85,8 @@ _STEP = re.compile(r"(?i)(train|optimi[sz]e)\w*_(step|batch|iter)|^(step|batch)_
 # Methods of `torch.nn.Module`: `self.encoder.train()` says nothing of a trainer's own `train()`.
 _OF_MODULES = {"train", "eval", "forward", "to", "apply"}
 _FOLLOW = 3
+# How many loops are around the steps of an epoch's function: one, and none around the step of what a last group left.
+_EPOCH_DEPTHS = ({1}, {0, 1})
 
 
 _PASS_IN = "amplint can't tell which object should keep the scaler; create the scaler once, and pass it in"
@@ -130,10 +132,8 @@ def _judge(
     elif steps and all(loop_of(step.call) is None for step in steps):
         if _is_a_step(module, container, made, steps):
             yield _finding(module, made, "in each call", None, _PASS_IN)
-    elif (
-        steps
-        and all(len(loops_round(step.call)) == 1 for step in steps)
-        and _is_an_epoch(module, container, made, steps)
+    elif {len(loops_round(step.call)) for step in steps} in _EPOCH_DEPTHS and _is_an_epoch(
+        module, container, made, steps
     ):
         yield _epochs(module, made, "in each epoch", None, _PASS_IN)
 
@@ -148,7 +148,7 @@ def _in_loop(module: Module, loop: ir.For | ir.While, steps: list[Event], scaler
         offered, withheld = _fix(module, statement, loop)
         yield _finding(module, made, "in each iteration", offered, withheld)
         return
-    if steps and all(_is_further_in(step.call, loop) for step in steps):
+    if not same and all(_is_further_in(step.call, loop) or loop_of(step.call) is loop for step in steps):
         goes_on = not _is_bound_in(module, loop, steps)
     else:
         goes_on = bool(called) and all(_is_of_an_epoch(module, loop, *each) for each in called)

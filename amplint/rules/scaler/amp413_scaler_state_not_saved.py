@@ -193,6 +193,7 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
         or _scale_is_saved(module, usage)
         or _is_made_again(module, usage)
         or _scales_no_float16(module, usage)
+        or _others_save_setting(module, usage)
     ):
         return
     saved = _own_states(module, usage, "state_dict")
@@ -210,6 +211,12 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
             yield from _never_loaded(module, usage, loaded)
         elif _reads_a_file(module, loaded):
             yield from _loaded_by_another_key(module, saved, loaded)
+
+
+def _others_save_setting(module: Module, usage: ScalerUsage) -> bool:
+    """Whether another file saves the scaler, which is one of the program's settings: `args.scaler`."""
+    is_setting = usage.keeper is None and isinstance(usage.target, ir.Attribute)
+    return is_setting and used_by_others(module, usage.scaler, "state_dict")
 
 
 def _is_taken(module: Module, usage: ScalerUsage) -> bool:

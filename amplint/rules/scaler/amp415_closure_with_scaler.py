@@ -1,13 +1,14 @@
 """The scaler's step gets a closure, or an optimizer that needs one.
 
 ## What it does
-Finds `scaler.step(optimizer, closure)` and `scaler.step(optimizer, closure=closure)`, and a step of `torch.optim.LBFGS`
-through a scaler.
+Finds `scaler.step(optimizer, closure)` and `scaler.step(optimizer, closure=closure)`, which raises even if the closure
+is None, and a step of `torch.optim.LBFGS` through a scaler.
 
 amplint reports nothing:
 
 - if the scaler is disabled;
-- if the scaler is not created in this file (some libraries have scalers that take closures);
+- of a positional closure, if the scaler is not created in this file (some libraries have scalers that take closures); a
+  keyword is `likely` then;
 - if the second argument is not a function of this file that runs a backward, directly or made by `partial` or by
   another function.
 
@@ -47,7 +48,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import local_callable
 from amplint.model.flow.analysis import flows
@@ -78,6 +79,7 @@ rule = Rule(
 _SCALERS = {SCALER, *OLD_SCALER}
 
 
+_RAISES = "`step()` with a closure raises: the scaler does not support closures"
 _NEEDED = "LBFGS needs a closure, and `step()` of the scaler does not take one"
 _ALONE = "train without the scaler, in bfloat16 or float32"
 _FIRST = "run backward first, and step without a closure"
@@ -93,15 +95,16 @@ def check(module: Module) -> Iterator[Finding]:
         for reached in reached_events(flow, "step"):
             # One from elsewhere, or of another class, may take closures.
             made = _made_by(module, reached)
-            if reached.event.call.id in reported or not made or not made <= _SCALERS or always_off(flow, reached):
+            if reached.event.call.id in reported or not made <= _SCALERS or always_off(flow, reached):
                 continue
             what = _closure(module, reached)
-            if what:
+            if what and (made or what is _RAISES):
                 reported.add(reached.event.call.id)
                 yield rule.finding(
                     module.span(reached.event.call),
                     f"{what}; {_ALONE if what is _NEEDED else _FIRST}",
                     withheld=_REMOVE if what is _NEEDED else _NEEDS,
+                    confidence=Confidence.CERTAIN if made else Confidence.LIKELY,
                 )
 
 
@@ -119,7 +122,7 @@ def _closure(module: Module, reached: EventStates) -> str:
     call = reached.event.call
     assert isinstance(call, ir.Call)
     if call.keyword("closure") is not None:
-        return "`step()` with a closure raises: the scaler does not support closures"
+        return _RAISES
     kinds = _kinds(module, call.positional[1]) if len(call.positional) > 1 else set()
     if "scale" in kinds or "opaque" in kinds:
         return "the optimizer runs the closure itself, on gradients that stay scaled"

@@ -157,9 +157,18 @@ def why_no_slot(module: Module, call: ir.Call) -> str:
 def states(module: Module, method: str) -> list[State]:
     """The calls of `state_dict` or `load_state_dict` of objects that have a key, and those by which torch does that."""
     known = objects(module)
-    found = [(call, owner) for call in module.whole.near(method).calls if (owner := ir.called_on(call, method))]
+    found = [
+        (call, owner)
+        for call in module.whole.near(method).calls
+        if (owner := ir.called_on(call, method)) and not _is_looked_into(call)
+    ]
     found += [(call, owner) for call, owner in torchs_states(module, gives=method == "state_dict")]
     return [State(call, key, owner) for call, owner in found if (key := known.key(owner)) is not None]
+
+
+def _is_looked_into(call: ir.Call) -> bool:
+    """Whether one entry of a state is read: `optimizer.state_dict()["param_groups"][0]["lr"]`."""
+    return isinstance(call.parent, ir.Subscript) and call.parent.base is call
 
 
 def torchs_states(module: Module, *, gives: bool) -> Iterator[tuple[ir.Call, ir.Value]]:

@@ -486,8 +486,10 @@ def _compare(module: Module, branches: Branches) -> Iterator[Difference]:
             if not 0 < len(differing) + bool(alone) <= _MOST:
                 continue
             for what in sorted(differing):
-                if not _done_elsewhere(module, branches, what):
-                    one, other = (scaled, plain) if what in scaled.does else (plain, scaled)
+                one, other = (scaled, plain) if what in scaled.does else (plain, scaled)
+                if not _done_elsewhere(module, branches, (scaled, plain), what) and not (
+                    what == WAITS and _is_asserted(module, branches.statement, one.does[what])
+                ):
                     yield Difference(branches.statement, what, one.does[what], one, other)
             steps = tuple(more.steps[key] for key in alone if not _stepped_elsewhere(module, branches, key))
             if steps:
@@ -547,10 +549,36 @@ def _is_hidden(module: Module, branches: Branches, outside: list[ir.Statement]) 
     )
 
 
-def _done_elsewhere(module: Module, branches: Branches, what: str) -> bool:
-    """Whether the function round the arms, or one that calls it, does the same outside of them, or may do it."""
+def _done_elsewhere(module: Module, branches: Branches, arms: tuple[Arm, Arm], what: str) -> bool:
+    """Whether the function around two arms, or one that calls it, does the same outside of them, or may do it."""
     outside = list(_outside(module, branches))
-    return _is_hidden(module, branches, outside) or any(_does(module, each, what) for each in outside)
+    # Nothing but a hook clips between the backward pass and the step of an arm that has both.
+    inside = what == CLIPS and all(_runs_whole_step(arm) for arm in arms)
+    hidden = not inside and _is_hidden(module, branches, outside)
+    return hidden or any(_does(module, each, what) for each in outside)
+
+
+def _runs_whole_step(arm: Arm) -> bool:
+    return any(each.startswith(_BACKWARD) for each in arm.rest) and bool(arm.steps)
+
+
+def _is_asserted(module: Module, statement: ir.If | ir.Conditional, waits: ir.Node) -> bool:
+    """Whether an assert speaks of both what chooses an arm and the number of iterations that one of them waits:
+    `assert args.amp or args.accumulate == 1`.
+    """
+    wanted = [_attributes(each) for each in (statement.test, waits)]
+    asserts = (each for each in module.whole.near("assert").statements if isinstance(each, ir.Assert))
+    return any(all(_attributes(each.test) & names for names in wanted) for each in asserts)
+
+
+def _attributes(node: ir.Node) -> set[str]:
+    """The names of the variables and attributes in a value, without those that these are attributes of."""
+    values = ir.walk_values(node) if isinstance(node, ir.Value) else ()
+    return {
+        ir.last_name(each)
+        for each in values
+        if isinstance(each, (ir.Name, ir.Attribute)) and not isinstance(each.parent, ir.Attribute)
+    }
 
 
 def _stepped_elsewhere(module: Module, branches: Branches, optimizer: str) -> bool:

@@ -10,6 +10,7 @@ from amplint.model.calls.call_graph import parameter_for
 from amplint.model.calls.call_sites import callers, passed_by
 from amplint.model.calls.external_calls import bases_in_sight, function_named, local_class, local_function, method
 from amplint.model.inference.value_sets import decided
+from amplint.model.inference.values import PARSES
 from amplint.model.names.tables import arguments_of
 from amplint.model.objects.amp_objects import Made, objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 _LOOKS = re.compile(r"builtins\.(isinstance|print|type|bool|id|hasattr|repr|len|str)$")
 # How classes of scalers are called, as far as they are looked for.
 _SCALER = re.compile(r"Scaler\s*\(")
+# How parameters that take the settings of a program are called.
+_SETTINGS = re.compile(r"args?|opts?|options|cfg|conf|config|hparams|params|flags|settings")
 # Methods that give the optimizers that there are: Lightning's `self.optimizers()`.
 GIVES_THE_SAME = {"optimizers"}
 _HANDED_ON = 3  # times that a scaler is handed on from one name to the next
@@ -95,6 +98,8 @@ class ScalerUsage:
         """The keys by which the scaler is an attribute of the objects that keep it; a variable's own."""
         attr = attribute_of_self(self.scaler)
         owners = keepers(self._module, self.keeper) if self.keeper is not None else ()
+        if isinstance(self.target, ir.Attribute) and self.keeper is None:
+            return {self.scaler, *_settings_called(self._module, self.target)}
         return {self.scaler, *(attribute_of(each, attr) for each in owners)}
 
     def _stored_twice(self) -> bool:
@@ -104,6 +109,8 @@ class ScalerUsage:
             return True
         function = ir.function_of(statement)
         if isinstance(self.target, ir.Name):
+            return False
+        if isinstance(self.target, ir.Attribute) and any(_settings_called(self._module, self.target)):
             return False
         cls = function.cls if function is not None else None
         return cls is None or not is_attribute(self.scaler, own_self(cls)) or not bases_in_sight(self._module, cls)
@@ -195,6 +202,30 @@ class ScalerUsage:
             return set()
         self.holders.append((cls, attr))
         return {attribute_of(each, attr) for each in (own_self(cls), *keepers(self._module, cls))}
+
+
+def _settings_called(module: Module, target: ir.Attribute) -> Iterator[str]:
+    """The keys of `args.scaler` in all functions of a file that hand the settings of the program on as `args`; none
+    where the object may be anything else.
+    """
+    base, known = target.base, objects(module)
+    if not isinstance(base, ir.Name) or owner_class(target) is not None or not _is_settings(module, base):
+        return
+    for value in module.whole.near(target.attr).values:
+        if isinstance(value, ir.Attribute) and value.attr == target.attr and isinstance(value.base, ir.Name):
+            key = known.key(value) if value.base.name == base.name else None
+            if key is not None:
+                yield key
+
+
+def _is_settings(module: Module, name: ir.Name) -> bool:
+    """Whether a variable holds the parsed arguments of the program: it is their result, or a parameter called so."""
+    parsed = any(
+        isinstance(each, Assigned) and isinstance(each.value, ir.Call) and ir.last_name(each.value.func) in PARSES
+        for each in module.names.bindings(name)
+    )
+    given = ir.parameter_of(module.names.only_binding(name)) is not None and bool(_SETTINGS.fullmatch(name.name))
+    return parsed or given
 
 
 def _uses(module: Module, key: str) -> list[ir.Value]:
@@ -431,6 +462,7 @@ def linked(module: Module, usage: ScalerUsage, optimizer: str) -> bool:
     """
     known = objects(module)
     owner = root_of(usage.scaler)
+    held = usage.keys if usage.keeper is not None else usage.keys | {root_of(key) for key in usage.keys}
     together = is_of_self(owner) and is_attribute(optimizer, owner)
     for call in near_kept(module, usage.keys).calls:
         values = _values_given(module, call)
@@ -440,7 +472,7 @@ def linked(module: Module, usage: ScalerUsage, optimizer: str) -> bool:
                 if optimizer in given:
                     return True
                 together = together and not is_attribute(str(given[0]), owner)
-        elif optimizer in given and usage.keys & set(given):
+        elif optimizer in given and held & set(given):
             function = function_named(module, ir.last_name(call.func))
             if function is not None and not _steps_another(module, usage, function, call, optimizer):
                 return True

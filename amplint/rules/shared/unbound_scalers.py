@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.inference.formulas import Formula, both, either, negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.objects.terms import Term
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Scope
 from amplint.model.syntax.nesting import ifs_round, upwards
@@ -14,6 +15,10 @@ from amplint.model.torch_facts.names import SCALERS
 
 if TYPE_CHECKING:
     from amplint.model import Module
+
+
+# Comparisons of numbers by their order, as the IR names them.
+_ORDERED = ("LessThan", "LessThanEqual", "GreaterThan", "GreaterThanEqual")
 
 
 class UnboundUse(NamedTuple):
@@ -56,7 +61,9 @@ def _is_inside(node: ir.Node, *kinds: type[ir.Statement]) -> bool:
 
 
 def _without(module: Module, target: ir.Name, made: list[ir.Value]) -> Iterator[ir.Name]:
-    """The reads of a variable that are reached without its assignments, by the tests around both and no others."""
+    """The reads of a variable that are reached without its assignments, by the tests around both, and by others only
+    if these can't stand for the flag of the scaler.
+    """
     known, function = decided(module), ir.function_of(target)
     bound = either(*(known.inside(each) for each in made))
     if is_vague(bound) or bound.facts() & ON_CUDA.facts() or not bound.facts():
@@ -67,8 +74,18 @@ def _without(module: Module, target: ir.Name, made: list[ir.Value]) -> Iterator[
         if ir.function_of(each) is not function or _is_inside(each, ir.Try):
             continue
         read = known.inside(each)
-        if read.facts() <= bound.facts() and possible(read, unbound) is not None:
+        if all(map(_is_about_progress, read.facts() - bound.facts())) and possible(read, unbound) is not None:
             yield each
+
+
+def _is_about_progress(fact: Term) -> bool:
+    """Whether a fact says how far the training is, how well it goes, or which process this is: `step % every == 0`,
+    `loss < best`, `rank == 0`.
+    """
+    if fact.op in _ORDERED:
+        return True
+    subject = fact.compared
+    return subject is not None and (subject.op == "Modulo" or (subject.is_path and "rank" in subject.name.lower()))
 
 
 def _asserted(module: Module, function: ir.Function | None) -> Formula:

@@ -10,6 +10,7 @@ from amplint.model.calls.events import events
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.state import State
+from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.terms import Fact, path, present
@@ -55,19 +56,18 @@ def tuned(module: Module, clip: ir.Value) -> str:
 
 def _numbers(module: Module, value: ir.Value, depth: int = 3) -> list[float]:
     """The numbers that a bound can be, as far as the file shows them: literals, defaults, arithmetic on two."""
-    if isinstance(value, ir.Constant):
-        return [float(value.value)] if isinstance(value.value, (int, float)) else []
-    if not depth:
-        return []
-    if isinstance(value, ir.Binary) and value.op in ("Multiply", "Power"):
-        pairs = product(_numbers(module, value.left, depth - 1), _numbers(module, value.right, depth - 1))
-        if value.op == "Multiply":
-            return [left * right for left, right in pairs]
-        return [left**right for left, right in pairs if 0 < left < LARGE_NORM and right < LARGE_NORM / 10]
-    if not isinstance(value, (ir.Name, ir.Attribute)):
-        return []
-    sources = [*objects(module).sources(value), *_defaults(module, value)]
-    return [number for each in sources for number in _numbers(module, each, depth - 1)]
+    found: list[float] = []
+    for leaf in values_of(module, value).leaves:
+        part = leaf.value
+        if isinstance(part, ir.Constant):
+            found += [float(part.value)] if isinstance(part.value, (int, float)) else []
+        elif isinstance(part, ir.Binary) and part.op in ("Multiply", "Power") and depth:
+            pairs = product(_numbers(module, part.left, depth - 1), _numbers(module, part.right, depth - 1))
+            if part.op == "Multiply":
+                found += [left * right for left, right in pairs]
+            else:
+                found += [left**right for left, right in pairs if 0 < left < LARGE_NORM and right < LARGE_NORM / 10]
+    return found
 
 
 def _defaults(module: Module, value: ir.Value) -> Iterator[ir.Value]:

@@ -437,6 +437,7 @@ class GradientCalls:
         inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
         starts = kwargs.get("grad_outputs", args[2] if len(args) > 2 else None)
         again = kwargs.get("create_graph") is True
+        keeps_graph = kwargs.get("create_graph", args[4] if len(args) > 4 else False) is not False
         roots, leaves = _values(outputs), [self._leaf(each) for each in _values(inputs)]
         if starts is None:
             if not again:
@@ -448,6 +449,7 @@ class GradientCalls:
                     roots, leaves, _starts(starts, roots), create_graph=True, retain_graph=True, allow_unused=True
                 )
                 # That of the bench doesn't hang on them all, that of the program does.
+                found = tuple(each if each is None or keeps_graph else each.detach() for each in found)
                 return tuple(Unknown(site.text) if each is None else each for each in found)
         if again and any(map(self._scalers.has_scaled, roots)):
             self._training.may_do_anything(site)  # a penalty that has the scale in it, or not

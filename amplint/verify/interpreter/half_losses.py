@@ -13,12 +13,12 @@ from amplint.model.calls.external_calls import local_class, local_function, meth
 from amplint.model.half.analysis import returned_kind
 from amplint.model.half.layers import gives_float32
 from amplint.model.inference.constructions import constructions
+from amplint.model.inference.soft_targets import has_soft_targets
 from amplint.model.inference.tensor_types import FLOAT32, FLOAT64, HALF, UNKNOWN_KIND, Kind
 from amplint.model.module import Module
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to
 from amplint.model.torch_facts.op_spellings import CLASSES, LOSSES, spelled
-from amplint.rules.shared.soft_targets import has_soft_targets
 from amplint.verify.bench.instrument import open_regions
 from amplint.verify.interpreter.allowed_calls import library
 from amplint.verify.interpreter.fragile_ops import fragile_op
@@ -101,7 +101,7 @@ class HalfLosses:
             # Others have targets that are float32, and so is the result, unless these are outputs as well.
             return halves == len(site.call.positional) > 1
         kind = _returned(site, runs, self._given(site, runs, inputs))
-        return True if kind.what == HALF else False if kind.what in (FLOAT32, FLOAT64) else None
+        return True if kind.what == HALF or kind.likely_half else False if kind.what in (FLOAT32, FLOAT64) else None
 
     def _given(self, site: Site, runs: Closure | None, inputs: list[Any]) -> dict[str, Kind]:
         """The arguments of the program's own criterion, by its parameters' names: half where a model gave them."""
@@ -129,7 +129,15 @@ def _function(site: Site, runs: Closure | None) -> tuple[Module, ir.Function] | 
     """The function of the program that a call runs, with its module; None where none is in sight."""
     if runs is not None:
         return runs.frame.code.module, runs.function
-    module, func = site.code.module, site.call.func
+    found = _called(site.code.module, site.call)
+    if found is None and (elsewhere := site.code.linked_call(site.call)) is not None:
+        found = _called(*elsewhere)
+    return found
+
+
+def _called(module: Module, call: ir.Call) -> tuple[Module, ir.Function] | None:
+    """The same, as far as a module has it in sight."""
+    func = call.func
     function = local_function(module, func)
     if function is not None:
         return module, function

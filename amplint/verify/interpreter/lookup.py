@@ -427,7 +427,27 @@ class Lookup:
         known = library(frame.code, value)
         if known is not None:
             return known
-        return self.attribute(self._evaluator.evaluate(value.base, frame), value.attr, value, frame)
+        base = self._evaluator.evaluate(value.base, frame)
+        if isinstance(base, Unknown) and isinstance(value.base, ir.Name) and f".{value.attr}" not in base.children:
+            found = self._set_by_callers(base, value.base, value.attr, frame)
+            if found is not MISSING:
+                base.children[f".{value.attr}"] = found
+        return self.attribute(base, value.attr, value, frame)
+
+    def _set_by_callers(self, base: Unknown, name: ir.Name, attribute: str, frame: Frame) -> Any:
+        """What an attribute is of an object out of sight, where who gives it has set it to a scaler or region."""
+        found = [*frame.code.callers.set_on(name, attribute)]
+        if not any(of.is_tool(statement.value) for of, statement, _, _ in found if statement.value is not None):
+            return MISSING
+        for of, statement, call, given in found:
+            around = self._frames.of_call(call, of)
+            if around.function is not None:  # what its conditions ask of the object is asked of the same one
+                around.variables[given.name] = base
+            assert statement.value is not None
+            value = self._assignments.value(statement.value, around, around, matters=True)
+            if value is not MISSING:
+                return value
+        return MISSING
 
     def attribute(self, base: Any, name: str, value: ir.Value, frame: Frame) -> Any:
         """`base.name`."""

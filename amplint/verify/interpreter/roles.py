@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from amplint.model.inference.values import held
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import OF_SCALER
 from amplint.model.syntax import ir
@@ -29,6 +30,7 @@ from amplint.verify.interpreter.standins import (
 from amplint.verify.interpreter.world import Birth, Stage
 from amplint.verify.program.callers import argument
 from amplint.verify.program.unfollowed import makes
+from amplint.verify.program.unset_options import is_never_set
 
 
 @dataclass(eq=False)
@@ -64,6 +66,10 @@ class Roles:
 
     def _scaler(self, written: ir.Value, frame: Frame) -> torch.amp.GradScaler:
         """A scaler of the bench: on where the program's is, by the calls that make it."""
+        option = held(frame.code.module, written)
+        if isinstance(option, ir.Attribute) and is_never_set(frame.code, option):
+            where = frame.code.where(option)
+            raise CannotFollow(f"{where}: nothing in the project sets {frame.code.text(option)}: AttributeError")
         made = frame.code.callers.scalers(frame.code, written)
         given = [(of, call, each) for of, call in made if (each := call.keyword("enabled")) is not None]
         enabled = True

@@ -406,7 +406,8 @@ class Stage:
     def output(self, net: str | None, tensors: Sequence[torch.Tensor], *, whole: bool = False) -> torch.Tensor:
         """What a model makes of tensors, or of the next batch: 64 x 32.
 
-        `net` None: a function of other things; `whole`: everything that is trained.
+        `net` None: a function of other things; `whole`: everything that is trained. Tensors that no model has made are
+        a batch, too: one whose gradients are asked for.
         """
         own = self._is_own(net)
         known = [_shaped(each) for each in tensors]
@@ -415,7 +416,7 @@ class Stage:
         else:
             made = self.batches[self._born % BATCHES][0]
             self._born += 1
-        if known and not own:
+        if known and not own and self._hangs_on_parts(made):
             return made * 1.0
         if not own and not whole and self.knowledge.called:
             return made  # a batch: the models are run elsewhere
@@ -426,6 +427,18 @@ class Stage:
     def leaf(self) -> torch.Tensor:
         """An input whose gradients are asked for."""
         return self.batches[self._born % BATCHES][0].clone().requires_grad_()
+
+    def _hangs_on_parts(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is made of the parameters of models, and not of inputs alone."""
+        todo, seen = [tensor.grad_fn], set()
+        while todo:
+            node = todo.pop()
+            if node is not None and node not in seen:
+                seen.add(node)
+                if id(getattr(node, "variable", None)) in self._net_of:
+                    return True
+                todo += [each for each, _ in node.next_functions]
+        return False
 
     def _touched(self, net: str) -> list[str]:
         """The parts that a model's output hangs on: its own, and those that no model which is run has."""
@@ -450,7 +463,7 @@ class Stage:
     def loss(self, net: str | None, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """16 times the mean cross entropy of tensors, or of what the model makes of the next batch: a scalar."""
         known = list(tensors)
-        if not known or self._is_own(net):
+        if self._is_own(net) or not any(map(self._hangs_on_parts, known)):
             known = [self.output(net, known, whole=True)]
         targets = self.batches[(self._born - 1) % BATCHES][1]
         losses = [

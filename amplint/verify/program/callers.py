@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Generic
 
+from amplint.model import Module
 from amplint.model.calls.external_calls import local_function, method
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
@@ -330,6 +331,24 @@ class Callers(Generic[AnyFile]):
             if value is not None:
                 yield of, value
 
+    def set_on(
+        self, name: ir.Name, attribute: str, depth: int = 3
+    ) -> Iterator[tuple[AnyFile, ir.Assign, ir.Call, ir.Name]]:
+        """What those who call a function set an attribute of the object to that they give it; the last ones first.
+
+        Each statement with its file, the call, and the variable by which the caller has the object.
+        """
+        function = with_parameter(name)
+        if function is None or not depth:
+            return
+        for of, call in self.calls(function):
+            given = argument(call, function, name.name)
+            if isinstance(given, ir.Name):
+                for each in reversed(_sets(of.module, given, attribute)):
+                    if each.id < call.id and ir.function_of(each) is ir.function_of(call):
+                        yield of, each, call, given
+                yield from self.set_on(given, attribute, depth - 1)
+
     def gives_region(self, call: ir.Call) -> bool:
         """Whether a `with` enters what a parameter returns, and a call in sight gives that what makes a region."""
         func = call.func
@@ -422,6 +441,25 @@ class Callers(Generic[AnyFile]):
         if wanted.cls is None or not isinstance(func, ir.Attribute):
             return False
         return any(each is wanted for each in self.called(code, call)) or call in code.calls_of(wanted)
+
+
+def _sets(module: Module, name: ir.Name, attribute: str) -> list[ir.Assign]:
+    """The statements that set an attribute of a variable."""
+    home = name.scope.home(name.name)
+    return [
+        each
+        for each in module.own.near(attribute).statements
+        if isinstance(each, ir.Assign)
+        and each.value is not None
+        and any(
+            isinstance(target, ir.Attribute)
+            and target.attr == attribute
+            and isinstance(target.base, ir.Name)
+            and target.base.name == name.name
+            and target.base.scope.home(name.name) is home
+            for target in each.targets
+        )
+    ]
 
 
 def with_parameter(name: ir.Name) -> ir.Function | None:

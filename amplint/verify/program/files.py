@@ -15,6 +15,7 @@ from amplint.engine.reading import UnreadableError, read_alone
 from amplint.model import Module
 from amplint.model.calls.external_calls import local_class, method
 from amplint.model.project.importers import importers, reaches
+from amplint.model.project.link import link, name_passed_on
 from amplint.model.project.module_index import home
 from amplint.model.project.resolve_import import module_file
 from amplint.model.syntax import ir
@@ -36,7 +37,21 @@ def lowered(source: Source, last_id: int = 0) -> Module:
     Raises:
         UnreadableError: it can't be parsed.
     """
-    return read_alone(source, Settings(frozenset(), isolated=True).target(source.filename), last_id)
+    module = read_alone(source, Settings(frozenset(), isolated=True).target(source.filename), last_id)
+    name_passed_on(module)
+    return module
+
+
+def linked(source: Source) -> Module:
+    """The same with what it takes from others of its project, also from those that have nothing to do with AMP.
+
+    Raises:
+        UnreadableError, UnfoldableError: it can't be parsed.
+    """
+    target = Settings(frozenset(), isolated=True).target(source.filename)
+    module = read_alone(source, target, fold=True)
+    link(module)
+    return module
 
 
 @dataclass(frozen=True, slots=True)

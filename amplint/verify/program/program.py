@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple, TypeGuard
 
+from amplint.engine.reading import UnfoldableError, UnreadableError
 from amplint.model import Module
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.external_calls import local_class
@@ -21,7 +22,7 @@ from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER
 from amplint.model.usage.accelerators import LIBRARY
 from amplint.verify.program.callers import Callers
-from amplint.verify.program.files import Files
+from amplint.verify.program.files import Files, linked
 from amplint.verify.program.function_tables import Tables
 from amplint.verify.program.step_events import StepEvents
 from amplint.verify.program.text_cache import Texts
@@ -84,6 +85,23 @@ class Code(Texts):
     def event(self, call: ir.Call) -> Event | None:
         """The AMP event that a call is."""
         return self.events.of(call)
+
+    @cached_property
+    def _linked(self) -> Module | None:
+        """The file with what it takes from all others of its project; None where it can't be read so."""
+        try:
+            return linked(self.module.source)
+        except (UnreadableError, UnfoldableError):
+            return None
+
+    def linked_call(self, call: ir.Call) -> tuple[Module, ir.Call] | None:
+        """A call of the file where what it may run is in sight, of whatever file of the project that is."""
+        module, span = self._linked, self.module.span(call)
+        if module is None:
+            return None
+        calls = module.own.near(ir.last_name(call.func)).calls
+        found = next((each for each in calls if module.span(each) == span), None)
+        return (module, found) if found is not None else None
 
     def owner(self, node: ir.Node | None) -> Code:
         """The file that a function or another node is of; this one has its module's own code (None)."""

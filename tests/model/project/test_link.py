@@ -166,6 +166,12 @@ def test_a_helper_of_another_file_is_followed(project: Project, how: str) -> Non
     assert found.codes(path) == []
 
 
+def test_a_module_from_a_folder_without_init_is_followed(project: Project) -> None:
+    main = LOOP.format(imports="from lib import helpers", before="helpers.clip(model.parameters(), 1.0)")
+    found = project({"lib/helpers.py": HELPER, "main.py": main})
+    assert found.codes("main.py") == [(row_of(main, "helpers.clip("), "AMP401")]
+
+
 def test_a_name_that_a_package_passes_on_is_followed(project: Project) -> None:
     main = LOOP.format(imports="from lib import clip", before="clip(model.parameters(), 1.0)")
     files = {"lib/__init__.py": "from .inner.helpers import clip", "lib/inner/__init__.py": "", "main.py": main}
@@ -752,6 +758,48 @@ def run(x):
         return {called}(x, loss)
 """
     assert project({"helpers.py": helper, "main.py": main}).codes("main.py") == [(row_of(main, "return"), "AMP501")]
+
+
+@pytest.mark.parametrize("cast", ["", ".float()"])
+@pytest.mark.parametrize("given", [True, False])
+def test_a_criterion_of_another_file_is_followed_to_its_loss(project: Project, cast: str, *, given: bool) -> None:
+    losses = f"""\
+import torch
+
+
+class Focal(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.criterion = torch.nn.CrossEntropyLoss(reduction="none")
+
+    def forward(self, outputs, targets):
+        loss = self.criterion(outputs{cast}, targets)
+        return ((1 - torch.exp(-loss)) ** 2 * loss).mean()
+"""
+    main = f"""\
+import torch
+from losses import Focal
+
+
+def compute(model, {"criterion, " if given else ""}x, y):
+    {"" if given else "criterion = Focal()"}
+    with torch.autocast("cuda", dtype=torch.float16):
+        outputs = model(x)
+    return criterion(outputs, y)
+
+
+def train(model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    {"criterion = Focal().cuda()" if given else ""}
+    for x, y in loader:
+        optimizer.zero_grad()
+        scaler.scale(compute(model, {"criterion, " if given else ""}x, y)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+    found = project({"losses.py": losses, "main.py": main}).codes("main.py")
+    assert found == ([] if cast else [(row_of(main, "criterion(outputs"), "AMP303")])
 
 
 def test_a_file_that_changes_while_others_are_linted(project: Project) -> None:
