@@ -90,6 +90,13 @@ def test_a_function_that_is_called_again_and_again(calls: str) -> None:
     assert found(FLUSHED.format(name="once", made=MADE, params="") + calls) == [Severity.WARNING]
 
 
+def test_a_path_is_no_optimizer() -> None:
+    text = epoch(CALLED[0]).replace(
+        "        scaler.update()\n", '        scaler.update()\n    opt_save_path = str("a")\n'
+    )
+    assert found(text) == [Severity.WARNING]
+
+
 def test_a_loop_over_epochs_that_steps_once_more_after_the_batches() -> None:
     outer = "def main(model, loader, opt):\n    for epoch in range(9):\n"
     body = FLUSHED.format(name="once", made=MADE, params="").partition(":\n")[2]

@@ -34,10 +34,10 @@ _STEPS = re.compile(r"step\s*\(")
 _UPDATES = re.compile(r"update\s*\(")
 # The keys of variables, and those of attributes as their class has them: how they are bound can be read.
 
-# Names of what belongs to an optimizer, and is none: `optimizer_state`, `optim_cfg`, `optimizer_grouped_parameters`.
+# Names of what belongs to an optimizer, and is none: `optimizer_state`, `optim_cfg`, `opt_save_path`.
 _OF_AN_OPTIMIZER = re.compile(
-    r"(?i)optim\w*_(states?|state_?dicts?|config|cfg|conf|options|settings|(grouped_)?param(eter)?s|kwargs|args|name|type|"
-    r"cls|class|path|file|lr|index|idx|id)$"
+    r"(?i)(optim\w*|(^|_)opt)_(states?|state_?dicts?|config|cfg|conf|options|settings|(grouped_)?param(eter)?s|kwargs|args|"
+    r"name|type|cls|class|(save_?)?(path|file|dir|p)|file_?(name|path)|level|ckpt|checkpoint|lr|index|idx|id)$"
 )
 # The methods of an optimizer; an engine of a framework, which is stepped as well, has others.
 _OPTIMIZERS_OWN = {"add_param_group", "load_state_dict", "state_dict", "step", "zero_grad"}
