@@ -161,6 +161,24 @@ def test_terms_that_may_be_meant() -> None:
     assert not of_terms((*BASE, AUX, KL), (*BASE, AUX), after=f"if not amp: {KL}")
 
 
+@pytest.mark.parametrize(
+    ("cast", "plain", "said"),
+    [
+        (("loss = model(x)",), ("loss, logits = model(x)",), "takes a loss from `model(x)`"),
+        (("loss, logits, _ = model(x)",), ("loss, logits = model(x)",), "takes 3 values from `model(x)`"),
+        (("loss, logits = model(x)",), ("loss, other = model(x)",), ""),
+        (("loss = model(x)",), ("loss, logits = model(x, y)",), ""),  # another call
+        (("loss, *rest = model(x)",), ("loss, logits = model(x)",), ""),
+        (("loss = model(x)", "loss = loss[0]"), ("loss, logits = model(x)",), ""),
+        (("out = model(x)", "loss = out.loss"), ("loss, logits = model(x)",), ""),
+    ],
+)
+def test_what_two_branches_take_from_one_call(cast: tuple[str, ...], plain: tuple[str, ...], said: str) -> None:
+    messages = of_terms(cast, plain)
+    assert len(messages) == bool(said)
+    assert all(said in message for message in messages)
+
+
 SUMS = ("out, aux, kl = model(x)", "ce = criterion(out, y)", "aux_loss = criterion(aux, y)")
 
 

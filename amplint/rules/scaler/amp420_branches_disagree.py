@@ -12,6 +12,7 @@ one without, and which are equal except for AMP. Finds what only one of them doe
 - creating the scaler, if code that runs in either case uses it (likely);
 - a constant factor of a loss that differs between a branch in an autocast region and an otherwise equal one without
   (likely);
+- another number of values that is taken from the same call (`loss = model(x)` and `loss, logits = model(x)`; likely);
 - a term that only one of two such branches adds to a loss to which both add others (likely);
 - `torch.no_grad()` around one of two otherwise equal branches, with and without autocast, of a function that evaluates
   (likely);
@@ -74,7 +75,7 @@ from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.syntax import ir
 from amplint.model.syntax.scopes import UNBOUND
 from amplint.registry.rule import Rule
-from amplint.rules.shared.forward_branches import terms_apart, ungraded_apart, weighed_apart
+from amplint.rules.shared.forward_branches import terms_apart, ungraded_apart, unpacked_apart, weighed_apart
 from amplint.rules.shared.parallel_branches import (
     AVERAGES,
     BACKWARDS,
@@ -179,6 +180,15 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
             withheld="the two branches have to be indented by hand",
             confidence=Confidence.LIKELY,
         )
+    for taken in unpacked_apart(module):
+        one, other = _values(taken.count), _values(taken.others)
+        yield rule.finding(
+            module.span(taken.statement),
+            f"this branch takes {one} from `{module.on_one_line(taken.call)}`, but the branch without "
+            f"autocast, on {module.line(taken.other)}, takes {other}: one of them raises; take the same in both",
+            withheld="amplint can't tell what the call returns",
+            confidence=Confidence.LIKELY,
+        )
     for added in terms_apart(module):
         yield rule.finding(
             module.span(added.statement),
@@ -188,6 +198,10 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
             withheld="amplint can't tell which loss is right",
             confidence=Confidence.LIKELY,
         )
+
+
+def _values(count: int) -> str:
+    return f"{count} values" if count > 1 else "a loss"
 
 
 def _precision(region: bool) -> str:

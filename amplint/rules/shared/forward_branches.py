@@ -47,6 +47,19 @@ class Added(NamedTuple):
     region: bool
 
 
+class Unpacked(NamedTuple):
+    """A statement that takes what a call gives apart, in one of two arms, into another number of values than the other.
+
+    `call`: what is called. `count`, `others`: these numbers; 1 where a loss is the whole. `other`: the statement of the arm without a region.
+    """
+
+    statement: ir.Assign
+    call: ir.Value
+    count: int
+    other: ir.Assign
+    others: int
+
+
 class _Arm(NamedTuple):
     """An arm, its simple statements, and what is left out of these."""
 
@@ -106,6 +119,47 @@ def terms_apart(module: Module) -> list[Added]:
             added, term = terms[more][alone[0]]
             found.append(Added(added, term, (cast, plain)[fewer].block, more == 0))
     return found
+
+
+def unpacked_apart(module: Module) -> list[Unpacked]:
+    """The calls whose results two arms, in a region of autocast and without one, take apart in different ways: the
+    first of each pair of arms.
+    """
+    found = []
+    for statement, cast, plain in module.once(_twins):
+        given = [dict(_unpacked(module, arm)) for arm in (cast, plain)]
+        for text, one in given[0].items():
+            other = given[1].get(text)
+            counts = [_count(each) for each in (one, other) if each is not None]
+            if not module.is_own(statement) or other is None or None in counts or one.value is None:
+                continue
+            if counts[0] != counts[1]:
+                found.append(Unpacked(one, one.value, counts[0] or 0, other, counts[1] or 0))
+                break
+    return found
+
+
+def _unpacked(module: Module, arm: _Arm) -> Iterator[tuple[str, ir.Assign]]:
+    """The calls of an arm whose results are assigned, as text, each with its first assignment."""
+    parts = {
+        value.base.name
+        for each in arm.leaves
+        for root in (each.values() if isinstance(each, ir.Statement) else ())
+        for value in ir.walk_values(root)
+        if isinstance(value, ir.Subscript) and isinstance(value.base, ir.Name)
+    }
+    for each in reversed(arm.leaves):
+        if isinstance(each, ir.Assign) and isinstance(each.value, ir.Call) and len(each.targets) == 1:
+            if _target(each) not in parts:  # a tuple of which an item is the loss
+                yield _text(module, each.value), each
+
+
+def _count(assign: ir.Assign) -> int | None:
+    """Into how many values a statement takes a result apart; 1 for a loss, None where that can't be told."""
+    target = assign.targets[0]
+    if isinstance(target, ir.Sequence):
+        return None if target.unpacks() else len(target.items)
+    return 1 if _target(assign) else None
 
 
 def _twins(module: Module) -> list[tuple[ir.If, _Arm, _Arm]]:
