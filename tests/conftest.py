@@ -86,6 +86,7 @@ def train(model, optimizer, batches, device):
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
+        optimizer.zero_grad()
 """
 
 

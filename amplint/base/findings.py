@@ -89,6 +89,7 @@ class Kind(NamedTuple):
 class Finding(NamedTuple):
     """One misuse at one place. `withheld` says why amplint doesn't offer a fix that the rule knows.
 
+    `unconfirmed` says why a run of `--fix --verify` has not applied the fix, which `--fix` alone would.
     `location` and `end_location`, which is exclusive, are the places of `start` and `end`; amplint adds them to what a
     rule makes. Of several findings with the same `cause`, unless it is empty, amplint reports only one
     (`amplint.engine.causes`). In a notebook `start`, `end` and the edits count characters of the cells' code, one cell
@@ -107,6 +108,7 @@ class Finding(NamedTuple):
     end_location: Location = _NOWHERE
     cause: str = ""
     confidence: Confidence = Confidence.CERTAIN
+    unconfirmed: str | None = None
 
     @property
     def kind(self) -> Kind:

@@ -367,7 +367,7 @@ def _report(linted: Linted, options: argparse.Namespace) -> Report:
     if options.mode is Mode.DIFF:  # which shows no findings
         errors += internal
     comments = tuple(outcome.comments for outcome in outcomes if outcome.comments)
-    return Report(results, made, tuple(dict.fromkeys(errors)), code, comments, linted.held)
+    return Report(results, made, tuple(dict.fromkeys(errors)), code, comments, linted.held, options.verify)
 
 
 def _fails(outcomes: Sequence[Outcome], options: argparse.Namespace) -> bool:

@@ -67,8 +67,9 @@ _EXAMPLES = ("amplint verify train.py", "amplint verify --device cpu --explain t
 def run_verify(arguments: list[str]) -> int:
     """Verify what `arguments` name, print what was found and return the exit code."""
     options = make_parser().parse_intermixed_args(arguments)
-    fixtures = [path for path in options.paths if options.run and has_fixtures(path)]
-    code = [path for path in options.paths if path not in fixtures]
+    paths = options.paths or ["."]
+    fixtures = [path for path in paths if options.run and has_fixtures(path)]
+    code = [path for path in paths if path not in fixtures]
     try:
         rows = _fixtures(fixtures, options) if fixtures else []
         checked, errors = _code(code, options) if code else ({}, [])
@@ -117,7 +118,8 @@ def make_parser() -> Parser:
     """The options of the command."""
     command = Parser("amplint verify", _DESCRIPTION, epilog=_EPILOG, examples=_EXAMPLES)
     add = command.add_argument
-    add("paths", nargs="+", metavar="PATH", help="file or folder with training code, or with fixtures (see below)")
+    what = "file or folder with training code, or with fixtures (see below) [default: the current folder]"
+    add("paths", nargs="*", metavar="PATH", help=what)
     of_runs = ("cpu", *DEVICES)  # for all steps, where the setting is for those that name none
     add(
         "--device",
@@ -253,12 +255,12 @@ def _fixed(verifier: Verifier, path: str, resolver: Resolver, wanted: Wanted | N
         return _Tried(Outcome(error=str(error)))
     except Exception as error:  # a bug of ours in one file must not cost the user the others
         return _Tried(Outcome(error=f"{path}: {reason(error)}"))
-    withheld = [(each, confirmed.why(each)) for each in fixed.result.findings]
-    findings = tuple(each._replace(fix=None, withheld=why) if why else each for each, why in withheld)
+    left = [(each, confirmed.why(each)) for each in fixed.result.findings]
+    findings = tuple(each._replace(fix=None, unconfirmed=why) if why else each for each, why in left)
     result = fixed.result._replace(findings=findings) if findings else None
     applied, of_file = tuple(sorted(fixed.applied.items())), fixed.result
     outcome = Outcome(result, None, b"", applied, of_file.given_up, warning, renamed=of_file.renamed)
-    return _Tried(outcome, fixed.data != data, any(why for _, why in withheld))
+    return _Tried(outcome, fixed.data != data, any(why for _, why in left))
 
 
 def _joined(before: Outcome | None, outcome: Outcome) -> Outcome:

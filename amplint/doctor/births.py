@@ -11,10 +11,10 @@ from amplint.doctor.findings import Place
 class Origin(str, Enum):
     """Where the values of a birth come from."""
 
-    OVERFLOW = "overflow"  # too large for the dtype, finite in a wider one
+    OVERFLOW = "overflow"  # too large for half precision, finite in float32
     UNDERFLOW = "underflow"  # by something that half precision made 0, or rounded away
     MASK = "mask"  # by infinities that are meant, such as a row that is masked completely
-    MATH = "math"  # float64 fails as well
+    MATH = "math"  # float32 fails as well
     CAST = "cast"  # a finite value that the dtype of a cast can't hold
     INCOMING = "incoming"  # read from a tensor that was not finite before
 
@@ -50,10 +50,12 @@ class Birth:
         module: The dotted name of the module that ran it, "" outside of all.
         dtype: Of the output, such as "float16".
         backward: Whether it is a backward operation.
-        value: The largest magnitude that the result has in float32 (or float64), None where that is not finite, too.
+        value: The largest magnitude that the result has in float32, None where that is not finite, too. For MATH the
+            one that it has in float64, where float32 can't hold it.
         inputs: The largest finite magnitude of each floating input.
         kind: "inf" or "nan".
         rows: Which indices along dimension 0 of the output are not finite, the first few; empty where all are.
+        of_rows: How many indices there are.
         zero: For UNDERFLOW, where a value became 0.
         parameter: For CAST, the dotted name of the parameter that was cast.
         is_empty: Whether it was given a tensor without elements, such as the mean of what a mask selects.
@@ -70,6 +72,12 @@ class Birth:
     inputs: tuple[float, ...]
     kind: str
     rows: tuple[int, ...] = ()
+    of_rows: int = 0
     zero: Flush | None = None
     parameter: str = ""
     is_empty: bool = False
+
+    @property
+    def is_overflow(self) -> bool:
+        """Whether the result is a number, and too large for half precision or for float32."""
+        return self.origin is Origin.OVERFLOW or (self.origin is Origin.MATH and self.value is not None)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import linecache
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -22,7 +23,6 @@ MOST_LINES = 8
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _CALL = nn.Module._call_impl.__code__
-_FORWARD = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
 _BACKWARD = torch.autograd.function.BackwardCFunction.apply.__code__
 _ENGINE = frozenset(
     {(torch.autograd.graph.__file__, "_engine_run_backward")}
@@ -149,15 +149,15 @@ class _Walk:
             self._is_direct = self._is_direct and bool(self._lines)
             if self._module is None:
                 self._module = self._modules.get(id(frame.f_locals.get("self")))
-        elif code is _FORWARD:
-            self._function = len(self._lines)
         elif is_users(code.co_filename):
             if len(self._lines) < MOST_LINES:
                 self._lines.append(_line(frame))
             if self._module is None and self._method is None and code.co_varnames[:1] == ("self",):
                 self._method = self._modules.get(id(frame.f_locals.get("self")))
-        elif self._is_backward:
-            return self._goes_on_in_backward(code)
+        elif self._is_backward and not self._goes_on_in_backward(code):
+            return False
+        if code.co_name == "forward" and _is_of_function(code):
+            self._function = len(self._lines)
         return True
 
     def _goes_on_in_backward(self, code: CodeType) -> bool:
@@ -183,6 +183,37 @@ _ENGINE_NAMES = frozenset(name for _, name in _ENGINE)
 
 def _line(frame: FrameType) -> Line:
     return Line(frame.f_code, frame.f_lineno, frame.f_lasti, frame.f_globals)
+
+
+def _is_of_function(code: CodeType) -> bool:
+    """Whether code is the forward of a custom Function.
+
+    What calls it doesn't say so: from torch 2.14 on `Function.apply` has no frame.
+    """
+    known = _forwards.get(id(code))
+    if known is None:
+        if len(_forwards) >= _MOST_FORWARDS:
+            _forwards.clear()
+        known = _forwards[id(code)] = code, any(_code_of(each) is code for each in _functions(torch.autograd.Function))
+    return known[1]
+
+
+_MOST_FORWARDS = 1024
+_forwards: dict[int, tuple[CodeType, bool]] = {}  # by the ids of code, which lives as long as it is here
+
+
+def _functions(base: type) -> Iterator[type]:
+    """The classes that are derived from another."""
+    each: type
+    for each in base.__subclasses__():
+        yield each
+        yield from _functions(each)
+
+
+def _code_of(function: type) -> CodeType | None:
+    """The code of a custom Function's forward, without what decorates it."""
+    forward = inspect.unwrap(function.forward)  # type: ignore[attr-defined]
+    return getattr(forward, "__code__", None)
 
 
 @functools.cache

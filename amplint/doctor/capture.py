@@ -18,7 +18,7 @@ import torch
 
 from amplint.doctor.gradients import Models
 from amplint.doctor.guard import Guard, is_traced, unheard
-from amplint.doctor.places import users_frames
+from amplint.doctor.places import is_top_level, users_frames
 from amplint.doctor.random_state import RandomState
 from amplint.doctor.readings import is_capturing
 from amplint.verify.bench.instrument import DEVICES
@@ -194,7 +194,7 @@ class Capture:
         frames, running = [], []
         for frame in users_frames():
             frames.append((frame.f_code, frame.f_lineno))
-            if has_grad and frame.f_code.co_name != "<module>":
+            if has_grad and not is_top_level(frame.f_code):
                 running.append(frame)
             if len(frames) == _MOST_FRAMES:
                 break

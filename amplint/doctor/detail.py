@@ -430,7 +430,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Take the rows of a birth from the shape that its line gives it: of a batch, not of all its tokens."""
         index, call = fresh
         if cell.births == {index} and step.call.lines == call.lines:
-            self._all[index] = replace(self._all[index], rows=rows_of(tensor))
+            self._all[index] = replace(self._all[index], rows=rows_of(tensor), of_rows=len(tensor))
 
     def _keep(self, step: _Step, outputs: list[Tensor], made: list[tuple[Key, int]]) -> None:
         """Keep how the outputs were computed, where that can be told later."""
@@ -545,6 +545,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 inputs=tuple(largest(each) for each in step.inputs if each.numel()),
                 kind="nan" if is_nan else kind_of(tensor),
                 rows=rows_of(tensor, is_nan),
+                of_rows=len(tensor) if tensor.dim() else 0,
                 zero=origins.zero,
                 parameter=origins.parameter,
                 is_empty=any(not each.numel() for each in step.inputs),

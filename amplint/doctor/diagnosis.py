@@ -22,7 +22,7 @@ from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import Models, named
 from amplint.doctor.graph import graph_leaves, graph_nodes
 from amplint.doctor.history import History
-from amplint.doctor.places import number, place_of, spoken
+from amplint.doctor.places import is_top_level, number, place_of, spoken
 from amplint.doctor.readings import has_nan, rows_of
 from amplint.doctor.replay import Computation, Replays, in_mode, is_finite, of_call, of_slice, without_scale
 from amplint.doctor.scale import ScaleLog
@@ -167,14 +167,16 @@ class Diagnosis:
             error: The exception.
             frames: The user's frames of its traceback, the innermost first.
         """
+        batch = self._batch()
         for frame in frames:
             with suppress(NoSlice):
                 part = running_statement(frame, frame.f_lineno)
                 births = self._births_before(error, of_slice(part, []))
                 if births:
                     finding = self._born(Seen(Kind.VALUE, []), births, place_of(frame), frames=frames)
-                    message = f"{_message(births[0])}, and so the program ends: {type(error).__name__}"
-                    return replace(finding, message=message)
+                    return replace(
+                        finding, message=_then(births[0], f"the program ends: {type(error).__name__}", batch)
+                    )
         for frame in frames:
             for value in frame.f_locals.values():
                 if isinstance(value, torch.Tensor) and value.is_floating_point() and has_nan(value):
@@ -192,7 +194,7 @@ class Diagnosis:
                 computation()
             except Exception as again:  # the same, or one that says that it can't be run twice
                 if type(again) is type(error):
-                    return [birth for birth in detail.births if birth.kind == "nan" or birth.origin is Origin.OVERFLOW]
+                    return [birth for birth in detail.births if birth.kind == "nan" or birth.is_overflow]
         return []
 
     def of(self, seen: Seen, frames: Sequence[FrameType]) -> Finding | None:
@@ -294,7 +296,7 @@ class Diagnosis:
             if (is_refused and is_whole) or (seen.is_finite and not is_whole):
                 continue
             # In a function that was given the model's output all of it is taken.
-            start = None if frame.f_code.co_name == "<module>" and calls else 0
+            start = None if is_top_level(frame.f_code) and calls else 0
             try:
                 part = slice_for(frame, wanted, lines.get(frame.f_code, start))
             except NoSlice as error:
@@ -489,7 +491,7 @@ class Diagnosis:
         with self._detail(buffers) as detail:
             values = computation()
             if seen.kind in _FINITE:
-                return [birth for birth in detail.births if birth.origin in (Origin.OVERFLOW, Origin.CAST)], []
+                return [birth for birth in detail.births if birth.is_overflow or birth.origin is Origin.CAST], []
             if seen.kind is Kind.GRADIENTS:
                 self._replays.backwards += 1
                 values = _gradients([each for each in values if _is_loss(each)], seen.by_hand[0])
@@ -540,6 +542,13 @@ class Diagnosis:
 
     # --- in words
 
+    def _batch(self) -> int:
+        """How many rows the batch of the step has, 0 where that isn't known."""
+        group = self._group()
+        call = group.calls[0] if group is not None else None
+        tensors = tensors_in((call.args, call.kwargs)) if call is not None else ()
+        return next((len(each) for each in tensors if each.dim()), 0)
+
     def _bad_before(self) -> _Bad | None:
         """What was not finite before the step: the data or the weights."""
         group = self._group()
@@ -554,7 +563,7 @@ class Diagnosis:
         call = group.calls[0]
         for tensor in tensors_in((call.args, call.kwargs)):
             if tensor.is_floating_point() and tensor.grad_fn is None and bool(torch.isnan(tensor).any()):
-                return _Bad(_row_text(rows_of(tensor, is_nan=True)), call, tensor)
+                return _Bad(_rows(rows_of(tensor, is_nan=True)), call, tensor)
         return None
 
     def _incoming(self, seen: Seen, bad: _Bad, frames: Sequence[FrameType], place: Place | None) -> Finding:
@@ -610,7 +619,7 @@ class Diagnosis:
         for call in self._calls()[0]:
             for tensor in tensors_in((call.args, call.kwargs)):
                 if tensor.is_floating_point() and tensor.grad_fn is None and not is_finite([tensor]):
-                    bad = _Bad(_row_text(birth.rows), call, tensor)
+                    bad = _Bad(_row_text(birth, self._batch()), call, tensor)
                     if (finding := self._source_of(seen, bad, frames, place)) is not None:
                         return finding
         if not is_finite([each.detach() for each in self._parameters()]):
@@ -620,18 +629,18 @@ class Diagnosis:
             return Finding(
                 Cause.WEIGHTS,
                 Evidence.REPRODUCED,
-                message + _row_text(birth.rows),
+                message + _row_text(birth, self._batch()),
                 birth.place or place,
-                details=_details(birth),
+                details=_details(birth, self._batch()),
                 advice="check where they are loaded or created",
             )
         message = f"the data that `{birth.op}` reads has {_article(birth.kind)}: {seen.kind.value} can't be finite"
         return Finding(
             Cause.DATA,
             Evidence.REPRODUCED,
-            message + _row_text(birth.rows),
+            message + _row_text(birth, self._batch()),
             birth.place or place,
-            details=_details(birth),
+            details=_details(birth, self._batch()),
         )
 
     def _born(
@@ -647,19 +656,20 @@ class Diagnosis:
         birth = births[0]
         cause = _CAUSES[birth.origin]
         grid = grid or {}
-        details = (*_details(birth), *_grid_text(grid))
+        batch = self._batch()
+        said, details = _message(birth, batch), (*_details(birth, batch), *_grid_text(grid))
         growth = self._history.growth()
         if growth and cause in (Cause.OVERFLOW, Cause.MATH):
             set_at, rise = self._history.rate()
             return Finding(
                 Cause.DIVERGENCE,
                 Evidence.REPRODUCED,
-                f"training diverges: {rise}{growth}; then {_message(birth)} and {seen.kind.value} {_is_not(seen)}",
+                f"training diverges: {rise}{growth}; then {said} and {seen.kind.value} {_is_not(seen)}",
                 set_at or line_that_updates(frames) or birth.place or place,
                 details=(f"first at {spoken(birth.place)}", *details) if birth.place else details,
                 advice=_SMALLER_STEPS,
             )
-        message = f"{_message(birth)}, and so {seen.kind.value} {_is_not(seen)}"
+        message = _then(birth, f"{seen.kind.value} {_is_not(seen)}", batch)
         if seen.kind is Kind.GRADIENTS and effect:
             return Finding(
                 cause,
@@ -670,7 +680,7 @@ class Diagnosis:
                 advice="use torch.amp.GradScaler, which finds the factor and skips such steps, or a smaller factor",
             )
         if seen.kind in _FINITE:
-            message = f"{_message(birth)}: the loss stays finite, but {effect or 'all its gradients are 0'}"
+            message = f"{said}: the loss stays finite, but {effect or 'all its gradients are 0'}"
         return Finding(
             cause,
             Evidence.REPRODUCED,
@@ -805,10 +815,17 @@ def _has_nan(tensors: Sequence[torch.Tensor]) -> bool:
     return any(has_nan(each.detach()) for each in tensors if each.is_floating_point())
 
 
-def _message(birth: Birth) -> str:
-    """What happened, in one clause."""
+def _then(birth: Birth, follows: str, batch: int) -> str:
+    """What happened, and what follows from it."""
+    is_of_math = birth.origin is Origin.MATH
+    return f"{_message(birth, batch)}, and so {follows}{'; AMP is not the cause' if is_of_math else ''}"
+
+
+def _message(birth: Birth, batch: int) -> str:
+    """What happened, in one clause. `batch` is how many rows the batch has, 0 where that isn't known."""
     of = f"the gradient of `{birth.op}`" if birth.backward else f"`{birth.op}`"
     largest = _LARGEST.get(birth.dtype)
+    kind = "NaN" if birth.kind == "nan" else birth.kind
     if birth.origin in (Origin.OVERFLOW, Origin.CAST):
         value = ""
         if birth.value is not None and largest:
@@ -824,16 +841,20 @@ def _message(birth: Birth) -> str:
         flushed = (
             f" {zero.value:.3g} became {zero.result:.3g} in {zero.dtype} (`{zero.op}`)" if zero is not None else ""
         )
-        return f"{of} makes {birth.kind}, since{flushed or ' a value was flushed to 0'}"
+        return f"{of} makes {kind}, since{flushed or ' a value was flushed to 0'}"
     if birth.origin is Origin.MASK:
-        return f"{of} makes NaN of rows that are fully masked{_row_text(birth.rows)}"
+        return f"{of} makes NaN of rows that are fully masked{_row_text(birth, batch)}"
     if birth.origin is Origin.MATH:
         what = f"{of} of a tensor without elements" if birth.is_empty else of
-        return f"{what} makes {birth.kind} in float32 as well, so AMP is not the cause{_row_text(birth.rows)}"
+        if birth.value is None:
+            return f"{what} makes {kind}, in float32 as well{_row_text(birth, batch)}"
+        where = birth.dtype if birth.dtype == "float32" else f"{birth.dtype}, and float32 as well"
+        value = f"the result should be {number(birth.value)}, beyond the largest float32 ({_LARGEST['float32']:.1e})"
+        return f"{what} overflows {where}{_row_text(birth, batch)}: {value}"
     return f"{of} reads values that are not finite"
 
 
-def _details(birth: Birth) -> tuple[str, ...]:
+def _details(birth: Birth, batch: int) -> tuple[str, ...]:
     lines = []
     if birth.module:
         lines.append(f"in the module `{birth.module}`")
@@ -841,17 +862,22 @@ def _details(birth: Birth) -> tuple[str, ...]:
     if sizes:
         lines.append(f"its inputs are finite, up to {' and '.join(sizes[:3])}")
     if 0 < len(birth.rows) <= _FEW_ROWS and not birth.parameter and birth.origin not in (Origin.MASK, Origin.MATH):
-        lines.append(_row_text(birth.rows).strip(" ()"))
+        lines.append(_row_text(birth, batch).strip(" ()"))
     if birth.zero is not None and birth.zero.place is not None:
         lines.append(f"the zero comes from {spoken(birth.zero.place)}")
     lines += [f"called from {spoken(place)}" for place in birth.stack[1:2]]
     return tuple(lines)
 
 
-def _row_text(rows: Sequence[int]) -> str:
+def _row_text(birth: Birth, batch: int) -> str:
+    """Which rows are bad: of the batch, if there are as many of them; "" where all are."""
+    return _rows(birth.rows, " of the batch" if birth.of_rows == batch else f" of {birth.of_rows} in the result")
+
+
+def _rows(rows: Sequence[int], of: str = "") -> str:
     if not rows:
         return ""
-    return f" ({'row' if len(rows) == 1 else 'rows'} {', '.join(map(str, rows))})"
+    return f" ({'row' if len(rows) == 1 else 'rows'} {', '.join(map(str, rows))}{of})"
 
 
 def _article(kind: str) -> str:
@@ -886,6 +912,8 @@ def _advice(birth: Birth) -> str:
         return "leave at least one position unmasked in every row, or replace the result of such rows"
     if birth.origin is Origin.MATH and birth.is_empty:
         return "skip it where nothing is selected, or divide a sum by the number, at least 1"
+    if birth.origin is Origin.MATH and birth.is_overflow:
+        return "keep what it is given smaller, or use a stable function (`log_softmax`, `logsumexp`)"
     if birth.origin is Origin.MATH:
         return "guard the argument (clamp, add a constant, filter)"
     return ""

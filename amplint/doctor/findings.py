@@ -42,6 +42,17 @@ class Evidence(str, Enum):
     NOT_SHOWN = "not shown"
 
 
+class Verdict(str, Enum):
+    """What a run came to, in one word."""
+
+    HEALTHY = "healthy"  # nothing went wrong
+    PROBLEMS = "problems"  # something did
+    OFF = "off"  # nothing was found, and not all was watched: a bug of the doctor's has switched it off
+
+    def __str__(self) -> str:
+        return self.value
+
+
 class Span(NamedTuple):
     """A part of a file. Rows count from 1, columns from 0 in bytes of UTF-8, as in Python's syntax trees."""
 
@@ -162,6 +173,8 @@ class Report:
     is_off: bool = False
 
     @property
-    def verdict(self) -> str:
-        """`healthy` or `problems`."""
-        return "problems" if self.findings else "healthy"
+    def verdict(self) -> Verdict:
+        """Whether something went wrong; `off` where nothing was found because the doctor didn't watch to the end."""
+        if self.findings:
+            return Verdict.PROBLEMS
+        return Verdict.OFF if self.is_off else Verdict.HEALTHY

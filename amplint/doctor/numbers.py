@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 import sys
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from amplint.doctor.collector import Collector
 from amplint.doctor.diagnosis import Diagnosis, Kind, Seen
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.gradients import parameters_of
-from amplint.doctor.graph import number_of
+from amplint.doctor.graph import graph_nodes, number_of
 from amplint.doctor.history import History
 from amplint.doctor.live import Live
 from amplint.doctor.places import is_users, place_of, user_frame, user_place, users_frames
@@ -40,6 +41,8 @@ _SKIPS = (3, 10, 25)  # skips in a row at which the gradients are looked at
 _ZEROS = (2, 6, 20)  # such steps after which the loss is looked at
 _EXAMS = 512  # backward passes of which one is looked through; before that the 1st, 2nd, 4th, 8th, ...
 _EXAMS_OF_HALF = (2, 32, 256)  # backward passes that are run again where regions are in float16
+_NEAR = 64  # nodes between a loss and what is computed from it, such as a sum of losses
+_FEW_BAD = 8
 _EACH = 4  # steps of which one is asked whether its gradients are all 0
 _PRODUCTS = ("MulBackward", "DivBackward")
 _TAKEN = 10  # steps after which a skip is looked at by itself
@@ -79,6 +82,7 @@ class Numbers(Listener):
         self._looks: Counter[Kind] = Counter()
         self._shown: set[Kind] = set()
         self._bad_step = -1  # the step whose loss was not finite
+        self._bad_nodes: deque[int | None] = deque(maxlen=_FEW_BAD)  # numbers of the last losses that were not finite
         self._late = 0
         self._unread: list[_Unread] = []  # losses on a device that reading them would have waited for
         self._backwards = 0
@@ -200,8 +204,12 @@ class Numbers(Listener):
         return False
 
     def _bad(self, seen: Seen, frame: FrameType) -> None:
-        if self._bad_step != self._collector.step or seen.kind is Kind.EVALUATION:
+        if self._bad_step == self._collector.step:
+            return
+        depended_on = {number_of(node) for node in islice(graph_nodes(seen.tensors), _NEAR)} - {None}
+        if depended_on.isdisjoint(self._bad_nodes):  # else it is the loss of an earlier step, which is read once more
             self._bad_step = self._collector.step
+            self._bad_nodes.append(number_of(seen.tensors[0].grad_fn))
             self._look(seen, frame)
 
     def _look(self, seen: Seen, frame: FrameType) -> None:

@@ -18,6 +18,7 @@ from amplint.doctor.shadow import Operation, Swap, again
 
 CASTS = frozenset({"aten::_to_copy", "aten::copy_", "aten::to", "aten::copy"})
 _DIVISIONS = frozenset({"aten::div", "aten::div_", "aten::true_divide", "aten::divide"})
+_LARGEST = torch.finfo(torch.float32).max
 _FEW = 40  # operations between a mask and the division that fails in a row without any weight
 
 
@@ -78,7 +79,7 @@ def origin_of(output: Output, lineage: Lineage, is_meant: Callable[[Tensor], boo
         is_meant: Whether a tensor holds infinities that are meant.
 
     Returns:
-        The origin with what belongs to it. It is OVERFLOW for a cast, too.
+        The origin with what belongs to it. It is OVERFLOW for a cast, too. What overflows float32 is MATH with a value.
     """
     wide = output.wider(torch.float32)
     if wide is None and output.tensor.dtype.itemsize <= 2:  # a kernel for half precision alone
@@ -95,7 +96,7 @@ def origin_of(output: Output, lineage: Lineage, is_meant: Callable[[Tensor], boo
             return Origins(Origin.UNDERFLOW, largest(wide), find_flush(lineage, arguments, output.keys, values, bad))
     wide = output.mended(torch.float64)
     if wide is not None:
-        return Origins(Origin.OVERFLOW, largest(wide))
+        return Origins(Origin.MATH, value if (value := largest(wide)) > _LARGEST else None)
     return Origins(Origin.MASK if _has_lost_mask(output, lineage, is_meant) else Origin.MATH)
 
 

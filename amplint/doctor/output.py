@@ -24,7 +24,7 @@ _CAUSES = {
     Cause.OVERFLOW: "A result is too large for its dtype, and finite in float32.",
     Cause.UNDERFLOW: "A value became 0 in its dtype, and would not have in float32.",
     Cause.MASK: "All of a row is masked.",
-    Cause.MATH: "The result is not finite in float32 either: this has nothing to do with AMP.",
+    Cause.MATH: "The result is not finite in float32 either: AMP is not the cause.",
     Cause.DATA: "The batch was not finite.",
     Cause.WEIGHTS: "Parameters or buffers were not finite before the step.",
     Cause.DIVERGENCE: "Numbers grew until they were no longer finite.",
@@ -69,7 +69,7 @@ def as_json(report: Report, folder: str | None = None) -> str:
     """What programs read."""
     document = {
         "schema_version": SCHEMA_VERSION,
-        "verdict": report.verdict,
+        "verdict": report.verdict.value,
         "findings": [_object(each, folder) for each in report.findings],
         "steps": report.steps,
         "skipped": report.skipped,
@@ -96,10 +96,11 @@ def _head(report: Report) -> str:
     steps = "no step of an optimizer was seen"
     if report.steps:
         steps = f"{_count(report.steps, 'step')}, {report.skipped or 'none'} skipped"
+    off = "amplint disabled itself, " if report.is_off else ""
     if report.findings:
-        return f"{_count(len(report.findings), 'problem')}, {steps}"
+        return f"{_count(len(report.findings), 'problem')}, {off}{steps}"
     if report.is_off:
-        return f"amplint disabled itself, {steps}"
+        return f"{off}{steps}"
     return f"{'healthy' if report.steps else 'nothing found'}, {steps}"
 
 

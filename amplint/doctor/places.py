@@ -9,7 +9,8 @@ import sysconfig
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack
-from types import FrameType
+from inspect import CO_OPTIMIZED
+from types import CodeType, FrameType
 from typing import Any
 
 from amplint.doctor.findings import Place
@@ -34,6 +35,11 @@ def is_users(filename: str) -> bool:
     if f"{os.sep}site-packages{os.sep}" in filename or f"{os.sep}dist-packages{os.sep}" in filename:
         return False
     return not os.path.realpath(filename).startswith(_libraries())
+
+
+def is_top_level(code: CodeType) -> bool:
+    """Whether code is of a module or of a notebook's cell, and of no function or class."""
+    return code.co_name.startswith("<") and not code.co_flags & CO_OPTIMIZED
 
 
 def users_frames(frame: FrameType | None = None) -> Iterator[FrameType]:

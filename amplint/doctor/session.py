@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import traceback
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from amplint.base.about import REPORT
 from amplint.doctor.findings import Finding, Report
 from amplint.doctor.options import Options, Stopped
 
 if TYPE_CHECKING:
     from amplint.doctor.watch import Watching
+
+_LONGEST = 200  # characters of an exception
 
 
 class Session:
@@ -25,23 +29,28 @@ class Session:
         self._bug = ""
 
     def install(self) -> None:
-        """Begin to watch. torch is imported already."""
+        """Begin to watch. torch is imported already. Where it raises, nothing is watched."""
         from amplint.doctor.watch import Watching  # noqa: PLC0415 - it needs torch
 
         try:
             self._watching = Watching(self._options, self._undo, self._failed, self._told)
-        except Exception as error:
+        except Exception:
             self._undo.close()
-            self._failed(error)
+            raise
+
+    @property
+    def is_repeating(self) -> bool:
+        """Whether a part of the program is being repeated."""
+        return self._watching is not None and self._watching.is_repeating
 
     def finish(self, error: BaseException | None = None) -> Report:
         """Stop watching, and return what the run came to. `error` is what ended the program, if anything did."""
         try:
             if self._watching is None:
-                return Report(notes=(self._bug,) if self._bug else ())
+                return Report()
             report = self._watching.report(error)
             if self._bug:
-                report = Report(**{**vars(report), "notes": (*report.notes, self._bug)})
+                report = replace(report, notes=(*report.notes, self._bug), is_off=True)
             return report
         finally:
             self._undo.close()
@@ -51,8 +60,15 @@ class Session:
             raise Stopped(3)
 
     def _failed(self, error: Exception) -> None:
-        where = traceback.extract_tb(error.__traceback__)[-1:] if error.__traceback__ else []
-        place = f" ({where[0].filename.rpartition('amplint')[2].lstrip('/')}:{where[0].lineno})" if where else ""
-        text = f"{type(error).__name__}: {str(error)[:200]}{place}"
-        self._bug = f"amplint failed and stopped watching: {text}; please report this"
+        self._bug = stopped_by(error)
         self._say(f"amplint: {self._bug}")
+
+
+def stopped_by(bug: Exception) -> str:
+    """What is said of a bug of the doctor's that has ended the watch: what it is, and where to report it."""
+    text = " ".join(f"{type(bug).__name__}: {str(bug)[:_LONGEST]}".split())
+    at = bug.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    where = f" ({os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno})" if at else ""
+    return f"amplint stopped watching because of a bug of its own: {text}{where}; {REPORT}"

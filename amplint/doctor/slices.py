@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import torch
 
 from amplint.doctor.findings import Place
-from amplint.doctor.places import is_users
+from amplint.doctor.places import is_top_level, is_users
 from amplint.doctor.random_state import generators_restored
 
 # Methods that do something to a program which can't be undone, or that give something else when called again.
@@ -198,14 +198,20 @@ def _slice_of(frame: FrameType, kept: _Kept, target: str) -> Slice:
     drawn: dict[int, Any] = {}
     _Check(names, _DEPTH, set(), is_slice=True, drawn=drawn).block(kept.statements)
     renamed = [_Renamed(kept.attributes).visit(each) for each in copy.deepcopy(kept.statements)]
-    module = ast.fix_missing_locations(ast.Module(renamed, []))
-    code = compile(module, frame.f_code.co_filename, "exec", dont_inherit=True)
+    code = _compiled(renamed, frame)
     lines = (kept.statements[0].lineno, kept.statements[-1].end_lineno or kept.statements[-1].lineno)
     inputs = tuple(
         sorted(name for name in {_root_of(each) for part in renamed for each in _used(part)} if name in variables)
     )
     path, function = frame.f_code.co_filename, frame.f_code.co_name
     return Slice(code, names, inputs, _flat(target), lines, path, function, tuple(drawn.values()))
+
+
+def _compiled(statements: list[ast.stmt], frame: FrameType) -> CodeType:
+    """The code of statements of a frame's function, with its name."""
+    module = ast.fix_missing_locations(ast.Module(statements, []))
+    code = compile(module, frame.f_code.co_filename, "exec", dont_inherit=True)
+    return code.replace(co_name=frame.f_code.co_name)
 
 
 def running_statement(frame: FrameType, line: int) -> Slice:
@@ -223,8 +229,7 @@ def running_statement(frame: FrameType, line: int) -> Slice:
         found = ast.copy_location(ast.Expr(value), found)
     names = {**frame.f_globals, **frame.f_locals, _TARGET: None}
     _Check(names, _DEPTH, set()).block([found])
-    module = ast.fix_missing_locations(ast.Module([copy.deepcopy(found)], []))
-    code = compile(module, frame.f_code.co_filename, "exec", dont_inherit=True)
+    code = _compiled([copy.deepcopy(found)], frame)
     return Slice(code, names, (), _TARGET, (line, line), frame.f_code.co_filename, frame.f_code.co_name)
 
 
@@ -255,7 +260,7 @@ def body_of(code: CodeType, names: dict[str, Any]) -> list[ast.stmt]:
         tree = _parsed(text)
     except SyntaxError:
         raise NoSlice("the source can't be parsed") from None
-    if code.co_name == "<module>":
+    if is_top_level(code):
         return tree.body
     if code.co_name == "<lambda>":
         found = (node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno)

@@ -31,7 +31,7 @@ from packaging.version import InvalidVersion, Version
 from amplint.base.about import installing
 from amplint.doctor.findings import Finding, Report
 from amplint.doctor.options import Options, Stopped
-from amplint.doctor.session import Session
+from amplint.doctor.session import Session, stopped_by
 
 _OLDEST = Version("2.4")
 _HOW = installing("verify")
@@ -99,7 +99,7 @@ class Voice:
             try:
                 text = make()
             except Exception as bug:
-                text = f"amplint: {_off(bug)}"
+                text = f"amplint: {stopped_by(bug)}"
             self.say(text)
 
 
@@ -121,6 +121,11 @@ class Watch:
     def is_open(self) -> bool:
         """Whether it is this one that watches now."""
         return Watch._open is self
+
+    @staticmethod
+    def is_repeating() -> bool:
+        """Whether a part of the program runs now because the doctor repeats it."""
+        return Watch._open is not None and Watch._open._session.is_repeating
 
     def begin(self) -> None:
         """Watch from now on, or from the import of torch on.
@@ -148,7 +153,7 @@ class Watch:
         try:
             report = self._session.finish(error)
         except Exception as bug:
-            report = Report(notes=(_off(bug),), is_off=True)
+            report = Report(notes=(stopped_by(bug),), is_off=True)
         findings = tuple(map(self._with_related, report.findings))
         notes = (self._failed, *report.notes) if self._failed else report.notes
         notes += (*(() if report.steps else _elsewhere()), *_explained(error))
@@ -167,7 +172,7 @@ class Watch:
             self._is_installed = True
             self._session.install()
         except Exception as bug:  # a bug of ours must not cost the user the run
-            self._failed = _off(bug)
+            self._failed = stopped_by(bug)
             self._voice.say(f"amplint: {self._failed}")
 
 
@@ -184,15 +189,6 @@ def _explained(error: BaseException | None) -> tuple[str, ...]:
 
     command = explained(error)
     return (f"what ended the program is explained by {command}",) if command else ()
-
-
-def _off(bug: Exception) -> str:
-    text = " ".join(f"{type(bug).__name__}: {bug}".split())
-    at = bug.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
-    where = f" ({os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno})" if at else ""
-    return f"amplint stopped watching because of a bug of its own: {text}{where}"
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -291,7 +287,7 @@ def _finish(watch: Watch, error: BaseException | None, voice: Voice, tell: Calla
     except KeyboardInterrupt:
         voice.say("amplint: interrupted before the report was done")
     except Exception as bug:
-        voice.say(f"amplint: {_off(bug)}")
+        voice.say(f"amplint: {stopped_by(bug)}")
 
 
 def _outlives(thread: threading.Thread) -> bool:

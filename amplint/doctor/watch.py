@@ -104,6 +104,11 @@ class Watching:
         self._watch_hooks(undo)
         hide_own_frames(undo)
 
+    @property
+    def is_repeating(self) -> bool:
+        """Whether a part of the program is being repeated."""
+        return self._capture.is_quiet
+
     def _has_returned(self, call: RootCall) -> None:
         self._returned(call)
 
@@ -236,13 +241,16 @@ class Watching:
             users = [frame for frame in reversed(frames) if is_users(frame.f_code.co_filename)]
             self._guard.guarded(self._numbers.ended)(error, users)
         text = "".join(traceback.format_exception_only(error))
-        codes = [code for hit in find(text, asked=False).hits for code in hit.message.codes]
-        if not codes:
+        known = [hit.message for hit in find(text, asked=False).hits if hit.message.codes]
+        if not known:
             return
-        cause = _LOUD.get(codes[0], Cause.PROTOCOL)
+        code, causes = known[0].codes[0], known[0].causes
+        cause = _LOUD.get(code, Cause.PROTOCOL)
+        advice = causes[0].do.rstrip(".") if len(causes) == 1 else ""  # of several it isn't known which one it is
         place = _raised_at(error)
         message = f"raises: {str(error).strip().splitlines()[0][:200]}" if str(error).strip() else "raises"
-        self._collector.add(Finding(cause, Evidence.SEEN, message, place or user_place(), codes[0]))
+        advice = advice[:1].lower() + advice[1:]
+        self._collector.add(Finding(cause, Evidence.SEEN, message, place or user_place(), code, advice=advice))
 
 
 def _is_of_numbers(error: Exception) -> bool:
@@ -263,9 +271,10 @@ def _is_users_own(error: BaseException) -> bool:
 
 def _raised_at(error: BaseException) -> Place | None:
     """The innermost line of the user's code in a traceback."""
-    places = [
-        Place(frame.f_code.co_filename, line, frame.f_code.co_name)
-        for frame, line in traceback.walk_tb(error.__traceback__)
-        if is_users(frame.f_code.co_filename)
-    ]
-    return places[-1] if places else None
+    place, at = None, error.__traceback__
+    while at is not None:
+        code = at.tb_frame.f_code
+        if is_users(code.co_filename):
+            place = Place(code.co_filename, at.tb_lineno, code.co_name, code, at.tb_lasti)
+        at = at.tb_next
+    return place

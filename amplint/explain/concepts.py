@@ -14,8 +14,8 @@ _NOT = (
     r"fail(?:s|ed)? to|hardly|barely|refuses? to|unable to)"
 )
 _CHANGE = (
-    r"(?:learn|improv|converg|decreas|go(?:es|ing)? (?:down|anywhere)|drop|chang|updat|mov|train(?!er)|optimi[sz]|"
-    r"reduc)"
+    r"(?:learn|improv|converg|decreas|go(?:es|ing)? (?:down|anywhere)|drop|chang|updat|mov|train(?!er)|"
+    r"optimi[sz](?!ers?\b)|reduc)"
 )
 _SOME = r"(?:a |an |the |some |few |several |many |couple |dozens? |hundreds? |thousands? |of |\d+k? )*"
 _TIME = r"(?:steps?|iterations?|iters?|epochs?|batch(?:es)?|hours?|minutes?|days?|while|time|updates?)"
@@ -33,6 +33,7 @@ _GAN = (
     r"discriminators?|wgan\w*|"
     r"adversarial \w+|pix2pix"
 )
+_DATA = r"(?:inputs?|batch(?:es)?(?! ?norm)|data\w*(?! parallel)|samples?|labels?|targets?)"
 _WORSE = r"(?:worse|lower|higher (?:loss|perplexity|error)|poor\w*|bad|degrad\w*|hurt\w*|drop\w*|decreas\w*)"
 
 # Each with its weight: what says much outweighs what most questions have.
@@ -43,7 +44,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "bfloat16": (1.5, _BFLOAT),
     "float32": (0.5, r"fp32|float32|full precision|single precision|32 ?bit|tf32"),
     "region": (1, r"autocast\w*|auto cast\w*"),
-    "apex": (2, r"apex"),
+    "apex": (2, r"apex|o[123](?: trained)?|opt levels?"),
+    "lightning": (3, r"(?:pytorch ?)?lightning\w*|fabric"),
     "accelerate": (2, r"accelerator\w*|accelerates?"),
     "compiled": (
         3,
@@ -51,20 +53,36 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"compiled (?:the |a |my )?(?:model|graph|function|module|region|code|forward|version)|"
         r"compil(?:e|ing) (?:the |a |my )?(?:whole )?(?:model|network|module|forward)",
     ),
+    # What it is a model of
+    "batch norm": (2, r"(?:sync ?)?batch ?norm\w*|(?:sync ?)?bn\d?"),
+    "running statistics": (
+        6,
+        r"(?:running|moving) (?:mean|var\w*|stat\w*|averages? of the (?:mean|var\w*))|track running stats|"
+        r"(?:batch ?norm\w*|bn)(?: \w+){0,3} (?:stat\w*|buffers?|mean|variances?)",
+    ),
+    "extension": (
+        3,
+        r"(?:cuda|c) (?:extensions?|kernels?|ops?)|dcn(?:v\d)?|deform\w*|spconv|sparse ?conv\w*|mmcv|"
+        r"(?:multi ?scale ?)?roi ?(?:align|pool)\w*|nms|tinycudann|tcnn",
+    ),
     # Numbers
     "nan": (
         2,
-        r"nans?|infs?(?! checks?)|infinit\w+|non ?finite|not finite|not a number|"
-        r"(?:all |pure |completely )?black (?:images?|outputs?|results?|frames?|videos?|screen|squares?)|"
-        r"(?:images?|outputs?|results?|frames?|videos?) (?:\w+ ){0,3}black",
+        r"(?<!no )(?<!not )(?<!without )(?:nans?|infs?(?! checks?))|infinit\w+|non ?finite|not finite|not a number|"
+        r"(?:all |pure |completely )?black (?:images?|outputs?|results?|frames?|videos?|screen|squares?|backgrounds?|"
+        r"pixels?|regions?|pictures?)|(?:images?|outputs?|results?|frames?|videos?|pictures?) (?:\w+ ){0,5}black",
     ),
     "overflow": (2, r"overflow\w*|out of range|65504"),
     "underflow": (2.5, r"underflow\w*|flush\w* to (?:zero|0)|round\w* to (?:zero|0)"),
     "vanishing": (2, r"vanish\w*"),
     "zero": (
         1.5,
-        r"0(?: 0+)?(?! \d)|zeros?(?! grad)|zeroed|1e \d+|tiny|"
+        r"0(?: 0+)?(?! \d)|(?<!by )zeros?(?! grad)|zeroed|1e \d+|tiny|"
         r"(?:no|empty|zero) (?:detections?|predictions?|boxes|bboxes|masks?|labels?|results?)",
+    ),
+    "division by zero": (
+        3,
+        r"(?:division|divide[sd]?|dividing) by (?:zero|0)|zero ?division\w*|zero ?float ?division\w*",
     ),
     "falling": (
         1.5,
@@ -77,12 +95,13 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "diverging": (
         2,
-        r"diverg\w*|abnormal\w*|erratic|unstable|instabilit\w*|spik\w*|explo\w*|blow\w* up|blew up|oscillat\w*|jump\w*|"
+        r"diverg\w*|abnormal\w*|non ?monoton\w*|not monoton\w*|fluctuat\w*|bounc\w*|"
+        r"erratic|unstable|instabilit\w*|spik\w*|explo\w*|blow\w* up|blew up|oscillat\w*|jump\w*|"
         r"(?:goes|going|shoots?) up",
     ),
     # What they are numbers of
     "loss": (1, r"loss(?:es)?|costs?|objective|criterion"),
-    "gradients": (1.5, r"grads?|gradients?|grad ?norms?"),
+    "gradients": (1.5, r"(?<!no )grads?|gradients?|grad ?norms?"),
     "norm": (0.5, r"norms?|grad ?norms?"),
     "outputs": (
         1.5,
@@ -97,6 +116,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:decreas|increas|halv|shrink|grow|doubl|collaps|explod)\w*)",
     ),
     "scale not finite": (4, r"scale (?:\w+ ){0,3}(?:nan|inf|infinity)"),
+    "low scale": (1, r"(?:scale|reducing) (?:\w+ ){0,2}to (?:[01](?: \d+)?|\de \d+)(?! ?\d)"),
     "scaler": (1.5, rf"{_SCALER}|(?:loss|gradient) scaling"),
     "quality": (
         1.5,
@@ -109,6 +129,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"val|valid|validat\w*|eval\w*|tests?|tested|testing|testset|infer\w*|predict(?:s|ing|ion|ions)?|deploy\w*|"
         r"dev ?set",
     ),
+    "inference": (2.5, r"infer(?:ence|red|ring)?|deploy\w*|serving"),
     "only in one mode": (
         2,
         r"only (?:\w+ )?(?:in |at |during |on |while |for )?(?:the )?(?:val\w*|eval\w*|test\w*|infer\w*)|"
@@ -116,7 +137,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "at once": (
         1.5,
-        r"first|immediately|at once|right away|straight away|instantly|from the (?:very )?(?:start|beginning|outset)|"
+        r"(?<!at )first|immediately|at once|right away|straight away|instantly|"
+        r"from the (?:very )?(?:start|beginning|outset)|"
         r"(?:in|at) the (?:very )?(?:start|beginning)|beginning|(?:iteration|step|epoch|iter|batch) [01]",
     ),
     "later": (
@@ -140,8 +162,11 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     # What goes wrong
     "stuck": (
         2,
-        rf"{_NOT}(?: \w+){{0,3}} {_CHANGE}\w*|flat|constant|stuck|stall\w*|plateau\w*|frozen|unchanged|at chance|"
-        r"(?:stays?|remains?) at|(?:stays?|remains?|is|are|exactly|always|keeps?) (?:at )?(?:the )?same|"
+        rf"{_NOT}(?: \w+){{0,3}} {_CHANGE}\w*|flat|stuck|"
+        r"(?:stay\w*|remain\w*|keeps?|kept|nearly|almost) (?:\w+ )?constant|constant (?:loss|acc\w*)|"
+        r"(?:loss|acc\w*|metrics?|weights?) (?:is|are) (?:\w+ )?constant|"
+        r"stall\w*|plateau\w*|frozen|unchanged|at chance|"
+        r"(?:stays?|remains?) at|(?:stay\w*|remain\w*|exactly|always|keeps?) (?:at )?(?:the )?same|"
         r"random (?:guess\w*|chance|level)|chance level|same (?:loss|value)",
     ),
     "not learning": (
@@ -153,7 +178,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "worse": (
         1.5,
-        r"worse|worst|lower|bad|badly|poor\w*|degrad\w*|hurt\w*|drop\w*|decreas\w*|gap|reduc\w*|declin\w*|inferior|"
+        r"worse|worst|lower|bad|badly|poor\w*|degrad\w*|hurt\w*|drop\w*|decreas\w*|gap|"
+        r"(?<!all )reduc\w*(?! (?:scatter|dtype|precision))|declin\w*|inferior|"
         r"los[et]s?|losing|below|underperform\w*|deteriorat\w*|terrible|garbage|broken|fall\w*|less accurate|tank\w*|"
         r"collaps\w*|wrong|not as good|"
         r"(?:higher|larger|increased) (?:\w+ )?(?:loss|perplexity|error|wer|ppl)|"
@@ -171,19 +197,37 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         rf"(?:{_BFLOAT})(?: (?!than|but)\w+){{0,6}} {_WORSE}|"
         rf"{_WORSE}(?: (?!than)\w+){{0,5}} (?:with|in|using|under|for|to) (?:pure )?(?:{_BFLOAT})",
     ),
-    "different": (1, r"differ\w*|discrepanc\w*|not (?:the )?same|inconsisten\w*|not equal|not reproducible|mismatch"),
+    "different": (
+        1,
+        r"differ\w*|discrepanc\w*|not (?:the )?same|"
+        r"(?:not|dont|doesnt) (?:\w+ ){0,3}(?:correct|right) (?:answers?|results?)|"
+        r"inconsisten\w*|not equal|not reproducible|"
+        r"(?<!type )(?<!types )(?<!precision )mismatch(?! (?:of|in) (?:d?types?|precision))",
+    ),
+    "large difference": (
+        2,
+        r"(?:significant\w*|dramatic\w*|drastic\w*|huge\w*|vast\w*|totally|completely|entirely|very|much|large|big) "
+        r"(?:\w+ )?(?:differ\w*|discrepanc\w*|other)",
+    ),
     "skipped": (2, r"skip\w*"),
+    "always": (
+        0.5,
+        r"(?:every|each|all)(?: \w+){0,2} (?:steps?|iterations?|batch(?:es)?|times?|updates?)|keeps? (?:on )?skipping|"
+        r"always|endless\w*|forever|never stops",
+    ),
     "slow": (
         2.5,
         rf"slow\w*|(?:not|no|cannot|cant|never|hardly|isnt|without|doesnt|dont|any|zero|little)(?: \w+){{0,4}} {_FAST}|"
         r"same (?:\w+ )?(?:speed|time|throughput)|"
-        r"times? (?:is |are |stays? |remains? )?(?:the )?(?:same|equal|identical)|takes? forever|"
+        r"times? (?:(?:is|are|was|were|stays?|remains?|also|almost|nearly|about) )*(?:the )?(?:same|equal|identical)|"
+        r"takes? forever|"
         r"speed (?:is |stays )?(?:the )?(?:same|unchanged)|"
         r"(?:time|times|duration) (?:\w+ ){0,2}(?:doubl|increas|higher|twice)\w*|"
-        r"takes? (?:\w+ )?(?:more|longer)|longer|throughput",
+        r"takes? (?:\w+ )?(?:more|longer)|(?<!no )longer|throughput|"
+        r"(?:failure|lack|loss) of (?:\w+ ){0,4}(?:acceleration|speed ?ups?)",
     ),
     "hangs": (2.5, r"hang(?:s|ing)?|freezes|stuck forever|deadlock\w*"),
-    "memory": (2.5, r"memory|vram|oom"),
+    "memory": (2.5, r"memory(?! (?:access|address|format))|vram|oom"),
     "host memory": (2, r"(?:system|cpu|host|main) (?:memory|ram)|(?<!v)ram"),
     "no effect": (
         2,
@@ -191,7 +235,10 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"nothing happens|not working|(?:doesnt|not|isnt) work\w*|ignored?|"
         r"(?:not|isnt|arent|never) (?:being )?(?:applied|used|enabled|active|cast\w*|convert\w*|entered)|"
         r"(?:still|stays?|remains?|returns?|are|is) (?:in |use[sd]? |being )?(?:computed in |running in |all )?"
-        r"(?:fp32|float32|full precision)|no change|makes no difference|seems? (?:to be )?(?:off|disabled)",
+        r"(?:fp32|float32|full precision)|no change|makes no difference|seems? (?:to be )?(?:off|disabled)|"
+        r"(?:not|never|doesnt|dont|didnt|wont) (?:\w+ )?"
+        rf"(?:return|produc|giv|output|becom|transform|convert|cast|turn|hav)\w*(?: \w+){{0,4}} (?:{_HALF}|{_BFLOAT})|"
+        rf"(?:is not|are not|isnt|arent|wasnt) (?:in |of type |of dtype |a |torch )*(?:{_HALF}|{_BFLOAT})",
     ),
     "float16 for bfloat16": (
         3,
@@ -203,8 +250,9 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "fails": (1, r"fails?|failed|raises?|crash\w*|errors?|breaks?|exception"),
     "is half": (
         1.5,
-        rf"(?:(?:is|are)(?: (?!with|in|when|using|under|after|for|and|but)\w+){{0,5}}|"
-        r"becomes?|returns?|gives?|stays?|remains?|dtype|still) "
+        rf"(?<!not )(?<!doesnt )(?<!dont )(?<!isnt )(?<!arent )(?<!never )"
+        rf"(?:(?:is|are)(?: (?!with|in|when|using|under|after|for|and|but|not|never)\w+){{0,5}}|"
+        r"becomes?|returns?|gives?|stays?|remains?|still) "
         rf"(?:a |of |type |torch )*(?:{_HALF}|{_BFLOAT})",
     ),
     "is float32": (
@@ -225,8 +273,14 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"different|incorrect|unexpected|differs?)|(?:fp32|float32|float|fp16|float16|half|bf16|bfloat16) instead of "
         r"(?:fp32|float32|float|fp16|float16|half|bf16|bfloat16)",
     ),
+    "positional": (
+        2.5,
+        r"(?:second|2nd|positional) (?:\w+ )?(?:arguments?|parameters?)|"
+        r"order of (?:the )?(?:\w+ )?(?:arguments?|parameters?)",
+    ),
     "dtype mismatch": (
         2.5,
+        r"expect\w* (?:\w+ )?(?:floats?|float32|half|fp16|fp32|float16)(?: \w+){0,4} (?:receiv\w*|gets?|got|given)|"
         r"d?types? (?:mismatch\w*|errors?)|mismatch\w* (?:of |in )?(?:d?types?|precision)|different d?types?|"
         r"half and float|float and half|same d?type|(?:expected|found) (?:scalar type )?(?:half|float)",
     ),
@@ -239,12 +293,14 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "deprecated": (3, r"deprecat\w*|futurewarning"),
     # Parts of a program
     "clip": (2.5, r"clip\w*"),
+    "backward": (1, r"backwards?|backprop\w*"),
     "unscale": (2.5, r"unscal\w*"),
     "accumulate": (2.5, r"accumulat\w*|accum|micro ?batch\w*"),
     "scheduler": (2.5, r"schedulers?|lr ?schedul\w*|learning rate schedul\w*|onecyclelr|lambdalr|cosine ?annealing\w*"),
     "several": (
         2.5,
-        r"(?:two|multiple|several|2|3|three|many|both|different) (?:\w+ )?(?:optimi[sz]ers|losses|scalers|backwards?|"
+        r"for (?:each|every|all) optimi[sz]ers?(?! steps?)|"
+        r"(?:two|multiple|several|2|3|three|many|both|different) (?:\w+ )?(?:optimi[sz]ers?|losses|scalers|backwards?|"
         rf"networks|models)|{_GAN}",
     ),
     "gan": (2.5, _GAN),
@@ -257,6 +313,20 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"r1 regulari\w*|autograd grad|hessians?|jacobians?|grad(?:ients?)? of (?:the )?grad(?:ients?)?",
     ),
     "no grad": (2.5, r"no ?grad|inference ?mode|without grad(?:ients?)?"),
+    "bad data": (
+        3,
+        rf"{_DATA}(?: \w+){{0,4}} (?:contain\w*|has|have|with|includ\w*)(?: \w+){{0,2}} (?:nans?|infs?|infinit\w+)|"
+        rf"(?:nans?|infs?)(?: values?)? in (?:the |my |our |some |input |training )*{_DATA}|"
+        r"(?:corrupt\w*|missing|bad|invalid) (?:values?|data|samples?|batch(?:es)?|labels?|pixels?)",
+    ),
+    "in float32 too": (
+        2,
+        r"(?:both|whether|either|also|even|regardless)(?: \w+){0,3} (?:fp32|float32|full precision)|"
+        r"(?:fp32|float32|full precision) (?:or|and|as well as) (?:fp16|float16|bf16|bfloat16|amp|half)|"
+        r"(?:fp16|float16|bf16|bfloat16|amp|half) (?:or|and|as well as) (?:fp32|float32)",
+    ),
+    "buffers": (2, r"buffers?(?: d?types?)?"),
+    "data loading": (2, r"auto ?augment\w*|augmentations?|data ?load\w*|num workers|preprocessing"),
     "inaccurate": (
         2.5,
         r"(?:numeric\w*|rounding|round off|precision) (?:errors?|issues?|problems?|differences?)|"
@@ -266,7 +336,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:large|big|huge) errors?|los(?:es?|ing|t) precision",
     ),
     "threads": (3, r"data ?parallel|dataparallel|threads?|threading|threadpool\w*"),
-    "fsdp": (2, r"fsdp\d?|fully shard|sharded"),
+    "fsdp": (2, r"fsdp\d?s?|fully shard|sharded"),
     "fsdp2": (3, r"fsdp2|fsdp v?2|fully shard"),
     "enable": (0.5, r"enabl\w*|turn(?:ing)? on|use|using|run|running|apply"),
     "needed": (
@@ -291,11 +361,27 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"autograd functions?|custom (?:cuda )?(?:kernel|op|extension)s?",
     ),
     "fft": (3, r"fft|r?fft\w*|stft|spectrograms?|fourier"),
+    "inputs": (1, r"inputs?|batch(?:es)?|tensors?"),
     "numpy": (2, r"numpy"),
     "mask": (2, r"masks?|masked|masking|1e9|1e 9|masked fill"),
     "epsilon": (2.5, r"eps|epsilons?|1e 8|1e 12"),
+    "flash attention": (3, r"flash ?attn\w*|flash ?attention\w*|xformers|sage ?attention\w*"),
+    "average": (
+        3,
+        r"ema\w*(?! (?:buffers?|states?))|exponential moving averages?|"
+        r"moving averages? of (?:the )?(?:model|weights|param\w*)|"
+        r"averaged? (?:model|weights)|swa",
+    ),
+    "scripted": (3, r"torch ?script\w*|(?:jit|torch) script\w*|script ?(?:modules?|functions?|mode)|scripted"),
+    "functorch": (3, r"functorch|vmap|torch func|jvp|vjp|linearize"),
+    "cast inside": (
+        2,
+        r"(?:cast\w*|conver\w*|upcast\w*|promot\w*)(?: \w+){0,3} (?:to |into )?(?:torch )?(?:float32|fp32|float)|"
+        r"(?:no|not|without)(?: \w+)? (?:conversion|converted|cast|casting) back|rotary|rope|time ?steps? embeddings?",
+    ),
     "manual cast": (
         2.5,
+        r"(?:with|using|use[ds]?|passed|pass|set) half(?! precision)|half (?:as (?:an )?argument|flag|option|true)|"
         r"(?:model|net|network|everything|weights) (?:to )?(?:half|bfloat16|float16|bf16|fp16)|model half|half model|"
         r"pure (?:fp16|bf16|half|float16|bfloat16)|to torch (?:bfloat16|float16|half)|"
         r"(?:cast|convert)\w* (?:the |my |whole |all |its )*(?:model|weights|everything|params|parameters|network)",
@@ -313,6 +399,10 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"pre ?trained",
     ),
     # Devices
+    "gtx 16": (
+        6,
+        r"gtx ?16\w*|(?:geforce|nvidia|card|gpu) 16[356]0\w*|16[56]0(?: ?(?:ti|super|max ?q|mobile|cards?|gpus?)|s)",
+    ),
     "cpu": (2, r"cpus?"),
     "gpu": (1, r"gpus?|cuda|v100|t4|p100|p40|20[678]0\w*|10[678]0\w*|1660\w*|turing|volta|pascal|cards?"),
     "mps": (2.5, r"mps|apple(?: silicon)?|m[1-4](?: max| pro| ultra)?|macbook|mac|metal"),
@@ -327,12 +417,26 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
 _EXPRESSIONS = {name: re.compile(rf"\b(?:{words})\b") for name, (_, words) in _CONCEPTS.items()}
 # What amplint knows nothing of: other frameworks, and other ways to make a model small.
 _ELSEWHERE = re.compile(
-    r"\b(?:tensorflow|keras|jax|flax|mxnet|paddle\w*|mindspore|oneflow|tensorrt|onnx\w*|int8|int4|[48] ?bit|gptq|awq|"
+    r"\b(?:tensorflow\w*|tf (?:tensor|nn|keras|float16)|"
+    r"keras|jax|flax|mxnet|paddle\w*|mindspore|oneflow|tensorrt|onnx\w*|int8|int4|[48] ?bit|gptq|awq|"
     r"gguf|fp8|float8|fp4|nvfp4|quanti[sz]\w*|sklearn|xgboost)\b"
 )
+# What a question about half precision speaks of; and what has troubles of its own, which are the same in float32.
+_HALF_PRECISION = frozenset(
+    {"amp", "manual cast", "dtype mismatch", "is half", "overflow", "underflow", "65536", "scale", "unscale"}
+    | {"inf check", "fused", "gtx 16"}
+)
+# Words of a question that may say nothing of half precision, since amplint is asked; a longer one would mention it.
+_BRIEF = 15
+_IN_FLOAT32 = frozenset({"float32", "bad data", "penalty", "gan", "ctc", "bce", "epsilon"})
+_IN_FLOAT32_INSTEAD = re.compile(
+    r"\b(?:only|using|use[sd]?|change\w*|switch\w*|train\w*|run\w*)(?: \w+){0,2} (?:fp32|float32|full precision) "
+    rf"(?:instead of|rather than|in place of|and not) (?:{_BFLOAT}|fp16|float16|half|amp|mixed)"
+)
+_CONTEXTS = frozenset({"fsdp", "fsdp2", "compiled", "scripted", "functorch", "average", "checkpointing", "fused"})
 # What programs print of their settings and of numbers that are all right; a best loss begins at infinity.
 _SETTING = re.compile(
-    r"""["']?\b(?!precision\b)[\w.]+["']?(?:=\s*[-+]?(?:\d[\w.+-]*|inf\b)|"""
+    r"""["']?\b(?!precision\b|\w*loss=0(?:\.0+)?(?![\d.]))[\w.]+["']?(?:=\s*[-+]?(?:\d[\w.+-]*|inf\b)|"""
     r""":\s*[-+]?(?:0\.\d*[1-9]|[1-9])[\d.e+-]*)|["']\w+["']: *\S+"""
 )
 _AT_THE_START = re.compile(
@@ -344,7 +448,8 @@ _APOSTROPHES = str.maketrans("", "", "'\u2019`\u00b4")
 _APART = re.compile(r"[^a-z0-9.]+|\.(?!\d)|(?<!\d)\.")
 # A release of something, and what is lost where no loss is meant.
 _RELEASE = re.compile(
-    r"\b(?:(?:py)?torch|cuda|cudnn|python|lightning|transformers|accelerate|deepspeed|version)[ =v]*\d+(?:\.\d+)*\S*|"
+    r"\b(?:(?:py)?torch|cuda|cudnn|python|lightning|transformers|accelerate|deepspeed|version)"
+    r"[ =v]*\d+(?!\d*-(?:mixed|true))(?:\.\d+)*\S*|"
     r"\bv?\d+\.\d+\.[\d*]+\S*|\bv\d+\.\d+\S*",
     re.IGNORECASE,
 )
@@ -377,6 +482,11 @@ class Asked(NamedTuple):
         return sum(_CONCEPTS[each][0] for each in self.wanted & set(concepts)) / self.weight
 
 
+def contexts(concepts: Collection[str]) -> frozenset[str]:
+    """Those of the concepts that change how a program computes, so that an answer has to know of them."""
+    return _CONTEXTS & frozenset(concepts)
+
+
 def asked(text: str) -> Asked:
     """What a table says of a question, as in `nan & loss & !evaluation`."""
     names = [each.strip() for each in text.split("&")]
@@ -393,9 +503,16 @@ def is_elsewhere(text: str) -> bool:
 
 
 def is_without_amp(text: str) -> bool:
-    """Whether a question says that it is about float32, and nothing of half precision."""
+    """Whether a question says nothing of half precision, and is about float32 or what goes wrong in it as well."""
     concepts = concepts_of(text)
-    return "float32" in concepts and concepts.isdisjoint({"amp", "manual cast", "65536"})
+    if _IN_FLOAT32_INSTEAD.search(normalized(text)):
+        return True
+    return concepts.isdisjoint(_HALF_PRECISION) and not concepts.isdisjoint(_IN_FLOAT32)
+
+
+def is_long_without_amp(text: str) -> bool:
+    """Whether a question says much, and nothing of half precision: it is about something else."""
+    return len(text.split()) > _BRIEF and concepts_of(text).isdisjoint(_HALF_PRECISION)
 
 
 def concepts_of(text: str) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,12 +27,16 @@ class Text(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """A usual cause: the rules that find it, if any does, and what to do; `change` is a small diff."""
+    """A usual cause: the rules that find it, if any does, and what to do; `change` is a small diff.
+
+    A text that is `about` one of these concepts makes it the first of its message's causes.
+    """
 
     rules: tuple[str, ...]
     why: str
     do: str
     change: str = ""
+    about: tuple[Asked, ...] = ()
 
     @property
     def before(self) -> str:
@@ -72,6 +77,19 @@ class Message(NamedTuple):
         """What the message is called where there is no text of it to show: its first wording, or a question."""
         return plain(self.says[0].text) if self.says else self.questions[0]
 
+    def knows(self, contexts: frozenset[str]) -> bool:
+        """Whether it is asked with one of these contexts, or has a cause about one; True if there are none."""
+        of = (*self.asked, *(each for cause in self.causes for each in cause.about))
+        return not contexts or any(not contexts.isdisjoint(each.wanted) for each in of)
+
+    def ordered_for(self, concepts: Collection[str]) -> Message:
+        """The same message for a text that speaks of these concepts: the causes that are about them come first."""
+
+        def said(cause: Cause) -> float:
+            return max((1 + each.weight for each in cause.about if each.fits(concepts)), default=0.0)
+
+        return self._replace(causes=tuple(sorted(self.causes, key=said, reverse=True)))
+
     @property
     def codes(self) -> tuple[str, ...]:
         """The rules that find one of its causes, the most likely first."""
@@ -108,7 +126,13 @@ def _message(table: dict[str, Any]) -> Message:
         " ".join(table["means"].split()),
         tuple(Text(**each) for each in table.get("says", ())),
         tuple(
-            Cause(tuple(each["rules"]), each["why"], each["do"], each.get("change", "").strip("\n"))
+            Cause(
+                tuple(each["rules"]),
+                each["why"],
+                each["do"],
+                each.get("change", "").strip("\n"),
+                tuple(map(asked, each.get("about", ()))),
+            )
             for each in table["cause"]
         ),
         tuple(table.get("lines", ())),

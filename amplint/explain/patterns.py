@@ -64,10 +64,10 @@ def squeeze(text: str) -> str:
 
 
 def pattern(wording: str, *, half: bool = False) -> Pattern:
-    """The expression for a wording."""
+    """The expression for a wording; its full stop may be missing."""
     parts: list[str] = []
     literals: list[str] = []
-    for at, each in enumerate(_PLACEHOLDER.split(wording)):
+    for at, each in enumerate(_PLACEHOLDER.split(wording.removesuffix("."))):
         if at % 2:
             parts.append(_PLACEHOLDERS[each])
             continue

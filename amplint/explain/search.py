@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from amplint.explain.concepts import concepts_of, is_elsewhere, is_without_amp
+from amplint.explain.concepts import concepts_of, contexts, is_elsewhere, is_long_without_amp, is_without_amp
 from amplint.explain.log_reader import Frame, Log
 from amplint.explain.messages import Message, Text, known
 from amplint.explain.patterns import Pattern, literals, pattern, squeeze
@@ -19,6 +19,9 @@ _SHORT, _SHORT_LINES = 500, 4
 # Words that identify a message of which only a part is given.
 _PART = 3
 _EXCEPTION = re.compile(r"^\s*(?:[\w.]*(?:Error|Warning|Exception)\s*:\s*)+")
+_ERROR = re.compile(
+    r"\b(?:[A-Z]\w*(?:Error|Exception)|(?:CUDA|cuDNN|NCCL) error):\s*\S|^\s*[\w.]*(?:Error|Warning|Exception)\s*:"
+)
 # Times that a message stands in a log among which one with a frame of the user's is looked for.
 _LOOKED_AT = 100
 # What all lines have that `Message.lines` are about.
@@ -77,13 +80,23 @@ def find(text: str, *, asked: bool = False) -> Found:
         hits = _more(hits, _by_line(log))
     elif not hits:
         hits = _by_words(text) or _by_part(text)
-        if not hits and not is_elsewhere(text) and not is_without_amp(text):
+        sentence = _SENTENCE.search(text) is not None
+        if not (hits or is_elsewhere(text) or is_without_amp(text) or (sentence and is_long_without_amp(text))):
             hits = _asked(text)
-            if not (hits and _SENTENCE.search(text)):
+            if not (hits and sentence):
                 hits = _more(hits, _by_line(log, alone=True))
     if hits:
-        return Found(tuple(sorted(hits, key=lambda each: each.at)), question)
+        ordered = (_ordered(each, text if question else "") for each in hits)
+        return Found(tuple(sorted(ordered, key=lambda each: each.at)), question)
     return Found((), question, _nearest(text if question else _complaints(log), asked=question))
+
+
+def _ordered(hit: Hit, question: str) -> Hit:
+    """A hit with its causes in the order that the question suggests; in a log, what led to the message."""
+    if not any(each.about for each in hit.message.causes):
+        return hit
+    text = question or "\n".join([hit.shown, *(frame.source for frame in hit.stack)])
+    return hit._replace(message=hit.message.ordered_for(concepts_of(text)))
 
 
 def _more(hits: list[Hit], others: list[Hit]) -> list[Hit]:
@@ -150,13 +163,15 @@ def _says(line: str, expressions: Iterable[re.Pattern[str]], but: Iterable[re.Pa
 def _asked(text: str) -> list[Hit]:
     """The symptoms that a question is about: those that say most of it."""
     concepts = concepts_of(text)
-    # An error that is not known is no question, unless it is about numbers.
-    if _EXCEPTION.match(text) and "nan" not in concepts:
+    # An error that is not known is no question, wherever it stands, unless it is about numbers or memory.
+    if _ERROR.search(text) and concepts.isdisjoint({"nan", "memory"}):
         return []
     weights = {
-        message: max((each.weight for each in message.asked if each.fits(concepts)), default=0.0) for message in known()
+        message: max((each.weight for each in message.asked if each.fits(concepts)), default=0.0)
+        for message in known()
+        if message.knows(contexts(concepts))
     }
-    best = max(weights.values())
+    best = max(weights.values(), default=0.0)
     line = text.strip().splitlines()[0]
     return [Hit(message, None, line, 0, 1, ()) for message, weight in weights.items() if weight == best > 0]
 

@@ -26,7 +26,7 @@ FAMILIES = {
 # What `amplint verify` found of the rules' fixtures: by rule, a list of objects (`python -m tests.generate` writes it).
 PROOFS = Path(__file__).parents[1] / "rules" / "proofs.json"
 # As what a user sees an observable of a rule in a step of their own.
-_SEEN_AS = {
+SEEN_AS = {
     "exception": "an exception",
     "warning": "a warning",
     "gradient": "wrong gradients",
@@ -191,7 +191,7 @@ def in_a_run(rule: Rule, verify: str = "`amplint verify`") -> str:
         return ""
     if shows.how == "no":
         return f"{verify} can't show this problem in your own training step, because {shows.why}."
-    seen = [f"as {_SEEN_AS[each]}" for each in shows.observables]
+    seen = [f"as {SEEN_AS[each]}" for each in shows.observables]
     also = ", also on a simulated device" if shows.how == "simulated" else ""
     listed = " or ".join([", ".join(seen[:-1]), seen[-1]]) if seen[1:] else seen[0]
     return f"{verify} can show this problem in your own training step{also}: {listed}."

@@ -85,7 +85,8 @@ class Report(NamedTuple):
     """The findings of a run that are left, and what was fixed in which files.
 
     `errors` are what kept the run from doing all its work, a line each; `code` is what it exits with. Where `comments`
-    were added, so many to each of some files, those that are not left were not fixed but silenced.
+    were added, so many to each of some files, those that are not left were not fixed but silenced. `verified`: only
+    fixes were made that a run confirms.
     """
 
     results: tuple[Result, ...]
@@ -94,6 +95,7 @@ class Report(NamedTuple):
     code: int = 0
     comments: tuple[int, ...] = ()
     held: HeldBack | None = None
+    verified: bool = False
 
     @property
     def fixed(self) -> int:

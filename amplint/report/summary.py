@@ -22,7 +22,7 @@ def _found(report: Report) -> str:
     left = Counter[str](SUSPICION if each.is_suspicion else each.severity.value for each in report.findings)
     if report.comments:
         text = silenced(report) + (f"Found {_counts(left)}.\n" if left else "")
-    elif report.fixed:
+    elif report.fixed or (report.verified and left):
         remaining = left.total() - left[SUSPICION]
         text = f"Found {_counts(left + _gone(report))} ({report.fixed} fixed, {remaining} remaining).\n"
     elif left:
@@ -73,7 +73,13 @@ def _what_next(report: Report) -> str:
         said.append(f"{fixable} fixable with `--fix`{more}")
     elif hidden:
         said.append(f"{hidden} fixable with `--fix --unsafe-fixes`")
-    if shown := _shown(report):
+    if unconfirmed := sum(each.unconfirmed is not None for each in report.findings):
+        were, them = ("was", "it") if unconfirmed == 1 else ("were", "them")
+        said.append(
+            f"{_count(unconfirmed, 'fixable finding')} {were} not fixed, as no run confirms the fix; "
+            f"the same command without `--verify` fixes {them}"
+        )
+    if not report.verified and (shown := _shown(report)):
         which = f"{shown} of them" if shown != left else "it" if left == 1 else "them"
         said.append(f"`amplint verify FILE` tries {which} on real tensors")
     return f"{'[*] ' * bool(fixable)}{'; '.join(said)}.\n" if said else ""

@@ -47,6 +47,8 @@ def advice(place: Place) -> Iterator[tuple[str, str]]:
             yield "note", "this fix is only shown, never applied"
     if finding.withheld:
         yield "help", f"no fix: {finding.withheld}"
+    if finding.unconfirmed:
+        yield "help", f"fix not applied: {finding.unconfirmed}"
 
 
 def paint(text: str, code: str, colour: bool) -> str:

@@ -42,6 +42,7 @@ def train(model, optimizer, batches):
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
+        optimizer.zero_grad()
 """
 # A value of each key, and one that it doesn't take, with what is said of that.
 VALUES: dict[str, tuple[str, str, str]] = {

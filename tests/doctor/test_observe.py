@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import ast
 import contextlib
+import importlib
 import io
+import linecache
 import os
 import pickle
 import subprocess
@@ -10,9 +13,10 @@ import sys
 import pytest
 
 import amplint.doctor
+from amplint.base.about import REPORT
 from amplint.base.paths import shown
 from amplint.doctor import observe, start
-from amplint.doctor.findings import Cause, Evidence, Finding, Place, Report
+from amplint.doctor.findings import Cause, Evidence, Finding, Place, Report, Verdict
 from amplint.doctor.options import Stopped
 from amplint.doctor.places import place_of
 from amplint.doctor.session import Session
@@ -96,6 +100,24 @@ def test_a_bug_of_ours_costs_nothing(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert capsys.readouterr().err.count("ZeroDivisionError") == 2
 
 
+@pytest.mark.parametrize("name", ["scale.ScaleLog.__init__", "watch.Watching.__init__"])
+def test_a_doctor_that_is_off_calls_nothing_healthy(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = pytest.importorskip("torch")
+    importlib.import_module("amplint.doctor.watch")
+    monkeypatch.setattr(f"amplint.doctor.{name}", lambda *_, **__: 1 / 0)
+    with observe() as seen:
+        torch.amp.GradScaler("cpu")
+    assert seen.report is not None
+    assert (seen.verdict, seen.report.verdict, seen.report.is_off) == ("off", Verdict.OFF, True)
+    assert repr(seen) == "Seen(off, [])"
+    err = " ".join(capsys.readouterr().err.split())
+    assert err.count("ZeroDivisionError: division by zero (test_observe.py:") == 2  # at once, and as a note
+    assert err.count(f"; {REPORT}") == 2
+    assert "amplint: amplint disabled itself" in err
+
+
 def test_a_stream_that_is_closed(finds: list[BaseException | None], monkeypatch: pytest.MonkeyPatch) -> None:
     for stream in (None, io.StringIO(), io.TextIOWrapper(io.BytesIO(), "ascii")):
         monkeypatch.setattr(sys, "stderr", stream)
@@ -144,3 +166,78 @@ def test_causes_and_places_are_printed_and_kept() -> None:
     assert "code" not in repr(place)
     kept = pickle.loads(pickle.dumps(Finding(Cause.DATA, Evidence.SEEN, "message", place)))
     assert kept == Finding(Cause.DATA, Evidence.SEEN, "message", Place(*place.is_at))
+
+
+CELL = """\
+import contextlib
+import torch
+from amplint.doctor import observe
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+x = torch.rand(8, 4) * 100
+off = False
+def watching():
+    return observe(quiet=True)
+ahead = observe(quiet=True)
+{}
+    for step in range(2):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            out = model(x)
+            loss = (out * out * 1000).mean()  # here
+        loss.backward()
+        optimizer.step()
+{}"""
+
+
+def run_cell(text: str, name: str = "<module>") -> amplint.doctor.Seen:
+    """What `seen` is after a cell of a notebook: its statements run one by one, as code that has this name."""
+    path, names = "<ipython-input-1-0123456789ab>", {"__name__": "__main__"}
+    linecache.cache[path] = len(text), None, text.splitlines(keepends=True), path
+    for statement in ast.parse(text).body:
+        code = compile(ast.Module([statement], []), path, "exec", dont_inherit=True)
+        exec(code.replace(co_name=name), names)
+    seen: amplint.doctor.Seen = names["seen"]  # type: ignore[assignment]
+    return seen
+
+
+def is_explained(seen: amplint.doctor.Seen, function: str) -> None:
+    assert [(each.code, each.evidence) for each in seen.findings] == [("AMP510", Evidence.REPRODUCED)]
+    place = seen.findings[0].place
+    assert place is not None
+    assert linecache.getline(place.path, place.line).endswith("# here\n")
+    assert place.function == function
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "with observe(quiet=True) as seen:",
+        "with ahead as seen:",
+        "with watching() as seen:",
+        "with contextlib.nullcontext() if off else observe(quiet=True) as seen:",
+        "with contextlib.ExitStack() as stack, observe(quiet=True) as seen:",
+    ],
+)
+@pytest.mark.parametrize("name", ["<module>", "<cell line: 12>"])
+def test_a_block_at_the_top_level(start: str, name: str) -> None:
+    pytest.importorskip("torch")
+    is_explained(run_cell(CELL.format(start, ""), name), name)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "function"),
+    [
+        ("def fit():", "with observe(quiet=True) as seen:\n    fit()\n", "fit"),
+        (
+            "def outer():\n  def fit():",
+            "  with observe(quiet=True) as seen:\n    fit()\n  return seen\nseen = outer()",
+            "fit",
+        ),
+        ("def outer():\n  with observe(quiet=True) as seen:", "  return seen\nseen = outer()", "outer"),
+    ],
+)
+def test_blocks_and_functions(start: str, end: str, function: str) -> None:
+    pytest.importorskip("torch")
+    is_explained(run_cell(CELL.format(start, end)), function)

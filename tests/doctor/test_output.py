@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from amplint.doctor.findings import Cause, Evidence, Finding, Place, Related, Report
-from amplint.doctor.output import _CAUSES, as_json, as_sarif, as_text
+from amplint.doctor.output import _CAUSES, _UNKNOWN, _UNKNOWN_IS, as_json, as_sarif, as_text
+from tests import ROOT
 
 FOLDER = "/home/user/project"
 OFF = Finding(
@@ -69,6 +70,7 @@ def test_nothing_wrong() -> None:
     assert as_text(Report(steps=1)) == "amplint run: healthy, 1 step, none skipped"
     assert as_text(Report(), name="amplint") == "amplint: nothing found, no step of an optimizer was seen"
     assert as_text(Report(is_off=True, steps=2)).startswith("amplint run: amplint disabled itself, 2 steps")
+    assert as_text(Report((OFF,), 2, is_off=True)).startswith("amplint run: 1 problem, amplint disabled itself, 2 ")
 
 
 @pytest.mark.parametrize("width", [0, 40, 60, 200])
@@ -138,6 +140,7 @@ def test_json() -> None:
     assert (first["path"], first["linter"]["is_missed"]) == ("/elsewhere/vmamba.py", True)
     assert [unknown[key] for key in ("code", "cause", "path", "line", "linter")] == [None] * 5
     assert json.loads(as_json(HEALTHY))["verdict"] == "healthy"
+    assert json.loads(as_json(Report(is_off=True)))["verdict"] == "off"
     assert json.loads(as_json(Report(seconds=float("nan"))))["seconds"] is None
 
 
@@ -202,3 +205,9 @@ def test_a_path_above_the_folder_stays_as_the_command_has_it() -> None:
     for path, said in paths.items():
         finding = Finding(Cause.DATA, Evidence.SEEN, "message", Place(path, 3))
         assert f"data {said}:3 " in as_text(Report((finding,)), folder="/work/run")
+
+
+def test_each_cause_is_explained_where_the_command_is() -> None:
+    text = (ROOT / "docs/run.md").read_text("utf-8")
+    for label, meaning in [*_CAUSES.items(), (_UNKNOWN, _UNKNOWN_IS)]:
+        assert f"| `{label}` | {meaning} |" in text

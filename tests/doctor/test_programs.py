@@ -63,3 +63,32 @@ def test_the_cause_of_a_fault_is_named_first(path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("path", HEALTHY, ids=lambda path: path.stem)
 def test_a_healthy_program_is_left_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert watched(path, monkeypatch).findings == ()
+
+
+READ_LATER = """\
+import torch
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+total, more = 0, iter([1, 1, float("inf"), 1])
+for step in range(4):
+    x = torch.rand(8, 4)
+    optimizer.zero_grad()
+    loss = model(x).mean() + next(more)
+    loss.backward()
+    optimizer.step()
+    {}
+"""
+
+
+@pytest.mark.usefixtures("where")
+@pytest.mark.parametrize(
+    "read", ["print(loss.item())", "total += loss; print(total.item())", "print(float(loss)); torch.isfinite(loss)"]
+)
+def test_a_loss_that_is_read_after_its_step_is_one_problem(
+    read: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(READ_LATER.format(read), "utf-8")
+    (finding,) = watched(program, monkeypatch).findings
+    assert (finding.step, finding.place and finding.place.line) == (3, 10)

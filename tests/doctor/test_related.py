@@ -193,6 +193,29 @@ def test_a_run_says_which_operation_it_was(project: Write) -> None:
     assert "`b`" in found.fix
 
 
+MASKED = """\
+import torch
+
+with torch.autocast("cpu", dtype=torch.float16):
+    scores = torch.ones(2, 2) @ torch.ones(2, 2)
+    scores = scores.masked_fill(scores > 1, -1e9) + scores.masked_fill(scores > 1, 0)
+"""
+
+
+def test_what_raises_has_the_fix_of_its_call(project: Write) -> None:
+    pytest.importorskip("torch")
+    path = project({"masked.py": MASKED}) / "masked.py"
+    with pytest.raises(RuntimeError, match="without overflow"), observe(quiet=True) as seen:
+        runpy.run_path(str(path))
+    (finding,) = seen.findings
+    assert (finding.code, finding.place and finding.place.line) == ("AMP502", 5)
+    assert finding.advice == "use the lowest number of the tensor's own dtype"
+    if sys.version_info >= (3, 11):
+        assert finding.related is not None
+        assert "torch.finfo(scores.dtype).min" in finding.related.fix
+        assert "--select AMP502" in finding.related.command
+
+
 CLIPS = """\
 import torch
 from torch.nn.utils import clip_grad_norm_

@@ -12,6 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
 
 from amplint.explain.log_reader import place_of
 from amplint.explain.messages import Text, known, leading_to, plain
@@ -54,6 +57,11 @@ NOT_SHOWN = {
     "fused-optimizer-with-scaler",
     "model-cast-by-hand",
     "collective-without-bfloat16",
+    "grid-sample-dtype",
+    "cpu-autocast-in-bfloat16-only",
+    "apex-scale-zero",
+    "collective-dtypes",
+    "composer-precision",
 }
 
 
@@ -189,6 +197,51 @@ class TestWhatTorchPrints:
             if said and kind.endswith(("Error", "Warning")) and not any(each in said for each in self.NOT_OURS):
                 hits = find(proof["before"]).hits
                 assert any(code in hit.message.codes for hit in hits), proof["before"]
+
+
+class TestWhatTheTableClaims:
+    def test_a_skipped_step_leaves_the_statistics_of_its_overflow(self) -> None:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 2))
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        batch = torch.randn(2, 3, 8, 8)
+
+        def step(x: torch.Tensor) -> None:
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = model(x).float().square().mean()
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+        step(batch)
+        assert scaler.get_scale() == 1024
+        step(torch.tensor([2e5, -2e5, 2e5]).reshape(1, 3, 1, 1).expand(2, 3, 8, 8))
+        assert scaler.get_scale() == 512
+        step(batch)
+        assert scaler.get_scale() == 512
+        assert all(each.isfinite().all() for each in model.parameters())
+        assert model(batch).isfinite().all()
+        assert not model.eval()(batch).isfinite().all()
+
+    @pytest.mark.parametrize(
+        ("dtype", "moves"), [(torch.bfloat16, False), (torch.float16, False), (torch.float32, True)]
+    )
+    def test_an_average_in_half_stays_where_it_is(self, dtype: torch.dtype, moves: bool) -> None:
+        average, weight = torch.full((4,), 0.9, dtype=dtype), torch.ones(4, dtype=dtype)
+        for _ in range(1000):
+            average.lerp_(weight, 0.001)
+        assert (average > 0.92).all() == moves
+
+    def test_a_parametrization_may_return_the_weights_dtype(self) -> None:
+        class Cast(programs_of_dtypes.LowRank):
+            def forward(self, weight: torch.Tensor) -> torch.Tensor:
+                return super().forward(weight).to(weight.dtype)
+
+        with torch.autocast("cpu"):
+            layer = parametrize.register_parametrization(nn.Linear(4, 4), "weight", Cast())
+        assert layer.weight.dtype is torch.float32
 
 
 def test_rules_know_their_messages() -> None:

@@ -314,7 +314,7 @@ class TestNothingElse:
         [
             "Training done: 3 epochs, final loss 0.02, nan steps: 0\n",
             "done, accuracy stays at 0.98, amp off\n",
-            "epoch 1 loss 0.31 lr schedule constant\nepoch 2 loss 0.12 lr schedule constant\n",
+            "epoch 1 loss 0.31 lr stays constant\nepoch 2 loss 0.12 lr stays constant\n",
         ],
     )
     def test_a_short_log_is_no_question(self, text: str) -> None:
@@ -343,6 +343,62 @@ QUESTIONS = [
 @pytest.mark.parametrize(("question", "message"), QUESTIONS)
 def test_questions(question: str, message: str) -> None:
     assert message in ids(question, asked=True)
+
+
+# What a text is about decides which of a message's causes comes first.
+FIRST = [
+    ("RuntimeError: expected scalar type Float but found Half in my custom CUDA op", "kernel of an extension"),
+    ("RuntimeError: expected scalar type Half but found Float (deform_conv2d from mmcv)", "kernel of an extension"),
+    ("torch.batch_norm: RuntimeError: expected scalar type Half but found Float", "A norm whose statistics"),
+    (
+        "RuntimeError: expected scalar type Half but found Float in the backward of my Function",
+        "custom autograd Function",
+    ),
+    ("mat1 and mat2 must have the same dtype, but got Half and Float, only in validation", "region is not open"),
+    ("RuntimeError: expected scalar type Half but found Float", "cast by hand"),
+    ("Attempted unscale_ but _scale is None with lightning_fabric", "A framework owns the scaler"),
+    ("Attempted unscale_ but _scale is None.", "Backward runs on the unscaled loss"),
+    (
+        "fsdp2: A different number of tensors was saved during the original forward and recomputation",
+        "FSDP2",
+    ),
+    ("autocast with no_grad runs out of memory", "One region spans many iterations"),
+    ("the loss is nan with amp, and some labels contain nan", "NaN without AMP as well"),
+    ("nan in evaluation under amp", "A model with BatchNorm"),
+    ("nan in evaluation with model.half()", "The model itself is cast"),
+    ("GradScaler skips every step", "In every step"),
+    ("TorchScript interpreter: expected scalar type Half but found Float", "runs in TorchScript"),
+    ("vmap of autograd.grad: expected scalar type Half but found Float", "runs a backward pass through a norm"),
+    ("FSDP leaves a buffer alone: expected scalar type Half but found Float", "A buffer stays float32"),
+    ("the loss is nan whether fp32 or fp16", "NaN without AMP as well"),
+    ("no speedup from fp16 with heavy augmentations", "no fast half arithmetic"),
+    ("OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 1, reducing to 1", "In every step"),
+    ("OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768", "In the first steps"),
+    ("black images on mps with autocast", "float16 overflows"),
+    ("Function 'PowBackward0' returned nan values in its 0th output.", "If it also happens in float32"),
+    ("amp: Function 'PowBackward0' returned nan values in its 0th output.", "Anomaly detection is on"),
+    ("RuntimeError: Expected object of scalar type Half but got scalar type Float in nms", "kernel of an extension"),
+    ("expected scalar type Float but found BFloat16, scores is converted to float32 inside", "a layer computes a part"),
+    ("flash attention fails in evaluation under autocast", "The model is float32, and the forward"),
+    ("flash attention fails under autocast after a norm", "come from a norm"),
+    ("EMA weights are nan with fp16", "NaN or infinite weights went into it"),
+    ("ZeroDivisionError: float division by zero in apex's scale_loss, WGAN gradient penalty", "A gradient penalty"),
+]
+
+
+@pytest.mark.parametrize(("text", "why"), FIRST)
+def test_the_first_cause_is_that_of_the_text(text: str, why: str) -> None:
+    (hit,) = find(text, asked=True).hits
+    assert why in hit.message.causes[0].why
+
+
+def test_the_first_cause_of_a_log_is_that_of_its_lines() -> None:
+    error = "RuntimeError: expected scalar type Half but found Float"
+    log = TRACEBACK.rpartition("RuntimeError")[0].replace("raise RuntimeError(", "{}") + error
+    (hit,) = find(log.format("return torch.batch_norm(input, mean, var)")).hits
+    assert "A norm whose statistics" in hit.message.causes[0].why
+    (hit,) = find(log.format("return torch.addmm(bias, input, weight)")).hits
+    assert "cast by hand" in hit.message.causes[0].why
 
 
 def test_the_line_of_a_message_that_is_wrapped() -> None:

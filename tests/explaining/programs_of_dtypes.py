@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everyone calls it
 from torch import nn
+from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
 
 from tests.explaining.registry import Step, prints, unwarned
@@ -302,3 +303,20 @@ def convolution_of_both_half_types() -> None:
 @prints("apex-name-in-torch")
 def apex_name() -> None:
     torch.cuda.amp.initialize(nn.Linear(4, 4))
+
+
+class LowRank(nn.Module):
+    """A parametrization as adapters are: the product of two small matrices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Parameter(torch.ones(2, 4)), nn.Parameter(torch.ones(4, 2))
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return self.b @ self.a
+
+
+@prints("parametrization-dtype")
+def parametrization() -> None:
+    with torch.autocast("cpu"):
+        parametrize.register_parametrization(nn.Linear(4, 4), "weight", LowRank())

@@ -185,3 +185,13 @@ def traced() -> None:
     layer = nn.Linear(4, 4)
     with torch.autocast("cpu"), unwarned():
         torch.jit.trace(lambda x: layer(layer(x)), torch.ones(3, 4))
+
+
+@prints("script-and-autocast")
+def scripted() -> None:
+    with unwarned():
+        torch.jit.script(torch.autocast("cpu")(_product))
+
+
+def _product(x: torch.Tensor) -> torch.Tensor:
+    return x @ x

@@ -256,3 +256,10 @@ def step_replaced() -> None:
 @prints("scale-not-float32")
 def half_scale() -> None:
     torch._amp_update_scale_(torch.ones(1).half(), torch.zeros(1, dtype=torch.int32), torch.zeros(1), 2.0, 0.5, 2)
+
+
+@prints("scaler-half-initialized")
+def growth_tracker_by_hand() -> None:
+    scaler = torch.amp.GradScaler("cpu")
+    scaler._growth_tracker = torch.zeros(1)
+    scaler.scale(torch.ones(1))

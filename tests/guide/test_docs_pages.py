@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import amplint
+from amplint.guide import GLOSSARY, GUIDE, RULES
 from amplint.registry import all_rules
 from tests import ROOT
 from tests.shown import documents
-from tests.site.pages import pages
 from tests.test_import_graph import ORDER
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "CONTRIBUTING.md", *documents()]
-_LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)(?:#([\w-]+))?")
-MADE = {DOCS / place for place in pages()}
+_LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([\w-]+))?\)")
+_CODE = re.compile(r"^( *)```.*?^ *```|`[^`\n]+`", re.DOTALL | re.MULTILINE)
+_OTHERS = {"node_modules", "site", "build", "dist", "fixtures"}
+MARKDOWN = [
+    path
+    for path in sorted(ROOT.rglob("*.md"))
+    if not any(part in _OTHERS or part.startswith(".") for part in path.relative_to(ROOT).parts)
+]
 _FILE = re.compile(r"`((?:amplint|tests|fixtures|docs)/[\w/.-]+)`")
 _MODULE = re.compile(r"`((?:amplint|tests)(?:\.\w+)+)`")
 _CITED = re.compile(r"docs/([\w-]+\.md), \"([^\"]+)\"")
 
 
+@cache
 def _anchors(path: Path) -> set[str]:
+    """The anchors that GitHub makes of a page's headings, and those that it has itself."""
     text = path.read_text("utf-8")
-    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", _CODE.sub(lambda found: found[0].strip("`"), text), re.MULTILINE)
     made = {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
     return made | set(re.findall(r'<a id="([\w-]+)">', text))
 
@@ -50,18 +59,25 @@ SETTINGS = set(_EXTENSION["contributes"]["configuration"]["properties"])
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_names_exists(page: Path) -> None:
     text = page.read_text("utf-8")
-    for link, anchor in _LINK.findall(text):
-        place = (page.parent / link).resolve()
-        assert place.exists() or place in MADE, link
-        # Anchors of pages on the site are checked where it is built.
-        if anchor and page.parent == ROOT:
-            assert anchor in _anchors(place), (link, anchor)
     for name in _FILE.findall(text):
         assert (ROOT / name).exists(), name
     public = {f"amplint.{name}" for name in (*amplint.__all__, "__all__")} | SETTINGS
     for name in set(_MODULE.findall(text)) - public - {"amplint.toml"}:
         path = ROOT / name.replace(".", "/")
         assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), name
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_to_a_file_and_an_anchor_of_the_repository(page: Path) -> None:
+    """GitHub shows the same files as the site does, whose own links are made of these."""
+    for link, anchor in _LINK.findall(_CODE.sub("", page.read_text("utf-8"))):
+        place = (page.parent / link).resolve() if link else page
+        assert place.exists(), link
+        assert not anchor or anchor in _anchors(place), (link, anchor)
+
+
+def test_all_pages_are_looked_at() -> None:
+    assert {*PAGES, GUIDE, GLOSSARY, RULES, ROOT / "CHANGELOG.md"} <= set(MARKDOWN)
 
 
 @pytest.mark.parametrize("name", ["amp-facts.md", "fix-safety.md"])

@@ -10,11 +10,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from packaging.requirements import Requirement
 
 from amplint.config import keys
+from amplint.model.objects.event import EventKind
+from amplint.registry.rule import DOC_HEADINGS
 from amplint.report.repository_paths import HOME
 from tests import ROOT
 from tests.conftest import LEGACY
@@ -134,11 +137,18 @@ def test_the_rule_that_is_shown_is_the_one_that_is_tested() -> None:
     example = ROOT / "tests" / "example_plugin"
     texts = [each.read_text("utf-8") for each in example.rglob("*") if each.suffix in {".py", ".toml"}]
     shown = [text for kind, text in _CODE.findall(page) if kind in {"python", "toml"}]
-    assert len(shown) == 4
+    assert len(shown) == 5
     for each in shown:
         assert any(each in text for text in texts), each
     for name in _CODE.findall(page)[0][1].split():
         assert (example / name).exists(), name
+    headings = re.findall(r"^\| `## ([^`]+)` \|", page, re.MULTILINE)
+    assert headings == [*DOC_HEADINGS]
+    listed = re.search(r"`kind`: ([^;]+);", page)
+    assert listed is not None
+    assert re.findall(r"`(\w+)`", listed[1]) == [
+        each for part in get_args(EventKind) for each in get_args(part) or (part,)
+    ]
 
 
 def test_json_is_valid() -> None:

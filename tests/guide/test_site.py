@@ -84,6 +84,14 @@ def test_lists_and_tables_have_a_line_before_them() -> None:
     assert pages.spaced(text) == text.replace("Words\n", "Words\n\n")
 
 
+def test_links_of_the_repository_become_those_of_the_site() -> None:
+    text = "[a](../../amplint/guide/rules.md#amp401) [b](../../CONTRIBUTING.md#add-a-rule) [c](../run.md#x) [d](#y)"
+    moved = "[a](../rules/AMP401.md) [b](../contributing.md#add-a-rule) [c](../run.md#x) [d](#y)"
+    assert pages.moved(text, "docs/stories/x.md") == moved
+    assert pages.moved("[a](../../docs/fixes.md#z)", "amplint/guide/glossary.md") == "[a](fixes.md#z)"
+    assert pages.moved("[a](LICENSE)", "README.md") == f"[a]({pages.HOME}/blob/main/LICENSE)"
+
+
 def test_links_of_the_readme_are_those_of_the_site() -> None:
     text = MADE["index.md"]
     links = {link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text)}

@@ -104,7 +104,7 @@ class TestTheExample:
         shutil.copytree(EXAMPLE, tmp_path / "example", ignore=shutil.ignore_patterns("house_rules"))
         ran = run(example, "-q", "-p", "no:cacheprovider", cwd=tmp_path / "example", before=("-m", "pytest"))
         assert ran.code == 0, ran.out
-        assert re.search(r"\b17 passed", ran.out), ran.out
+        assert re.search(r"\b23 passed", ran.out), ran.out
 
     def test_a_fixture_that_lies_is_told(self, example: Path, tmp_path: Path) -> None:
         pytest.importorskip("torch")
@@ -145,7 +145,7 @@ class TestTheExample:
         assert run(example, *CONCISE, cwd=root).out.splitlines() == [f"a.py:13:9: {FOUND}"]
         project({"pyproject.toml": "[tool.amplint]\nignore = ['HSE2']\n"})
         ran = run(example, cwd=root)
-        assert ran.err == "amplint: error: pyproject.toml:2: unknown rule 'HSE2'; the only rule is HSE101\n"
+        assert ran.err == "amplint: error: pyproject.toml:2: unknown rule 'HSE2'; the rules are HSE101 to HSE102\n"
 
     def test_fixing(self, example: Path, project: Write) -> None:
         root = project({"a.py": PINNED})
@@ -170,9 +170,10 @@ class TestTheExample:
             "# pinned-scale (HSE101)\n\nSeverity: warning. On by default. Fixes: unsafe. Of the plugin house-rules 1.0."
         )
         pages = json.loads(run(example, "rule", "--all", "--output-format=json", cwd=tmp_path).out)
-        assert [(page["code"], page["plugin"]) for page in pages][-2:] == [
+        assert [(page["code"], page["plugin"]) for page in pages][-3:] == [
             ("AMP603", None),
             ("HSE101", "house-rules 1.0"),
+            ("HSE102", "house-rules 1.0"),
         ]
 
     def test_flake8(self, example: Path, project: Write) -> None:

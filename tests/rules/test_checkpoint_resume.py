@@ -839,3 +839,15 @@ def test_regions_that_are_commented_out(tmp_path: Path) -> None:
     assert not check(text, str(path))
     path.write_text(SETTING)
     assert [each.code for each in check(SETTING, str(path))] == ["AMP413"]
+
+
+def test_a_checkpoint_without_what_the_load_reads_first() -> None:
+    """Nothing resumes from it: the load raises."""
+    first = SETTING.replace(
+        "        optimizer.load_state_dict",
+        '        teacher.load_state_dict(checkpoint["teacher"])\n        optimizer.load_state_dict',
+    )
+    (finding,) = (each for each in check(first) if each.code == "AMP413")
+    assert finding.confidence is Confidence.SUSPICION
+    (finding,) = (each for each in check(first.replace('{"model"', '{"teacher": 1, "model"')) if each.code == "AMP413")
+    assert finding.confidence is not Confidence.SUSPICION

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import amplint
+from amplint import check
+from amplint.base.findings import Confidence
 
 PROGRAM = """\
 import torch
@@ -118,3 +120,46 @@ def test_the_scaler_is_of_the_other_arm() -> None:
     swapped = text.replace("dtype = torch.bfloat16", 'scaler = torch.amp.GradScaler("cuda")')
     assert found(EACH, text=swapped) == []
     assert found(EACH, text=PROGRAM.replace("import torch\n", "import torch\nimport peft\n", 1)) == []
+
+
+RETURNED = """\
+import torch
+from lib import Net
+
+
+def make_model(config):
+    model = Net(config).to("cuda")
+    if config["precision"] == "fp16":
+        model = model.half()
+    return model
+
+
+def make_optimizer(model, config):
+    decayed = [p for n, p in model.named_parameters() if "bias" not in n]
+    return torch.optim.AdamW([{"params": decayed}], lr=config["lr"])
+
+
+def step(model, batch, optimizer, scaler):
+    loss = model(batch)
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+
+
+def main(config, loader):
+    model = make_model(config)
+    AFTER
+    optimizer = make_optimizer(model, config)
+    scaler = torch.amp.GradScaler("cuda", enabled=config["precision"] == "fp16")
+    for batch in loader:
+        step(model, batch, optimizer, scaler)
+"""
+
+
+def test_a_model_that_a_function_casts_and_returns() -> None:
+    found = [each for each in check(RETURNED.replace("AFTER", "print(model)"), "train.py") if each.code == "AMP208"]
+    assert [each.confidence for each in found] == [Confidence.LIKELY]
+    for after in ("model = model.float()", "model.to(torch.float32)"):
+        assert not [each for each in check(RETURNED.replace("AFTER", after), "train.py") if each.code == "AMP208"]

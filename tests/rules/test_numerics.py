@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import check
-from amplint.base.findings import Applicability, Finding, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Severity
 from amplint.config.settings import Settings
 
 HEAD = """import torch
@@ -337,3 +337,69 @@ def test_two_regions_that_are_off_are_two_findings() -> None:
         '        with torch.autocast("cuda", enabled=False):\n            out = v @ k.mT\n        return out',
     )
     assert len(check(text, "t.py", Settings(frozenset({"AMP311"}), isolated=True))) == 2
+
+
+UNSEEN = """\
+import torch
+from lib import make_model
+
+
+def train(loader, scaler, args):
+    model = make_model(args)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            output = model(x)
+            TAKEN
+            loss = -(y * torch.log(p.clamp(min=1e-8))).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("taken", "found"),
+    [
+        ("p = torch.sigmoid(output)", True),
+        ("p = output.sigmoid()", True),
+        ("p = output", False),  # it may be the float32 of a softmax
+        ("p = output.softmax(1)", False),
+        ("p = output.float().sigmoid()", False),
+    ],
+)
+def test_the_output_of_a_model_out_of_sight(taken: str, found: bool) -> None:
+    said = [each for each in check(UNSEEN.replace("TAKEN", taken), "train.py") if each.code == "AMP501"]
+    assert [each.confidence for each in said] == ([Confidence.LIKELY] if found else [])
+
+
+SHARED_LOSS = """\
+import torch
+from torch.nn import functional as F
+
+
+class Trainer:
+    def measure(self, output, target):
+        return F.cross_entropy(output, target)
+
+    def training_step(self, x, y):
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = self.measure(torch.nn.Linear(4, 4)(x), y)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad()
+
+    def NAME(self, x, y):
+        with torch.autocast("cuda", dtype=torch.float16):
+            output = torch.nn.Linear(4, 4)(x)
+        return self.measure(output, torch.tensor([1]))
+"""
+
+
+@pytest.mark.parametrize(("name", "found"), [("validation_step", False), ("another_step", True)])
+def test_a_loss_that_evaluation_computes_after_its_region(name: str, found: bool) -> None:
+    """The function of the loss trains, too, in the region."""
+    codes = {each.code for each in check(SHARED_LOSS.replace("NAME", name), "train.py")}
+    assert ("AMP303" in codes) is found

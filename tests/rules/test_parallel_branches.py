@@ -344,3 +344,41 @@ def test_arms_that_are_methods(call: str) -> None:
     for each, wanted in (clip, ["AMP420"]), ("pass", []):
         text = METHODS.format(clip=each, call=_in(call, 12))
         assert [found.code for found in check(text, "train.py") if found.code == "AMP420"] == wanted
+
+
+GONE = """
+import torch
+BEFORE
+
+def train(student, batches, criterion, optimizer, scaler, clip_gradients, args):
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16, enabled=scaler is not None):
+            loss = criterion(student(inputs), targets)
+        if scaler is None:
+            loss.backward()
+            clip_gradients(model, args.clip)
+            optimizer.step()
+        else:
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            clip_gradients(student, args.clip)
+            scaler.step(optimizer)
+            scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "found"),
+    [
+        ("", True),
+        ("args = make()\nprint(vars(args))", True),
+        ('known = "model" in globals() and globals()["model"]', True),
+        ("exec(make())", False),
+        ('globals()["model"] = make()', False),
+        ("globals().update(make())", False),
+    ],
+)
+def test_a_name_of_one_branch_that_nothing_binds(before: str, found: bool) -> None:
+    said = [each.message for each in check(GONE.replace("BEFORE", before), "train.py") if each.code == "AMP420"]
+    assert any(message.startswith("`model` is not defined in this file") for message in said) is found

@@ -23,5 +23,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Link the rules that a page names."""
-    return pages.spaced(pages.linked(markdown, page.file.src_uri))
+    """Link the rules that a page names; of a page in docs/ the links are those of the repository."""
+    place = page.file.src_uri
+    if place not in pages.pages():
+        markdown = pages.moved(markdown, f"docs/{place}")
+    return pages.spaced(pages.linked(markdown, place))

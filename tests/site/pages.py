@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,14 +29,16 @@ _PYTHON = re.compile(r"```python\n(.*?)```\n?", re.DOTALL)
 _RULE = re.compile(
     r"^```.*?^```|`[^`\n]+`|\[[^\]]*\]\([^)]*\)|<[^>]+>|^#.*?$|^---\n.*?^---$|\bAMP\d{3}\b", re.DOTALL | re.MULTILINE
 )
+_LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(?:#([\w-]+))?\)")
 # Where files that are not in docs/ are on the site.
 _MOVED = {
-    "docs/": "",
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
     ".github/terminal.svg": PICTURE,
+    "amplint/guide/nan.md": "nan.md",
     "amplint/guide/rules.md": "rules/index.md",
     "amplint/guide/glossary.md": "glossary.md",
-    "CONTRIBUTING.md": "contributing.md",
-    "LICENSE": f"{HOME}/blob/main/LICENSE",
 }
 
 
@@ -109,11 +112,11 @@ def rules() -> list[Rule]:
 def pages() -> Mapping[str, str]:
     """All pages that are made, by their place in docs/."""
     return {
-        "index.md": _moved((ROOT / "README.md").read_text("utf-8"), ""),
-        "nan.md": f"---\nsearch:\n  boost: 2\n---\n\n{GUIDE.read_text('utf-8')}",
-        "glossary.md": GLOSSARY.read_text("utf-8"),
-        "contributing.md": _moved((ROOT / "CONTRIBUTING.md").read_text("utf-8"), ""),
-        "changelog.md": (ROOT / "CHANGELOG.md").read_text("utf-8"),
+        "index.md": _page(ROOT / "README.md"),
+        "nan.md": f"---\nsearch:\n  boost: 2\n---\n\n{_page(GUIDE)}",
+        "glossary.md": _page(GLOSSARY),
+        "contributing.md": _page(ROOT / "CONTRIBUTING.md"),
+        "changelog.md": _page(ROOT / "CHANGELOG.md"),
         "rules/index.md": rules_index(),
         **{f"rules/{rule.code}.md": rule_page(rule) for rule in rules()},
     }
@@ -239,11 +242,31 @@ def _messages(rule: Rule) -> str:
     return "\n".join(["[`amplint explain`](../explain.md) names this rule for these messages:", "", *said])
 
 
-def _moved(text: str, up: str) -> str:
-    """A document from outside of docs/, with its links as they are on the site."""
-    for old, new in _MOVED.items():
-        text = text.replace(f"]({old}", f"]({new if '://' in new else up + new}")
-    return text
+def _page(path: Path) -> str:
+    """The page that a file of the repository, which is not in docs/, is on the site."""
+    return moved(path.read_text("utf-8"), path.relative_to(ROOT).as_posix())
+
+
+def moved(text: str, source: str) -> str:
+    """A page with the links that hold in the repository, where it is `source`, as they are on the site."""
+
+    def link(found: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), found[1]))
+        place, anchor = _place(target, found[2] or "")
+        if "://" not in place:
+            place = posixpath.relpath(place, posixpath.dirname(_place(source, "")[0]) or ".")
+        return f"]({place}{'#' * bool(anchor)}{anchor})"
+
+    return _LINK.sub(link, text)
+
+
+def _place(target: str, anchor: str) -> tuple[str, str]:
+    """Where a file of the repository, or an anchor in it, is on the site; of what isn't there its address at GitHub."""
+    if target == "amplint/guide/rules.md" and re.fullmatch(r"amp\d{3}", anchor):
+        return f"rules/{anchor.upper()}.md", ""
+    if target.startswith("docs/"):
+        return target.removeprefix("docs/"), anchor
+    return _MOVED.get(target, f"{HOME}/blob/main/{target}"), anchor
 
 
 def _quoted(text: str) -> str:

@@ -659,7 +659,7 @@ def test_steps_are_verified(project: Write, amplint: Callable[..., Ran]) -> None
     root = project({"n.ipynb": as_bytes(f"%matplotlib inline\n{head}", trainer, main)})
     told = amplint("verify", "--explain", "n.ipynb").out.splitlines()
     assert told[0] == "n.ipynb:cell 2:14 Trainer.step: confirmed (cpu)"
-    assert "  AMP401 line 21 of cell 2: confirmed by the run, fixed" in told
+    assert "  AMP401 line 21 of cell 2: shown by the run, gone after the fix" in told
     assert "    cell 2:22  self.scaler.step(self.optimizer)" in told
     (row,) = json.loads(amplint("verify", "--output-format", "json", "n.ipynb").out)
     (start,) = (first for first, number in row["cells"] if number == 2)

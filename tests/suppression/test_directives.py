@@ -232,6 +232,7 @@ def train(model, optimizer, scaler, batches):
         {}
         scaler.step(optimizer)
         scaler.update()
+        optimizer.zero_grad()
     scaler.state_dict()
 """
 

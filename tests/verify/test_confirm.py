@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,8 @@ from amplint import check, fix
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.engine import analysis
 from amplint.model import Module
-from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG
-from amplint.verify.steps.verdict import CLEAN, CONFIRMED, decide
+from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG, Fault, Judged
+from amplint.verify.steps.verdict import CLEAN, CONFIRMED, compared, decide, ends_only
 from tests.conftest import Ran
 from tests.differential.compare import SETTINGS
 from tests.differential.generate import generate
@@ -88,7 +90,7 @@ def test_a_step_in_which_something_is_left_is_not_confirmed(amplint: Amplint, tm
     ran = amplint("verify", "--isolated", path)
     assert ran.code == 1
     assert "train.py:5 train: misbehaves (cuda, simulated)" in ran.out
-    assert "the fix repairs autocast-state, but not exception" in ran.out
+    assert "the fix ends a backward or step that runs inside an autocast region, but not an exception" in ran.out
     assert "1 misbehaves;" in ran.out
     ran = amplint("verify", "--isolated", "--output-format", "json", path)
     (row,) = json.loads(ran.out)
@@ -266,8 +268,15 @@ def test_only_fixes_are_written_without_which_a_run_is_wrong(
     wanted = text.replace("        nn.utils.clip", "        scaler.unscale_(optimizer)\n        nn.utils.clip")
     assert path.read_text() == wanted + outside
     assert "Found 2 errors, 1 warning (1 fixed, 2 remaining)." in ran.out
-    assert ran.out.count("no fix: no training step that can be run contains this code") == 1
-    assert ran.out.count("no fix: no run can confirm the fix: verify replaces the criterion") == bool(unsafe)
+    assert ran.out.count("fix not applied: no training step that can be run contains this code") == 1
+    assert ran.out.count("fix not applied: no run can show what it repairs (verify replaces the criterion") == len(
+        unsafe
+    )
+    said = (
+        "2 fixable findings were not fixed, as no run confirms the fix; the same command without `--verify` fixes them."
+    )
+    assert (said in ran.out) == bool(unsafe)
+    assert "amplint verify FILE" not in ran.out
 
 
 @pytest.fixture
@@ -294,8 +303,8 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("in loader:", "in iter(loader):", "the run is correct with and without this fix"),
-        ("scaler.update()", "pass", "the run doesn't confirm the fix: refuted, the fix introduces a new fault: line 1"),
+        ("in loader:", "in iter(loader):", "the run shows nothing that this fix repairs"),
+        ("scaler.update()", "pass", "the fix introduces a new fault: line 1"),
     ],
 )
 def test_an_unsafe_fix_is_not_written_with_those_of_its_step_that_are_confirmed(
@@ -308,7 +317,7 @@ def test_an_unsafe_fix_is_not_written_with_those_of_its_step_that_are_confirmed(
     assert path.read_text() == BAD.replace(
         "        nn.utils.clip", "        scaler.unscale_(optimizer)\n        nn.utils.clip"
     )
-    assert f"no fix: {said}" in ran.out
+    assert f"help: fix not applied: {said}" in ran.out
     assert "Found 2 errors (1 fixed, 1 remaining)." in ran.out
 
 
@@ -341,7 +350,69 @@ def test_a_step_that_stays_wrong_is_not_written(amplint: Amplint, tmp_path: Path
     assert ran.code == 1
     assert path.read_text().startswith(ACCUMULATED)
     assert "scaler.unscale_(optimizer)" in path.read_text().removeprefix(ACCUMULATED)
-    assert "the run doesn't confirm the fix: misbehaves, the fix repairs autocast-state, but not exception" in ran.out
+    said = "the step still raises with the fix, and what comes after that could not be compared: line "
+    assert f"help: fix not applied: {said}" in ran.out
+
+
+ONE_A_STEP = """
+
+def step(model, criterion, optimizer, x, y):
+    scaler = torch.cuda.amp.GradScaler()
+    optimizer.zero_grad()
+    with torch.cuda.amp.autocast():
+        loss = criterion(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+def train(model, criterion, optimizer, loader):
+    for x, y in loader:
+        step(model, criterion, optimizer, x, y)
+"""
+
+
+def test_a_fix_that_ends_a_warning_and_changes_nothing_else_is_written_next_to_what_is_left(
+    amplint: Amplint, tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(HEAD.rstrip() + "\n" + ONE_A_STEP)
+    ran = amplint("--fix", "--verify", "--isolated", path)
+    assert "AMP408" in ran.out
+    renamed = ONE_A_STEP.replace("torch.cuda.amp.GradScaler()", 'torch.amp.GradScaler("cuda")')
+    renamed = renamed.replace("torch.cuda.amp.autocast()", 'torch.amp.autocast("cuda")')
+    assert path.read_text() == HEAD.rstrip() + "\n" + renamed
+    assert "Found 1 error, 2 warnings (2 fixed, 1 remaining).\n" in ran.out
+
+
+def test_two_fixes_that_each_do_harm_do_not_keep_others_from_being_written(
+    amplint: Amplint, tmp_path: Path, offered: Callable[[str, str], None]
+) -> None:
+    path = tmp_path / "train.py"
+    step = ONE_A_STEP.replace("    scaler.step", "    print()\n    print()\n    scaler.step")
+    path.write_text(HEAD.rstrip() + "\n" + step)
+    offered("print()", "scaler.unscale_(None)")
+    ran = amplint("--fix", "--unsafe-fixes", "--verify", "--isolated", path)
+    assert path.read_text().count("    print()\n") == 2
+    assert 'torch.amp.autocast("cuda")' in path.read_text()
+    assert ran.out.count("help: fix not applied: ") == 2
+
+
+def test_what_is_left_wrong_has_to_be_as_it_was() -> None:
+    scale, warning = Fault("scale", "a new scaler is created 4 times", ""), Fault("warning", "FutureWarning: old", "")
+    before = Judged(WRONG, [warning, scale], paths={"": [warning.what, "scale"]}, warned={"FutureWarning: old": [3, 4]})
+    left = Judged(WRONG, [scale], paths={"": ["scale"]})
+    assert ends_only(before, left)
+    for other in (
+        replace(left, faults=[scale._replace(text="a new scaler is created 2 times")]),
+        replace(left, paths={"": ["scale", "update"]}, faults=[scale, Fault("update", "off", "")]),
+        replace(left, paths={"flag": ["scale"]}),
+        replace(left, unfollowed="line 3: amplint can't see what f() does"),
+        replace(left, faults=[scale, Fault("exception", "line 3: ValueError: no", "")]),
+        before,
+    ):
+        assert not ends_only(before, other), other
+    assert ends_only(before, replace(before, warned={"FutureWarning: old": [3]}))
 
 
 def test_conditions_under_which_a_method_of_none_is_called_are_not_run() -> None:
@@ -393,3 +464,33 @@ def test_a_warning_that_the_project_cannot_avoid_is_no_fault(
 def test_steps_that_the_scaler_skips_while_its_scale_settles_are_no_fault() -> None:
     text = OLD_SCALER.replace("cuda.amp.GradScaler()", 'amp.GradScaler("cuda", init_scale=2.0**40)')
     assert "update" not in {fault.shows for step in interpret(text) for fault in step.judged.faults}
+
+
+def test_what_raises_or_warns_on_the_line_of_one_finding_shows_no_other() -> None:
+    def shown(judged: Judged, *findings: tuple[str, int]) -> list[bool | None]:
+        return [each.shown for each in compared(judged, [(*each, "", True) for each in findings])]
+
+    raised = Judged(WRONG, [Fault("exception", "line 17: AttributeError: no", "")])
+    assert shown(raised, ("AMP214", 17), ("AMP214", 18)) == [True, False]
+    assert shown(raised, ("AMP214", 12), ("AMP214", 13)) == [True, True]  # which of them is not known
+    warned = Judged(WRONG, [Fault("warning", "FutureWarning: old", "")], warned={"FutureWarning: old": [34]})
+    assert shown(warned, ("AMP102", 14), ("AMP101", 30), ("AMP102", 34)) == [False, False, True]
+    elsewhere = Judged(WRONG, [Fault("exception", "line 3 of other.py: ValueError: no", "")])
+    assert shown(elsewhere, ("AMP214", 3)) == [True]
+
+
+def test_the_report_says_what_is_shown_what_is_rounding_and_what_was_only_tried(
+    amplint: Amplint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").write_text(GOOD.replace("UNSCALE", "scaler.unscale_(optimizer)"))
+    renamed = BAD.replace('torch.amp.GradScaler("cuda")', "torch.cuda.amp.GradScaler()")
+    renamed = renamed.replace('torch.autocast("cuda", dtype=torch.float16)', "torch.cuda.amp.autocast()")
+    (tmp_path / "old.py").write_text(renamed.replace("criterion(model(x), y)", CRITERION))
+    monkeypatch.chdir(tmp_path)
+    said = amplint("verify", "--isolated", "--unsafe-fixes").out  # of the current folder
+    assert re.search(
+        r"train: clean .*\n  compared with float32: .* off by [\d.]+%; so much is rounding, and right\n", said
+    )
+    assert len(re.findall(r"^  warning +FutureWarning: ", said, re.MULTILINE)) == 2
+    assert "AMP401 line 12: shown by the run, gone after the fix\n" in said
+    assert re.search(r"AMP304 line 10: no run can show it \(.+\); the fix was tried\n", said)

@@ -302,8 +302,9 @@ def train(enc, dec, loader):
 def test_a_fix_that_mends_one_of_two_misuses_is_said_to_do_that(left: list[str]) -> None:
     (before,), (after,) = (interpret(TWO.replace("FIX", fix)) for fix in ("pass", "scaler.unscale_(of_enc)"))
     found = decide(before.judged, after.judged, ["AMP401"], left)
-    parts = "gradient (clip, optimizer 1) and update (optimizer 1)", "gradient (optimizer 2) and update (optimizer 2)"
-    assert found == ("misbehaves", f"the fix repairs {parts[0]}, but not {parts[1]}")
+    ended = "wrong gradients (clip, optimizer 1) and wrong updates (optimizer 1)"
+    left = "wrong gradients (optimizer 2) and wrong updates (optimizer 2)"
+    assert found == ("misbehaves", f"the fix ends {ended}, but not {left}")
 
 
 def test_a_fix_that_makes_another_part_wrong_is_refuted() -> None:

@@ -147,7 +147,10 @@ def test_the_fix_that_takes_the_criterion_into_the_region_heals_it(verifier: Ver
 def test_a_fix_that_ends_a_warning_alone_does_not_heal_it(verifier: Verifier) -> None:
     text = WRONG["a function of torch's"].replace('torch.amp.GradScaler("cuda"', "torch.cuda.amp.GradScaler(")
     row = verified(verifier, text)
-    assert (row.verdict, row.reason) == ("misbehaves", "the fix repairs warning, but not dtype"), row
+    assert (row.verdict, row.reason) == (
+        "misbehaves",
+        "the fix ends a warning, but not a loss of the wrong dtype",
+    ), row
 
 
 def test_a_fix_that_ends_a_warning_alone_says_so(verifier: Verifier) -> None:

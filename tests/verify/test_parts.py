@@ -193,7 +193,8 @@ def test_a_fix_is_not_refuted_by_a_warning_of_another_line(
 def test_what_is_mended_and_what_is_left_is_said() -> None:
     before, after = _judged("exception", "gradient", "update"), _judged("exception")
     assert (
-        decide(before, after, ["AMP401"], ["AMP405"]).reason == "the fix repairs gradient and update, but not exception"
+        decide(before, after, ["AMP401"], ["AMP405"]).reason
+        == "the fix ends wrong gradients and wrong updates, but not an exception"
     )
 
 

@@ -287,8 +287,10 @@ class Conditions:
 
     def _may_be_flag(self, test: ir.Value) -> bool:
         names = _names(test)
-        if self.counts(test) or names == ["__name__"]:
-            return False
+        return not self.counts(test) and names != ["__name__"] and self.may_be_called_amp(names)
+
+    def may_be_called_amp(self, names: list[str]) -> bool:
+        """Whether a condition on variables and attributes of some names may be about AMP's own flag."""
         if any(map(_AMPS.search, names)):
             return True
         return not names or not (self._has_named_flag or all(map(_OTHER.search, names)))
@@ -401,9 +403,20 @@ def _bases(value: ir.Value) -> Iterator[ir.Value]:
 
 
 def _names(test: ir.Value) -> list[str]:
-    """The last words of the names that a condition reads."""
-    return [
-        ir.last_name(each)
-        for each in ir.walk_values(test)
-        if isinstance(each, (ir.Name, ir.Attribute)) and not isinstance(each.parent, ir.Attribute)
-    ]
+    """The last words of the names that a condition reads: of `cfg["train"]["amp"]` amp."""
+    found = []
+    for each in ir.walk_values(test):
+        up = each.parent
+        if isinstance(up, ir.Attribute) or (isinstance(up, ir.Subscript) and up.base is each and _key(up)):
+            continue
+        if isinstance(each, (ir.Name, ir.Attribute)):
+            found.append(ir.last_name(each))
+        elif isinstance(each, ir.Subscript) and (key := _key(each)):
+            found.append(key)
+    return found
+
+
+def _key(item: ir.Subscript) -> str:
+    """The text in the brackets of an item; "" for another index."""
+    index = item.index.value if isinstance(item.index, ir.Constant) else None
+    return index if isinstance(index, str) else ""

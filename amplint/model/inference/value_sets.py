@@ -94,6 +94,13 @@ def _vague(node: ir.Node) -> Formula:
     return fact(_unknown(node.id))
 
 
+def _part_of(base: str, place: object) -> str:
+    """The path of an item. One that is a name is that attribute, too: `cfg["amp"]` and `cfg.amp` are one setting."""
+    if isinstance(place, str) and place.isidentifier():
+        return attribute_of(base, place)
+    return item_of(base, repr(place))
+
+
 def _unknown(name: object) -> Term:
     """What can't be told from others but by a name of its own."""
     return Term(Op.VAGUE, str(name))
@@ -223,7 +230,7 @@ class Decided:
             return self._path_of_attribute(value, value.base, value.attr, depth)
         if isinstance(value, ir.Subscript) and isinstance(value.index, ir.Constant):
             base = self.path(value.base, depth - 1)
-            return item_of(base, repr(value.index.value)) if base is not None else None
+            return _part_of(base, value.index.value) if base is not None else None
         return self._path_of_lookup(value, depth) if isinstance(value, ir.Call) else None
 
     def _path_of_lookup(self, call: ir.Call, depth: int) -> str | None:
@@ -237,7 +244,7 @@ class Decided:
         if table is None or not 1 <= len(given) <= 2 or not isinstance(given[0], ir.Constant):
             return None
         base = self.path(table, depth - 1)
-        return item_of(base, repr(given[0].value)) if base is not None else None
+        return _part_of(base, given[0].value) if base is not None else None
 
     def _path_of_variable(self, value: ir.Name, depth: int) -> str:
         """The path of what a variable is assigned or given, else its own."""

@@ -11,6 +11,7 @@ amplint reports nothing:
 - if it can't see the regions, or the code doesn't show the dtype of a region;
 - if only the device decides the dtype;
 - if `enabled` depends on the dtype, or on a flag that names float16;
+- if an option asks for it by its name (`force_bf16_scaler`);
 - if the branch for bfloat16 doesn't use the scaler.
 
 ## Why is this bad?
@@ -223,12 +224,14 @@ def _bfloat16_parameters(module: Module) -> Cast | None:
 def _on_with(module: Module, call: ir.Call, *bfloat16: Formula) -> World | None:
     """A world in which the scaler is on while all is bfloat16; None where there is none in sight.
 
-    What speaks of float16 doesn't hold in it: the path that it stands for may have no region here.
+    What speaks of float16 doesn't hold in it: the path that it stands for may have no region here. Neither does an
+    option that asks for a scaler in bfloat16 by its name.
     """
     on = _on(module, call)
     facts = on.facts() if on is not None else ()
     named = {_named(term) for term in facts if _is_bfloat16s_name(term)}  # what has that name has not float16's
     off = [negated(fact(term)) for term in facts if _named(term) not in named and _speaks_of_float16(term)]
+    off += [negated(fact(term)) for term in facts if _asks_for_it(term)]
     if on is None or any(contradict(on, negated(each)) for each in off):
         return None
     return possible(on, *off, *bfloat16)
@@ -239,6 +242,12 @@ def _on(module: Module, call: ir.Call) -> Formula | None:
     known = decided(module)
     on = both(known.inside(call), known.of(scaler_arguments(module, call).get("enabled")))
     return None if is_vague(on) or call.unpacks("**") else on
+
+
+def _asks_for_it(term: Term) -> bool:
+    """Whether a fact is an option for a scaler in bfloat16, by its name: `force_bf16_scaler`."""
+    names = str(term)
+    return "scal" in names.lower() and _BFLOAT16.search(names) is not None
 
 
 def _speaks_of_float16(term: Term) -> bool:

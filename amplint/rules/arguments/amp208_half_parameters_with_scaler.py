@@ -52,7 +52,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
-from amplint.model.calls.call_sites import passed
+from amplint.model.calls.call_sites import callers, passed
 from amplint.model.calls.events import events
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.formulas import TRUE, both, possible
@@ -100,10 +100,14 @@ def check(module: Module) -> Iterator[Finding]:
             continue  # it is cast back, or a part of it, or to what can't be told
         if _is_wrapped(module, half):
             continue
-        owned = objects(module).owned_by(half.key)
-        given = _made_with(module, half.key) - owned
+        outside = _returned_as(module, half)
+        if any(each.key in outside and each.dtype != "float16" for each in every):
+            continue
+        keys = {half.key, *outside}
+        owned = {optimizer for key in keys for optimizer in objects(module).owned_by(key)}
+        given = {optimizer for key in keys for optimizer in _made_with(module, key)} - owned
         for event in _scaled_steps(module, half, owned | given):
-            before = comes_before(module, half.call, half.key, event.call, owned | given)
+            before = bool(outside) or comes_before(module, half.call, half.key, event.call, owned | given)
             if before and _can_meet(module, half, event):
                 yield rule.finding(
                     module.span(half.call),
@@ -129,6 +133,17 @@ def _can_be_half(module: Module, cast: Cast) -> bool:
 
 def _under(half: Cast) -> str:
     return "" if half.dtype == "float16" else " if that dtype is"
+
+
+def _returned_as(module: Module, half: Cast) -> set[str]:
+    """The keys under which callers keep the model that a function casts and returns."""
+    known, function = objects(module), ir.function_of(half.call)
+    if function is None or not any(
+        isinstance(each, ir.Return) and each.value is not None and known.key(each.value) == half.key
+        for each in ir.walk_statements(function.body, into=False)
+    ):
+        return set()
+    return {key for call in callers(module, function) for key in known.assigned_to(call)}
 
 
 def _made_with(module: Module, model: str) -> set[str]:

@@ -364,6 +364,6 @@ def _updated(module: Module, call: ir.Call) -> Finding | None:
         return None
     text = module.text(value)
     right = f"{text}.0" if isinstance(value, ir.Constant) and text.isdecimal() else f"float({text})"
-    message = f"`update({text})` raises AttributeError: `update` takes a float or a tensor; pass `{right}`"
+    message = f"`update({text})` raises AttributeError, as it takes an int for a tensor; pass `{right}`"
     edit = Edit(*module.layout.outer(value), right)
     return rule.finding(module.span(value), message, fix=Fix(Applicability.SAFE, f"Replace with `{right}`", (edit,)))

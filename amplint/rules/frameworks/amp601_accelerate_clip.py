@@ -215,12 +215,19 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
     return rule.finding(
         module.span(clip.call),
         f"{_when(severity)}`{module.text(clip.call.func)}` clips gradients that are still "
-        f"scaled by `{name}.backward`; call `{instead}`" + (" first" if not own else ""),
+        f"scaled by `{name}.backward`; call `{instead}`" + (" first" if not own else _for_the_others(step, clip)),
         fix=offered,
         withheld=withheld,
         severity=severity,
         confidence=_confidence(module),
     )
+
+
+def _for_the_others(step: Step, clip: Met) -> str:
+    """What a message adds where torch's clips follow, of which nothing is said."""
+    at = step.met.index(clip)
+    after = next((each.kind for each in step.met[at + 1 :] if each.kind != "other"), "")
+    return ", which unscales the gradients for the clips after it, too" if after == "torch" else ""
 
 
 def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | None, str | None]:

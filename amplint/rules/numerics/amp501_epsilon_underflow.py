@@ -78,6 +78,22 @@ rule = Rule(
 
 _ADDS = ("add", "add_", "sub", "sub_")
 _SIGMOIDS = {"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"}
+_COMPUTES = {
+    "sigmoid",
+    "expit",
+    "std",
+    "var",
+    "mean",
+    "sqrt",
+    "square",
+    "abs",
+    "amax",
+    "max",
+    "relu",
+    "mul",
+    "div",
+    "tanh",
+}
 _CLAMPS = ("clamp", "clip", "clamp_min", "clamp_", "clip_", "clamp_min_")
 
 
@@ -91,7 +107,7 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         done.add(seen.node.id)
         tensor, epsilon = found
-        if _is_lifted(module, tensor):
+        if _is_lifted(module, tensor) or (seen.result.likely_half and not _is_computed(module, tensor)):
             continue
         squashed = _squashed(module, tensor)
         literal, name = f"{epsilon:g}", shown(module, tensor)
@@ -139,6 +155,19 @@ def _is_lifted(module: Module, tensor: ir.Value) -> bool:
             if any(each is not None and each.value is not None and each.value > ZERO_FLOAT16 for each in added):
                 return True
     return False
+
+
+def _is_computed(module: Module, tensor: ir.Value) -> bool:
+    """Whether an operation in sight gives a tensor. What a model gives may be probabilities, which are float32 after a
+    softmax.
+    """
+    if isinstance(tensor, ir.Name):
+        made = only_assignment(module.names, tensor)
+        return made is not None and _is_computed(module, made.value)
+    if isinstance(tensor, ir.Binary):
+        return True
+    name = ir.last_name(tensor.func) if isinstance(tensor, ir.Call) else ""
+    return name in _COMPUTES
 
 
 def _squashed(module: Module, tensor: ir.Value) -> ir.Call | None:

@@ -144,13 +144,17 @@ def _is_half(module: Module, seen: Seen) -> bool:
 
 
 def _without_gradients(module: Module, seen: Seen) -> bool:
-    """Whether no gradients are made there, or the function is one that evaluates, going by its name."""
-    function = ir.function_of(seen.node)
+    """Whether no gradients are made there, or one of the functions that lead there evaluates, going by its name."""
+    return any(_evaluates(module, each) for each in (seen.node, *map(module.value, seen.sites)))
+
+
+def _evaluates(module: Module, node: ir.Value) -> bool:
+    function = ir.function_of(node)
     if function is not None and _EVALUATES.search(function.name):
         values = ir.values_below(function.body)
         if not any(isinstance(each, ir.Attribute) and each.attr == "backward" for each in values):
             return True
-    return without_gradients(module, seen.node)
+    return without_gradients(module, node)
 
 
 def _is_weighed(module: Module, seen: Seen) -> bool:

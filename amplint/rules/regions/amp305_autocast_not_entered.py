@@ -52,6 +52,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import removed
+from amplint.model.names.grad_mode import GradMode, grad_mode, without_gradients
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of, regions
 from amplint.model.regions.regions_at import enabled_at
@@ -203,6 +204,8 @@ def _joined(module: Module, item: ir.Item) -> Iterator[Finding]:
     regions = [value for value in both if any(_is_region(module, each) for each in _arms(module, value))]
     if not regions or not _is_context(module, context.left):
         return
+    if grad_mode(module, context.left) is GradMode.OFF and without_gradients(module, ir.statement_of(context)):
+        return  # nothing is missing: the code around switches gradients off
     (_, end), (start, _) = module.span(context.left), module.span(context.right)
     fix = withheld = None
     plain = module.source.text[end:start].strip() == "and" and not isinstance(context.left, ir.Bool)

@@ -53,7 +53,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.base.findings import Confidence, Finding, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.model.calls.external_calls import ancestors, local_class, local_function
 from amplint.model.inference.constructions import constructions
 from amplint.model.inference.devices import region_devices
@@ -100,6 +100,8 @@ _LIBRARIES = ("torch.nn.", "torchvision.models.", "timm.", "transformers.", "seg
 # Contexts that have nothing to do with autocast.
 _CONTEXTS = (*NO_GRAD, *SET_GRAD, "torch.cuda.")
 _FOLLOW = 4
+_IN_THREAD = Fix(Applicability.DISPLAY, "Move `with torch.autocast(...)` into the function that the thread runs")
+_IN_FORWARD = Fix(Applicability.DISPLAY, "Begin the model's `forward` with `with torch.autocast(...)`")
 
 
 @rule.check
@@ -115,8 +117,8 @@ def check(module: Module) -> Iterator[Finding]:
             if around is not None and _is_started(module, call) and _runs_a_model(module, job):
                 yield rule.finding(
                     module.span(call),
-                    "autocast is not active in the new thread: the model runs in float32; open a region in "
-                    "the thread's function",
+                    f"autocast is not active in the new thread: the model runs in float32; {_advice(module, job)}",
+                    fix=_IN_THREAD,
                 )
         elif (around := _region_round(module, call)) is not None:
             chosen = _bfloat16(module, around, call)
@@ -127,6 +129,7 @@ def check(module: Module) -> Iterator[Finding]:
                     f"{chosen}{', ' if chosen else ''}DataParallel doesn't pass the dtype to its threads: the replicas "
                     "run in float16, not bfloat16; open a region in the model's `forward`, or use "
                     "DistributedDataParallel",
+                    fix=_IN_FORWARD,
                     confidence=sure,
                 )
 
@@ -340,6 +343,14 @@ def _runs_a_model(module: Module, job: _Job) -> bool:
     arguments = dict(zip(names[1:] if isinstance(target, ir.Attribute) else names, given, strict=False))
     called = (_given(call.func, arguments) for call in ir.calls_below(function.body))
     return any(isinstance(each, (ir.Name, ir.Attribute)) and _is_model(module, each) for each in called)
+
+
+def _advice(module: Module, job: _Job) -> str:
+    """What to do about a thread that runs a model outside of any region."""
+    target = _unwrapped(module, job).target
+    if isinstance(target, ir.Lambda) or local_function(module, target) is not None:
+        return "open a region in the thread's function"
+    return f"give it a function that opens a region and calls `{module.text(target)}`"
 
 
 def _given(value: ir.Value, arguments: Mapping[str, ir.Value]) -> ir.Value:

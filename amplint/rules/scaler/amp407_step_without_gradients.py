@@ -232,7 +232,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         offered, withheld = fix_at_home(
             module, each, _fix, "the clear and the step are in different functions; move `zero_grad()` by hand"
         )
-        left = _left(each)
+        left = _left(module, each)
         return rule.finding(
             span,
             f"{when(module, each)}gradients are cleared on {module.line(clear.call)}, after their backward pass, so "
@@ -243,9 +243,10 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         )
     if _is_certain(module, each):
         call = f"{each.reached.event.kind}()"
+        raises = "the step after it raises" if call == "unscale_()" else f"`{call}` raises"
         return rule.finding(
             span,
-            f"{when(module, each)}`{call}` raises: no backward pass has given the optimizer's parameters gradients; "
+            f"{when(module, each)}{raises}: no backward pass has given the optimizer's parameters gradients; "
             f"call `{call}` after the backward pass",
             withheld="amplint can't tell where the backward pass belongs",
             confidence=confidence_of(module, each),
@@ -253,13 +254,19 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     return None
 
 
-def _left(each: Misuse) -> str:
+def _left(module: Module, each: Misuse) -> str:
     """What a clear leaves for the step, as a clause: after `unscale_`, which has looked for inf, nothing raises."""
     held = [state.gradients_of(each.violation.optimizer) for state in each.states]
     if all(of.kind is GradientKind.ZEROS for of in held):
         return "the step uses zeros"
     if each.violation.kind is ViolationKind.STEP_OF_LOST_GRADIENTS:
         return "the step changes nothing"
+    event = each.reached.event
+    if event.kind == "unscale_":  # which itself raises nothing
+        later = calls_of(each.flow, str(event.scaler), "step")
+        step = next((other.call for other in later if other.call.id > event.call.id), None)
+        where = f" on {module.line(step)}" if step is not None else ""
+        return f"`unscale_` finds no gradients, and the step{where} raises"
     return "the step finds no gradients and raises"
 
 

@@ -113,7 +113,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     early = misuses(module, "AMP418") if each.violation.kind is ViolationKind.BACKWARD_BEHIND_UNSCALE else []
     if any(other.violation.at == each.violation.at for other in (*misuses(module, "AMP406"), *early)):
         return None
-    if not _stays_in_sight(module, each):
+    unseen = _has_unseen_optimizer(module, each)
+    if not unseen and not _stays_in_sight(module, each):
         return None
     several = _several(module, each)
     return rule.finding(
@@ -121,8 +122,21 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         f"{when(module, each, several and several.when)}gradients are already unscaled when the next backward pass "
         "adds scaled gradients; unscale, step, update and call `zero_grad()` once, after the last backward pass",
         withheld="amplint can't tell which other lines have to move with the step",
-        confidence=Confidence.LIKELY if several is not None and several.is_unusual else None,
+        confidence=Confidence.LIKELY if unseen or (several is not None and several.is_unusual) else None,
     )
+
+
+def _has_unseen_optimizer(module: Module, each: Misuse) -> bool:
+    """Whether a function is given its optimizer by code out of sight, and nothing in the file clears gradients around
+    its loop: only an optimizer that clears in its step could.
+    """
+    known, optimizer = objects(module), each.violation.optimizer
+    parameter = known.parameter_of(optimizer)
+    if parameter is None or callers(module, parameter[0]) or loop_of(each.node) is None or known.classes_of(optimizer):
+        return False
+    if module.whole.called("zero_grad") or _is_cleared_otherwise(module, each):
+        return False
+    return not any(_may_clear(module, call, optimizer) for call in _beside(module, each.node))
 
 
 def _several(module: Module, each: Misuse) -> Several | None:

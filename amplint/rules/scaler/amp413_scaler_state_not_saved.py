@@ -618,7 +618,39 @@ def _resumes(module: Module, usage: ScalerUsage, entries: list[tuple[State, ir.N
         return is_resumed(module)
     slots = [slot_of(module, state.call) for state, _ in entries]
     keys = {slot.key if slot is not None else None for slot in slots}
-    return None in keys or any(not _is_of_others(module, usage, each, keys) for each in loads)
+    written = [_keys_of(slot.whole) for slot in slots if slot is not None]
+    return None in keys or any(
+        not _is_of_others(module, usage, each, keys) and not (written and all(_lacks(each, held) for held in written))
+        for each in loads
+    )
+
+
+def _keys_of(whole: ir.Node) -> set[str] | None:
+    """The keys of a checkpoint that is written out; None where it may have others."""
+    if not isinstance(whole, ir.Mapping) or not isinstance(whole.parent, ir.Call):
+        return None
+    keys = [key.value if isinstance(key, ir.Constant) else None for key, _ in whole.items]
+    return {str(key) for key in keys} if None not in keys else None
+
+
+def _lacks(load: ir.Call, keys: set[str] | None) -> bool:
+    """Whether what loads an optimizer's state reads an entry first that a checkpoint doesn't have: it raises."""
+    given = load.args[0].value if load.args else None
+    if keys is None or not isinstance(given, ir.Subscript) or not isinstance(given.base, ir.Name):
+        return False
+    last = ir.statement_of(load)
+    read = (
+        value.index.value
+        for statement in last.block.statements
+        if statement.id < last.id and not any(True for _ in statement.blocks())
+        for root in statement.values()
+        for value in ir.walk_values(root)
+        if isinstance(value, ir.Subscript)
+        and isinstance(value.base, ir.Name)
+        and value.base.name == given.base.name
+        and isinstance(value.index, ir.Constant)
+    )
+    return any(isinstance(key, str) and key not in keys for key in read)
 
 
 def _is_of_others(module: Module, usage: ScalerUsage, load: ir.Call, keys: set[str | None]) -> bool:

@@ -112,8 +112,8 @@ rule = Rule(
     formerly=("arms-disagree",),
 )
 
-# What puts names where no binding shows them.
-_DYNAMIC = {"builtins.exec", "builtins.globals", "builtins.locals", "builtins.vars", "builtins.eval"}
+# What gives the names of a module as a dictionary, which takes others.
+_NAMES_OF_MODULE = {"builtins.globals", "builtins.locals", "builtins.vars"}
 _NOTEBOOK = ("display", "get_ipython", "_")
 
 
@@ -235,10 +235,23 @@ def _unbound(module: Module, arms: list[Arm]) -> Iterator[Finding]:
         for name, value in own.items():
             if name in _NOTEBOOK or name.startswith("__") or sum(name in each for each in missing) > 1:
                 continue
-            if module.calls_of(*_DYNAMIC):
+            if _may_bind(module):
                 return
             yield rule.finding(
                 module.span(value),
                 f"`{name}` is not defined in this file: this branch raises NameError; the other branches don't use it",
                 withheld=f"amplint can't tell what replaced `{name}`",
             )
+
+
+def _may_bind(module: Module) -> bool:
+    """Whether the file puts names where no binding shows them: `exec(text)`, `globals()[name] = value`."""
+    calls = [call for call in module.calls_of(*_NAMES_OF_MODULE) if not call.args]
+    read = [call for call in calls if isinstance(call.parent, (ir.Compare, ir.Subscript)) and not _is_stored_in(call)]
+    return bool(module.calls_of("builtins.exec")) or len(read) < len(calls)
+
+
+def _is_stored_in(names: ir.Call) -> bool:
+    """Whether an entry of a dictionary is assigned to."""
+    item, statement = names.parent, ir.statement_of(names)
+    return isinstance(statement, ir.Assign) and item in statement.targets

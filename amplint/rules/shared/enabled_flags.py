@@ -21,6 +21,7 @@ from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.event import Event
+from amplint.model.objects.key_parts import last_name
 from amplint.model.objects.terms import Op, Term
 from amplint.model.regions.cpu_training import does_nothing
 from amplint.model.regions.training_regions import Trained, trained
@@ -84,9 +85,14 @@ def about_amp(module: Module, formula: Formula, but: Formula) -> bool:
 def _amp_settings(module: Module, formula: Formula) -> set[Term]:
     """What of a formula may be about AMP, by its names: not that a loop goes on, or that a file is run."""
     known, conditions = decided(module), module.once(_conditions)
-    return {
-        name for name in _settings(formula) if name not in known.tests or conditions.may_ask_for_amp(known.tests[name])
-    }
+    found = set()
+    for term in _settings(formula):
+        if term in known.tests:
+            may_ask = conditions.may_ask_for_amp(known.tests[term])
+        else:  # a parameter that several calls give
+            may_ask = not term.is_path or conditions.may_be_called_amp([last_name(term.name)])
+        found |= {term} if may_ask else set()
+    return found
 
 
 def _settings(formula: Formula) -> set[Term]:

@@ -1,4 +1,4 @@
-"""Which fixes of a file its runs confirm: its steps are right with them, and one is wrong without any of them."""
+"""Which fixes of a file its runs confirm: what is wrong in a step is gone with it, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from amplint.engine.file import Wanted, fix_bytes
 from amplint.engine.result import FixResult
 from amplint.registry import shows_of
 from amplint.sources.source import Source
-from amplint.verify.steps.judge import RIGHT, WRONG
-from amplint.verify.steps.verdict import shown_by
+from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG
+from amplint.verify.steps.verdict import REFUTED, ends_only, exception_left, is_no_worse, shown_by
 from amplint.verify.steps.verify import MODULE, StepRow, Verifier, name_at
 
 _Group = tuple[str, str, str]
@@ -36,8 +36,9 @@ class Unit(NamedTuple):
 class Confirmation:
     """The fixes of one file that its runs confirm, in `fixed`, and why others are not made.
 
-    A fix is confirmed if a step misbehaves without it, and with it, and with the others that are made, no step does
-    that they touch. Others are left out, also the safe ones, and so are those that are not `wanted`.
+    A fix is confirmed if a step misbehaves without it, and with it, and with the others that are made, what it is for
+    is gone from each step that they touch. Such a step is right then, or only what no fix is for is left wrong, just as
+    it was. Other fixes are not made, not even the safe ones, and neither are those that are not `wanted`.
     """
 
     def __init__(
@@ -57,17 +58,20 @@ class Confirmation:
             self.fixed = self._confirmed()
 
     def why(self, finding: Finding) -> str | None:
-        """Why the fix of one of the findings that are left is not made; None where nobody has asked for such a fix."""
+        """Why the fix of one of the findings that are left is not made; None where nobody has asked for such a fix.
+
+        It is the end of a sentence that starts with "not applied".
+        """
         source = self.fixed.result.source
         if source is None or not self._is_offered(finding):
             return None
         unit = next(unit for each, unit in self._units(source, self.fixed.result.findings) if each is finding)
         shows = shows_of(finding.code)
         if shows is None or not shows.observables:
-            return f"no run can confirm the fix: {shows.why if shows else 'the rule names no observable'}"
+            return f"no run can show what it repairs ({shows.why if shows else 'the rule does not say how'})"
         if not any(unit.function in row.functions for row in self._rows):
             return "no training step that can be run contains this code"
-        return self._why.get(unit, "the run is correct with and without this fix")
+        return self._why.get(unit, "the run shows nothing that this fix repairs")
 
     def _confirmed(self) -> FixResult:
         fixed, rows = self._tried(None)
@@ -75,7 +79,7 @@ class Confirmation:
         if fixed.data == self._data:
             return fixed
         allowed = self._known
-        while bad := [row for row in rows if row.after is not None and row.after.state != RIGHT]:
+        while bad := [row for row in rows if not _is_mended(row)]:
             allowed = self._without_spoilers(allowed, bad[0])
             fixed, rows = self._tried(allowed)
         healed = {(row.name, row.row) for row in rows if row.before.state == WRONG and row.after is not None}
@@ -84,27 +88,36 @@ class Confirmation:
             without, others = self._tried(fewer)
             if without.data == fixed.data:
                 continue  # the same fix has another finding's name
-            if _are_right(others, healed):
-                allowed, fixed = fewer, without
+            if _are_as_good(others, rows, healed):
+                allowed, fixed, rows = fewer, without, others
         return fixed
 
     def _without_spoilers(self, allowed: dict[Unit, None], row: StepRow) -> dict[Unit, None]:
-        """Those of the fixes without one that keeps a step from being right; without all in it, where that is no one's.
+        """Those of the fixes without the one that keeps a step from being mended, or without all that do.
 
         A step that was right, or could be run, is left to its fixes' authors all the same.
         """
-        said = f"{row.verdict}{f', {row.reason}' if row.reason else ''}"
+        said = _why_not(row)
         own = [each for each in allowed if each.function in row.functions or row.name == MODULE] or [*allowed]
         for each in own if len(own) > 1 else ():
             fewer = _without(allowed, [each])
-            _, rows = self._tried(fewer)
-            then = next((other for other in rows if (other.name, other.row) == (row.name, row.row)), None)
-            if then is not None and then.after is not None and then.after.state == RIGHT:
-                self._why[each] = f"the run doesn't confirm the fix: {said}"
+            then = self._with(fewer, row)
+            if then is not None and then.after is not None and _is_mended(then):
+                self._why[each] = said
                 return fewer
+        kept = _without(allowed, own)
         for each in own:
-            self._why[each] = f"the run doesn't confirm the fix: {said}"
-        return _without(allowed, own)
+            then = self._with({**kept, each: None}, row)
+            if then is not None and _is_mended(then):
+                kept[each] = None
+            else:
+                self._why[each] = said if then is None else _why_not(then)
+        return {each: None for each in allowed if each in kept}
+
+    def _with(self, allowed: dict[Unit, None], row: StepRow) -> StepRow | None:
+        """The row of the same step with the fixes that are allowed."""
+        _, rows = self._tried(allowed)
+        return next((other for other in rows if (other.name, other.row) == (row.name, row.row)), None)
 
     @staticmethod
     def _in_turn(allowed: dict[Unit, None]) -> Iterator[list[Unit]]:
@@ -160,10 +173,28 @@ def _without(allowed: dict[Unit, None], left_out: Sequence[Unit]) -> dict[Unit, 
     return {each: None for each in allowed if each not in left_out}
 
 
-def _are_right(rows: Sequence[StepRow], healed: set[tuple[str, int]]) -> bool:
-    """Whether steps are right: those that fixes touch, and those that they have `healed`."""
+def _is_mended(row: StepRow) -> bool:
+    """Whether the fixes that touch a step leave it right, or end a part of what is wrong and change nothing else."""
+    return row.after is None or row.after.state == RIGHT or ends_only(row.before, row.after)
+
+
+def _why_not(row: StepRow) -> str:
+    """Why the fixes of a step are not confirmed, in words."""
+    if row.before.state == UNKNOWN:
+        return f"the step can't be checked: {row.reason}"
+    if row.after is None or row.after.state == UNKNOWN:
+        return f"the step can't be checked with the fix: {row.after.reason if row.after else row.reason}"
+    raised = exception_left(row.after)
+    if raised and row.verdict != REFUTED:
+        return f"the step still raises with the fix, and what comes after that could not be compared: {raised}"
+    return row.reason or "the run shows nothing that this fix repairs"
+
+
+def _are_as_good(rows: Sequence[StepRow], than: Sequence[StepRow], healed: set[tuple[str, int]]) -> bool:
+    """Whether steps are as good as `than`, with more fixes: those that fixes touch, and those that were `healed`."""
+    best = {(row.name, row.row): row.after or row.before for row in than}
     return all(
-        (row.after or row.before).state == RIGHT
+        _is_mended(row) and is_no_worse(row.after or row.before, best.get((row.name, row.row)))
         for row in rows
         if row.after is not None or (row.name, row.row) in healed
     ) and (bool(rows) or not healed)

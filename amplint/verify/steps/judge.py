@@ -15,7 +15,7 @@ WARNING = "warning"
 
 # These hang on whose parameters a loss, a clip and an optimizer have.
 _BY_OWNERSHIP = ("gradient", "update", "skips")
-_LINE = re.compile(r"^line \d+( of [^:]*)?: ")
+LINE = re.compile(r"^line \d+( of [^:]*)?: ")
 
 
 class Fault(NamedTuple):
@@ -28,7 +28,7 @@ class Fault(NamedTuple):
     @property
     def what(self) -> str:
         """What tells it from others: the observable, of exceptions and warnings with what they say."""
-        return f"{self.shows}: {_LINE.sub('', self.text)}" if self.shows in ("exception", WARNING) else self.shows
+        return f"{self.shows}: {LINE.sub('', self.text)}" if self.shows in ("exception", WARNING) else self.shows
 
 
 @dataclass

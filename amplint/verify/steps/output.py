@@ -15,6 +15,7 @@ from amplint.base.paths import absolute, shown
 from amplint.base.project_root import NOWHERE, Project, Start, project_of, told
 from amplint.registry import shows_of
 from amplint.verify.fixtures.output import finite, lines_of
+from amplint.verify.steps.judge import UNKNOWN, WARNING
 from amplint.verify.steps.looks import Kind
 from amplint.verify.steps.verdict import NO_STEP
 
@@ -99,11 +100,12 @@ def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:
     if cells:
         yield from _table(cells, width - 2)
     elif row.before.numbers:
-        yield f"  {row.before.numbers}"
+        rounding = "" if row.before.numbers.endswith("off by 0%") else "; so much is rounding, and right"
+        yield f"  compared with float32: {row.before.numbers}{rounding}"
     for path in dict.fromkeys(each.path for each in row.before.faults if each.path):
         yield from textwrap.wrap(f"where {path}", width, initial_indent="  ", subsequent_indent="    ")
     for each in row.findings:
-        yield f"  {each.code} {_line(row, each.row)}: {_shown(each)}{', fixed' if each.fixed else ''}"
+        yield f"  {each.code} {_line(row, each.row)}: {_shown(each)}{_fixed(row, each) if each.fixed else ''}"
     if row.only_run:
         yield f"  shown only by the run: {', '.join(row.only_run)}"
     if explain:
@@ -113,11 +115,20 @@ def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:
 def _shown(finding: Found) -> str:
     """Whether the run shows a finding, in words."""
     if finding.shown is not None:
-        return "confirmed by the run" if finding.shown else "the run doesn't show it"
+        return "shown by the run" if finding.shown else "the run doesn't show it"
     shows = shows_of(finding.code)
     if shows is not None and shows.observables:
         return "the step could not be checked"
-    return f"the run can't show it: {shows.why if shows else 'the rule names no observable'}"
+    return f"no run can show it ({shows.why if shows else 'the rule does not say how'})"
+
+
+def _fixed(row: StepRow, finding: Found) -> str:
+    """What the fix of a finding has done to what the run shows, in words."""
+    shows = shows_of(finding.code)
+    left = {each.shows for each in row.after.faults} if row.after and row.after.state != UNKNOWN else None
+    if not finding.shown or shows is None or left is None or left & set(shows.observables):
+        return "; the fix was tried"
+    return ", gone after the fix"
 
 
 def _cell(row: StepRow, line: int) -> tuple[int | None, int]:
@@ -138,15 +149,16 @@ def _line(row: StepRow, line: int) -> str:
 
 def _cells(row: StepRow) -> Iterator[tuple[str, ...]]:
     before, after = (_first_texts(half) for half in (row.before, row.after))
-    for shows in dict.fromkeys([*before, *after]):
+    for what in dict.fromkeys([*before, *after]):
         is_right = "" if row.after is None else _state(row.after)
-        yield shows, before.get(shows, "right"), after.get(shows, is_right), _REFERENCE.get(shows, "")
+        yield what[0], before.get(what, "right"), after.get(what, is_right), _REFERENCE.get(what[0], "")
 
 
-def _first_texts(half: Judged | None) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _first_texts(half: Judged | None) -> dict[tuple[str, str], str]:
+    """By what is wrong its first numbers: each warning by itself, of all else one of each kind."""
+    found: dict[tuple[str, str], str] = {}
     for each in half.faults if half else ():
-        found.setdefault(each.shows, each.text)
+        found.setdefault((each.shows, each.what if each.shows == WARNING else ""), each.text)
     return found
 
 

@@ -6,14 +6,17 @@ import re
 from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
+from amplint.guide.rule_pages import SEEN_AS
 from amplint.registry import shows_of
-from amplint.verify.steps.judge import RIGHT, UNKNOWN, WARNING, WRONG, Judged
+from amplint.verify.steps.judge import LINE, RIGHT, UNKNOWN, WARNING, WRONG, Judged
 
 CONFIRMED, CLEAN, REFUTED, MISBEHAVES, NOT_CHECKABLE = "confirmed", "clean", "refuted", "misbehaves", "not checkable"
 NO_STEP = "no training step"  # of a function that has AMP, and trains nothing
 _DEPRECATED = "only a deprecation warning is left: what was compared is right"
 # Says a finding about None that is used as a scaler, or about a variable without a scaler.
 _RAISES = re.compile(r"raises (AttributeError|NameError|UnboundLocalError)")
+_RAISED = re.compile(r"line (\d+): ")
+_WITH_LINES = {"exception", WARNING}
 REPORT = "please report it: https://github.com/amplint/amplint/issues"
 
 
@@ -94,6 +97,42 @@ def _only_warned(before: Judged) -> str:
     return f"only a {'deprecation ' if deprecated else ''}warning disappears: what was compared was already right"
 
 
+def ends_only(before: Judged, after: Judged) -> bool:
+    """Whether a fix ends a part of what a step does wrong, and all else that was compared is as it was.
+
+    An exception that is left, or a path that can't be followed, hides what comes after it.
+    """
+    if before.state != WRONG or after.state != WRONG or after.unfollowed or exception_left(after):
+        return False
+    was, now = _wrong(before), _wrong(after)
+    if was.keys() != now.keys() or not is_no_worse(after, before) or not _numbers(after) <= _numbers(before):
+        return False
+    warned = {_said(what) for wrong in was.values() for what in wrong if _shows(what) == WARNING}
+    return was != now or any(len(after.warned.get(said, ())) < len(before.warned.get(said, ())) for said in warned)
+
+
+def exception_left(after: Judged) -> str:
+    """An exception that ends a step after a fix, in words; "": none does."""
+    return next((each.text for each in after.faults if each.shows == "exception"), "")
+
+
+def is_no_worse(judged: Judged, than: Judged | None) -> bool:
+    """Whether a step does nothing wrong, on any path or line, that it doesn't with other fixes."""
+    if judged.state == RIGHT:
+        return True
+    if than is None or judged.state != WRONG or than.state != WRONG:
+        return False
+    now, most = _wrong(judged), _wrong(than)
+    return all(wrong <= most.get(label, set()) for label, wrong in now.items()) and all(
+        len(rows) <= len(than.warned.get(said, ())) for said, rows in judged.warned.items()
+    )
+
+
+def _numbers(judged: Judged) -> set[tuple[str, str]]:
+    """What is wrong, with its numbers and without its lines, which fixes move."""
+    return {(each.shows, LINE.sub("", each.text)) for each in judged.faults}
+
+
 class _Change(NamedTuple):
     """What the fix does to what is wrong, all as `Fault.what`."""
 
@@ -132,9 +171,9 @@ def _mended(before: Judged, change: _Change) -> str:
     parts = {part for compared in before.parts.values() for part in compared}
     told = {each for each in change.gone if each in parts or _shows(each) not in {*map(_shows, change.left)}}
     if told:
-        return f"the fix repairs {_listed(told, change.left)}, but not {_listed(change.left, told)}"
+        return f"the fix ends {_listed(told, change.left)}, but not {_listed(change.left, told)}"
     if fewer := change.fewer | change.fewer_lines:
-        return f"the fix repairs one {_listed(fewer, ())}, and another remains"
+        return f"the fix ends {_listed(fewer, ())} in one place, but not in another"
     return "the run doesn't show what the fix repairs"
 
 
@@ -201,7 +240,8 @@ def _listed(whats: Iterable[str], others: Iterable[str]) -> str:
         found.setdefault(_shows(each), []).append(_said(each))
     shared = {*map(_shows, others)}
     return " and ".join(
-        f"{shows} ({', '.join(parts)})" if shows in shared and any(parts) else shows for shows, parts in found.items()
+        f"{SEEN_AS[shows]} ({', '.join(parts)})" if shows in shared and any(parts) else SEEN_AS[shows]
+        for shows, parts in found.items()
     )
 
 
@@ -215,17 +255,40 @@ def _first(judged: Judged, observables: set[str]) -> str:
 
 
 def compared(judged: Judged, findings: Sequence[tuple[str, int, str, bool]]) -> list[Found]:
-    """The findings of a step (code, line, message, whether it is fixed), each with whether the run shows it."""
+    """The findings of a step (code, line, message, whether it is fixed), each with whether the run shows it.
+
+    What raises or warns on the line of one finding doesn't show another one.
+    """
     shown = {each.shows for each in judged.faults}
+    lines = {each: _lines(judged, each) for each in shown & _WITH_LINES}
     found = []
     for code, row, message, fixed in findings:
         rule = shows_of(code)
         can = rule is not None and rule.observables and judged.state in (RIGHT, WRONG)
-        is_shown = bool(shown & set(rule.observables)) if can and rule else None
+        is_shown = None
+        if can and rule:
+            seen = shown & set(rule.observables)
+            is_shown = any(
+                each not in lines or row in lines[each] or not lines[each] <= _rows_of(findings, each) for each in seen
+            )
         if rule is not None and _is_raised(row, message, judged.none_used):
             is_shown = True
         found.append(Found(code, row, message, fixed, is_shown))
     return found
+
+
+def _lines(judged: Judged, shows: str) -> set[int]:
+    """The lines that raise, or that torch warns of; 0 for one of another file."""
+    if shows == WARNING:
+        said = {_said(each.what) for each in judged.faults if each.shows == WARNING}
+        return {row for each in said for row in judged.warned.get(each, [0])}
+    raised = (_RAISED.match(each.text) for each in judged.faults if each.shows == shows)
+    return {int(each[1]) if each else 0 for each in raised}
+
+
+def _rows_of(findings: Sequence[tuple[str, int, str, bool]], shows: str) -> set[int]:
+    """The lines of the findings that this can show."""
+    return {row for code, row, _, _ in findings if shows in shown_by([code])}
 
 
 def _is_raised(row: int, message: str, none_used: str) -> bool:

@@ -30,7 +30,7 @@ model = Net()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 scaler = torch.amp.GradScaler("cpu")
 for step in range(30):
-    x = torch.randn(4, 8) * (1 if step < 8 else 40)
+    x = torch.randn(4, 8) * (1 if step < 8 else 10)
     with torch.autocast("cpu", dtype=torch.float16):
         loss = nn.functional.cross_entropy(model(x).float(), torch.randint(0, 2, (4,)))
     optimizer.zero_grad()
