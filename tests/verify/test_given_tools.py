@@ -348,23 +348,3 @@ def main(args, model, loader):
 def test_a_scaler_that_is_switched_by_what_its_maker_passes_on(enabled: str) -> None:
     found = ran(EPOCH.replace("ENABLED", enabled))
     assert bool(found.judged.unscaled) == (enabled == "args.scale")
-
-
-@pytest.mark.parametrize(("clears", "state"), [("wrapped.zero_grad()", "right"), ("wrapped.begin()", "wrong")])
-def test_what_wraps_an_optimizer_out_of_sight_clears_its_gradients(clears: str, state: str) -> None:
-    text = f"""
-import torch
-
-def train(loader, model, wrapped):
-    scaler = torch.amp.GradScaler("cuda")
-    rates = [group["lr"] for group in wrapped.optimizer.param_groups]
-    for x, y in loader:
-        {clears}
-        with torch.autocast("cuda"):
-            loss = torch.nn.functional.mse_loss(model(x), y)
-        scaler.scale(loss).backward()
-        scaler.step(wrapped.optimizer)
-        scaler.update()
-"""
-    (found,) = interpret(text)
-    assert found.judged.state == state, found.judged

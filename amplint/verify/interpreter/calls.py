@@ -301,10 +301,6 @@ class MethodCalls:
             return self._roles.as_scaler(base, site)
         if name == "zero_grad" and written is not None and objects(site.code.module).is_optimizer(written):
             return self._roles.as_optimizer(base, site)
-        if name == "zero_grad":  # of an object that wraps an optimizer: it clears that one's gradients
-            roles = [each.role for each in base.children.values() if isinstance(each, Unknown)]
-            held = [each for each in roles if isinstance(each, torch.optim.Optimizer)]
-            return held[0] if len(held) == 1 else base
         return base
 
     def _is_tool(self, value: Unknown, site: Site) -> None:
