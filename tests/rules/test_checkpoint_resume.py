@@ -851,3 +851,15 @@ def test_a_checkpoint_without_what_the_load_reads_first() -> None:
     assert finding.confidence is Confidence.SUSPICION
     (finding,) = (each for each in check(first.replace('{"model"', '{"teacher": 1, "model"')) if each.code == "AMP413")
     assert finding.confidence is not Confidence.SUSPICION
+
+
+def test_another_file_that_has_commented_out_its_load(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    text = SETTING.replace("        optimizer.load_state_dict", "        print").replace("def main", "def run")
+    (tmp_path / "main.py").write_text(text)
+    resume = "import torch\nfrom main import run\n\noptimizer = make()\n"
+    resume += "{}optimizer.load_state_dict(torch.load('x.pt'))\nrun()\n"
+    for margin, confidence in (("", Confidence.CERTAIN), ("# ", Confidence.SUSPICION)):
+        (tmp_path / "start.py").write_text(resume.format(margin))
+        (finding,) = (each for each in check(text, str(tmp_path / "main.py")) if each.code == "AMP413")
+        assert finding.confidence is confidence

@@ -189,6 +189,8 @@ def _loader_of_optimizers(path: str, offered: bool) -> str | None:
     texts = {each: text if each in starting else _imported(text, taken) for each, text in texts.items()}
     for other, text in texts.items():
         for found in _LOADS.finditer(text) if other != path else ():
+            if b"#" in text[text.rfind(b"\n", 0, found.start()) + 1 : found.start()]:
+                continue  # it is commented out
             name, margin = _function_round(text, found)
             is_offered = offered and not margin and _passes_on(other, name)
             if is_offered or (not offered and _is_run(text, found, [*texts.values()])):

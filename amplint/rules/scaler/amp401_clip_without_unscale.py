@@ -82,12 +82,15 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Severity
 from amplint.model.calls.events import NAMED
+from amplint.model.flow.analysis import flows
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.violations import ViolationKind
+from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clipping_hooks import ClippingHook, clipping_hooks
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated
-from amplint.rules.shared.scaler_order import Misuse, misuses, when
+from amplint.rules.shared.scaler_order import Misuse, misuses, reached_events, stepping, when
 from amplint.rules.shared.unscale_fix import ClipFix
 
 if TYPE_CHECKING:
@@ -113,6 +116,10 @@ rule = Rule(
 )
 
 _ELSEWHERE = "the backward pass and the step are in other functions; add `unscale_()` by hand"
+
+
+_WHOSE = "amplint can't tell which optimizer's gradients are clipped: they may still be multiplied by the loss scale"
+_RAISING = ("AMP404", "AMP405", "AMP406", "AMP407", "AMP410", "AMP418")
 
 
 @rule.check
@@ -154,6 +161,25 @@ def _of_hook(module: Module, hook: ClippingHook) -> Finding:
         withheld="a hook runs before `unscale_()` can; clip the gradients before the step",
         confidence=Confidence.LIKELY,
     )
+
+
+@rule.doubt
+def doubts(module: Module) -> Iterator[str]:
+    """Of clips that may meet scaled gradients, as it can't be told which of several optimizers has the parameters.
+
+    A fix must not let a function run to its end that raises without it.
+    """
+    raising = {each.flow.container for code in _RAISING for each in misuses(module, code)}
+    known = {each.violation.at for each in misuses(module, "AMP401")}
+    for flow in flows(module):
+        stepped = {each for each in stepping(flow) if each}
+        for reached in reached_events(flow, "clip") if len(stepped) > 1 and flow.container not in raising else ():
+            roots = objects(module).parameters_roots(reached.event.subject) if reached.event.subject else ()
+            if reached.event.call.id in known or all(objects(module).owned_by(root) for root in roots):
+                continue
+            kinds = {state.gradients_of(each).kind for state in reached.states for each in stepped}
+            if GradientKind.SCALED in kinds:
+                yield _WHOSE
 
 
 def _message(module: Module, clip: Misuse) -> str:
