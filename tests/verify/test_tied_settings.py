@@ -108,3 +108,124 @@ def test_a_class_with_a_scaler_in_another_file(tmp_path: Path, given: str, unsca
     folder = project(tmp_path, scaling=CLASS, engine=ENGINE, run=RUN.replace("GIVEN", given))
     (found,) = interpret_file(folder / "engine.py")
     assert (found.judged.state, bool(found.judged.unscaled)) == ("right", unscaled), found.judged
+
+
+ITERATION = """
+import torch
+
+def train_iter(model, optimizer, clip, use_amp, scaler, x, y):
+    optimizer.zero_grad()
+    with torch.autocast("cuda", enabled=use_amp):
+        loss = torch.nn.functional.mse_loss(model(x), y)
+    scaler.scale(loss).backward()
+    if clip is not None:
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+    scaler.step(optimizer)
+    scaler.update()
+
+def train_epoch(model, optimizer, clip, use_amp, scaler, loader):
+    for x, y in loader:
+        train_iter(model, optimizer, clip, use_amp, scaler, x, y)
+"""
+BEGIN = """
+import torch
+from iteration import train_epoch
+
+def main(args, settings, model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    amp = settings.get("amp", False)
+    scaler = torch.amp.GradScaler("cuda", enabled=amp)
+    for epoch in range(args.epochs):
+        train_epoch(model, optimizer, args.clip, GIVEN, scaler, loader)
+"""
+
+
+@pytest.mark.parametrize(("given", "unscaled"), [("amp", False), ("args.single", True)])
+def test_what_a_function_passes_on_that_another_file_gives_it(tmp_path: Path, given: str, unscaled: bool) -> None:
+    folder = project(tmp_path, iteration=ITERATION, run=BEGIN.replace("GIVEN", given))
+    (found,) = interpret_file(folder / "iteration.py")
+    assert bool(found.judged.unscaled) is unscaled, found.judged
+
+
+FALLBACK = """
+import torch
+
+def forward_step(model, x, y, device, optimizer, scaler, use_amp=True):
+    optimizer.zero_grad()
+    with torch.autocast(device_type="cuda" if device == "cuda" else "cpu", enabled=(device == "cuda" and use_amp)):
+        loss = torch.nn.functional.mse_loss(model(x), y)
+    if scaler is not None:
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    else:
+        loss.backward()
+        optimizer.step()
+
+def run_epoch(model, loader, devices, optimizer=None, scaler=None, use_amp=True):
+    for x, y in loader:
+        device = devices.current()
+        try:
+            forward_step(model, x, y, device, optimizer, scaler if CONDITION else None, use_amp=use_amp)
+        except RuntimeError:
+            device = "cpu"
+            forward_step(model, x, y, device, optimizer, None, use_amp=use_amp)
+
+def main(args, model, loader, devices):
+    use_amp = args.arch != "span"
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", enabled=use_amp)
+    for epoch in range(args.epochs):
+        run_epoch(model, loader, devices, optimizer=optimizer, scaler=scaler, use_amp=use_amp)
+        run_epoch(model, loader, devices, optimizer=None, scaler=None, use_amp=use_amp)
+"""
+
+
+@pytest.mark.parametrize(("condition", "unscaled"), [('device == "cuda"', False), ("devices.scales", True)])
+def test_a_scaler_that_a_call_gives_under_a_condition(condition: str, unscaled: bool) -> None:
+    found = interpret(FALLBACK.replace("CONDITION", condition))
+    assert [bool(each.judged.unscaled) for each in found] == [unscaled], found
+
+
+DTYPES = {"none": "torch.float32", "bf16": "torch.bfloat16", "fp16": "torch.float16"}
+TABLE = "{" + ", ".join(f'"{key}": {dtype}' for key, dtype in DTYPES.items()) + "}"
+BY_TABLE = """
+import torch
+
+def train(args, model, loader, optimizer):
+    scaler = torch.amp.GradScaler("cuda", enabled=ENABLED)
+    dtype = TAKEN
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=dtype):
+            loss = torch.nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize("order", ["scaler first", "table first"])
+@pytest.mark.parametrize("taken", [f"{TABLE}[args.dtype]", f"{TABLE}.get(args.dtype)", "DTYPES[args.dtype]"])
+@pytest.mark.parametrize(
+    ("enabled", "unscaled"), [("args.dtype == 'fp16'", False), ("args.dtype != 'none'", False), ("args.amp", True)]
+)
+def test_a_dtype_of_a_table_and_a_scaler_by_the_same_setting(
+    order: str, taken: str, enabled: str, unscaled: bool
+) -> None:
+    text = BY_TABLE.replace("ENABLED", enabled).replace("TAKEN", taken)
+    if order == "table first":
+        lines = text.splitlines()
+        lines[4], lines[5] = lines[5], lines[4]
+        text = "\n".join(lines)
+    (found,) = interpret(f"{text}\nDTYPES = {TABLE}\n")
+    assert bool(found.judged.unscaled) is unscaled
+
+
+def test_each_dtype_of_a_table_is_run() -> None:
+    text = BY_TABLE.replace("ENABLED", "args.dtype == 'fp16'").replace("TAKEN", f"{TABLE}[args.dtype]")
+    (found,) = interpret(text)
+    regions = {each for path in found.runs.paths for each in path.observed.regions}
+    assert {"cuda float16", "cuda bfloat16"} <= regions
+    assert len(found.runs.paths) == len(DTYPES)

@@ -9,7 +9,7 @@ from itertools import combinations, product
 from typing import Any
 
 from amplint.model.syntax.operators import ORDERS
-from amplint.verify.interpreter.standins import Unknown
+from amplint.verify.interpreter.standins import MISSING, Unknown
 
 # All combinations of so many conditions are run; of more, each pair.
 FEW = 4
@@ -284,6 +284,23 @@ class Facts:
     def is_object(self, value: Unknown) -> bool:
         """Whether what was decided leaves a value only an object: it is true, and is not None."""
         return self._of(value).values == [_SOMETHING]
+
+    def one_of(self, value: Unknown, keys: Sequence[Any]) -> Any:
+        """Which of several numbers and strings it is, what the step does hangs on; `MISSING`: none of them."""
+        known = self._of(value)
+        known.can_be(*keys)
+        left = {repr(each): each for each in keys if each in known.values}
+        if not left:
+            return MISSING
+        said, found = f"{value.text} is", next(iter(left.values()))
+        if len(left) < len(keys):  # it is what was decided before that leaves only these
+            said = f"{value.text}, one of {', '.join(left)}, is"
+            for before, options in known.said.items():
+                self.choices.ask(before, options, matters=True)
+        if len(left) > 1:
+            found = left[self.choices.ask(said, (*left,), matters=True)]
+        known.answer(lambda it: bool(it == found), holds=True)
+        return found
 
     def truth(self, value: Unknown, *, matters: bool) -> bool:
         """Whether it counts as true."""

@@ -115,9 +115,19 @@ class Expressions:
         return found
 
     def _conditional(self, value: ir.Conditional, frame: Frame) -> Any:
-        matters = frame.code.is_tool(value) or _names_precision(frame.code, value)
+        matters = (
+            frame.code.is_tool(value) or _names_precision(frame.code, value) or self._is_scaler_or_none(value, frame)
+        )
         holds = self._truth.of(self._evaluator.evaluate(value.test, frame), matters=matters)
         return self._evaluator.evaluate(value.then if holds else value.other, frame)
+
+    def _is_scaler_or_none(self, value: ir.Conditional, frame: Frame) -> bool:
+        """Whether one arm is None, and the other one a variable that has a scaler."""
+        arms = [each for each in (value.then, value.other) if not ir.is_none(each)]
+        return len(arms) == 1 and all(
+            isinstance(each, ir.Name) and isinstance(self._evaluator.evaluate(each, frame), torch.amp.GradScaler)
+            for each in arms
+        )
 
     def _sequence(self, value: ir.Sequence, frame: Frame) -> Any:
         found: list[Any] = []

@@ -11,9 +11,9 @@ from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import ifs_round
 from amplint.verify.interpreter.allowed_calls import REGIONS
 from amplint.verify.interpreter.evaluate import Evaluator
-from amplint.verify.interpreter.standins import ClassValue, Closure, Dotted, Frame, Instance, Site, Unknown
+from amplint.verify.interpreter.standins import MISSING, ClassValue, Closure, Dotted, Frame, Instance, Site, Unknown
 from amplint.verify.interpreter.world import Knowledge
-from amplint.verify.program.callers import argument
+from amplint.verify.program.callers import argument, with_parameter
 from amplint.verify.program.program import Code
 from amplint.verify.program.unfollowed import makes
 
@@ -59,9 +59,10 @@ class LazyFrames:
         code = self._code.owner(function)
         own = code.calls_of(function)
         if depth and len(own) == 1:
-            given = self._given_by(own[0], code, function, bound=bound, depth=depth)
+            frame = self.of_call(own[0], code, depth)
+            given = self._given_by(Site(own[0], frame), function, bound=bound)
             optional = {each.name for each in function.params if each.default is not None}
-            tied = _tied(code, own[0], function)
+            tied = _tied(Site(own[0], frame), function)
             return {
                 name: value
                 for name, value in given.items()
@@ -83,20 +84,21 @@ class LazyFrames:
             passed = argument(call, function, name)
             if passed is not None:
                 frame = self.of_call(call, of, depth)
+                frame.until = frame.until or call
                 values.append(self._evaluator.evaluate(passed, frame))
-                if _wraps(values[-1]):
-                    tied = _tied(of, call, function)
+                tied = _tied(Site(call, frame), function)
+                if _wraps(values[-1]) or tied.holds(name, values[-1]):
                     settings = {each: self._evaluator.evaluate(value, frame) for each, value in tied.settings.items()}
                     return {each: value for each, value in settings.items() if tied.holds(each, value)} | {
                         name: values[-1]
                     }
         return {name: None} if values and all(value is None for value in values) else {}
 
-    def _given_by(self, call: ir.Call, code: Code, function: ir.Function, *, bound: bool, depth: int) -> dict[str, Any]:
+    def _given_by(self, site: Site, function: ir.Function, *, bound: bool) -> dict[str, Any]:
         """The arguments of a call, by the parameters of the function that it calls."""
-        frame = self.of_call(call, code, depth)
+        call, frame = site
         before, frame.until = frame.until, frame.until or call
-        args, kwargs = self._evaluator.arguments(Site(call, frame))
+        args, kwargs = self._evaluator.arguments(site)
         if function is not self._entry:
             frame.until = before
         names = [each.name for each in function.params[bound:] if each.kind == "positional"]
@@ -163,27 +165,45 @@ class _Tied(NamedTuple):
         return name in self.settings and isinstance(value, Unknown)
 
 
-def _tied(code: Code, call: ir.Call, function: ir.Function) -> _Tied:
+def _tied(site: Site, function: ir.Function) -> _Tied:
     """The scalers that a call gives, and the settings that it gives as well."""
+    code, call = site.code, site.call
     given = {each.name: passed for each in function.params if (passed := argument(call, function, each.name))}
-    makers = {name: made for name, passed in given.items() if (made := _makers(code, passed))}
+    makers = {name: made for name, passed in given.items() if (made := _makers(site, passed))}
     known = {code.text(each) for made in makers.values() for value in made for each in ir.walk_values(value)}
     settings = {
         name: passed
         for name, passed in given.items()
-        if name not in makers and _is_setting(passed) and not known.isdisjoint(map(code.text, ir.walk_values(passed)))
+        if name not in makers
+        and _is_setting(passed)
+        and (_passed_on(site, passed) is not MISSING or not known.isdisjoint(map(code.text, ir.walk_values(passed))))
     }
     return _Tied({name: given[name] for name in makers}, settings)
 
 
-def _makers(code: Code, passed: ir.Value) -> list[ir.Value]:
+def _makers(site: Site, passed: ir.Value) -> list[ir.Value]:
     """What a scaler that is given to a function is made by, and what that hangs on; nothing where it isn't one."""
+    code = site.code
+    if isinstance(passed, ir.Conditional):
+        arms = [each for each in (passed.then, passed.other) if not ir.is_none(each)]
+        made = [_makers(site, each) for each in arms]
+        return [passed.test, *(each for of in made for each in of)] if made and all(made) else []
+    if isinstance(_passed_on(site, passed), torch.amp.GradScaler):
+        return [passed]
     bindings = code.module.names.bindings(passed) if isinstance(passed, ir.Name) else []
-    made = [each.value for each in bindings if isinstance(each, Assigned)]
-    tools = [each for each in made if not ir.is_none(each)]
+    made_by = [each.value for each in bindings if isinstance(each, Assigned)]
+    tools = [each for each in made_by if not ir.is_none(each)]
     if not tools or not all(map(code.is_tool, tools)):
         return []
-    return [*made, *(owner.test for each in made for owner in ifs_round(each))]
+    return [*made_by, *(owner.test for each in made_by for owner in ifs_round(each))]
+
+
+def _passed_on(site: Site, passed: ir.Value) -> Any:
+    """What the function around a call was given that it gives the call; `MISSING`: that is another value."""
+    around = with_parameter(passed) if isinstance(passed, ir.Name) else None
+    if around is None or around is not site.frame.function or not isinstance(passed, ir.Name):
+        return MISSING
+    return site.frame.given.get(passed.name, MISSING)
 
 
 def _is_setting(passed: ir.Value) -> bool:

@@ -17,7 +17,7 @@ from amplint.model.syntax.nesting import ifs_round, loop_of
 from amplint.model.torch_facts.names import SCALERS
 from amplint.verify.bench.instrument import gradient
 from amplint.verify.interpreter.allowed_calls import ATTRIBUTES, METHODS, constant, library
-from amplint.verify.interpreter.assumptions import Choices
+from amplint.verify.interpreter.assumptions import Choices, Facts
 from amplint.verify.interpreter.evaluate import Evaluator, Truth
 from amplint.verify.interpreter.functions import Functions
 from amplint.verify.interpreter.lazy_frames import LazyFrames
@@ -532,6 +532,7 @@ class TableItems:
     """Chooses what is taken from a table by a key out of sight."""
 
     _choices: Choices
+    _facts: Facts
     _evaluator: Evaluator
     _frames: LazyFrames
     _evaluating: set[int] = field(default_factory=set)  # entries that are evaluated now, by their ids
@@ -542,19 +543,25 @@ class TableItems:
         What has nothing to do with scaler, gradients or regions is left to others, and so is a key that is in sight.
         """
         held: dict[str, Any] = {}
+        keys: dict[Any, str] = {}  # of those that are numbers and text: as they are in `held`
         if isinstance(base, (dict, list, tuple)):
-            items = base.items() if isinstance(base, dict) else enumerate(base)
+            items = [*(base.items() if isinstance(base, dict) else enumerate(base))]
             if isinstance(index, (int, str)) and any(key == index for key, _ in items):
                 return MISSING
             if not isinstance(index, (int, str)):
                 held = {repr(key): item for key, item in items}
+                keys = {key: repr(key) for key, _ in items if type(key) in (int, str)}
         if not held:
             entries = [*frame.code.tables.entries(frame.code, value)]
             # What a table holds may be made of it: `sums[key] = sums[key] + 1`.
             again = any(each.what.id in self._evaluating for each in entries)
             held = {} if again else {each.key: self._of_entry(each) for each in entries}
+            keys = {each.constant: each.key for each in entries if each.constant is not None}
         if not any(map(_matters, held.values())):
             return MISSING
+        if isinstance(index, Unknown) and len(keys) == len(held) and not _is_computed(index):
+            chosen = self._facts.one_of(index, [*keys])
+            return held[keys[chosen]] if chosen is not MISSING else MISSING
         return held[self._choices.ask(f"{frame.code.text(value)} is", (*held,), matters=True)]
 
     def _of_entry(self, entry: Entry[Code]) -> Any:
@@ -572,3 +579,8 @@ def _matters(held: Any) -> bool:
     if isinstance(held, Closure):
         return held.frame.code.function_matters(held.function)
     return isinstance(held, (torch.autocast, torch.amp.GradScaler, torch.dtype))
+
+
+def _is_computed(index: Unknown) -> bool:
+    """Whether a value hangs on others: it is no setting."""
+    return index.test is not None or index.counts is not None or index.tensor is not None

@@ -18,11 +18,12 @@ _ANY = object()  # a key that isn't known
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[AnyFile]):
-    """One of what a table holds, in the file that says so; `key` says which, in words."""
+    """One of what a table holds, in the file that says so; `key` says which, in words; `constant` is the key itself."""
 
     code: AnyFile
     key: str
     what: ir.Value | ir.Function
+    constant: str | int | None = None  # None: it isn't known, or is something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ class Tables(Generic[AnyFile]):
         for of, key, what in self._held(table) if table is not None else ():
             if wanted is _ANY or key is _ANY or key == wanted:
                 name = what.name if isinstance(what, ir.Function) else of.text(what)
-                yield Entry(of, name if key is _ANY else repr(key), what)
+                constant = key if isinstance(key, (str, int)) else None
+                yield Entry(of, name if key is _ANY else repr(key), what, constant)
 
     def _attributes(self, code: AnyFile, base: ir.Value, name: ir.Value) -> Iterator[Entry[AnyFile]]:
         """The functions of a module of the project, or methods of `self`, whose names fit one that is partly fixed."""
