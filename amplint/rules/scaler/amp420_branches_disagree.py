@@ -181,7 +181,7 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
             confidence=Confidence.LIKELY,
         )
     for taken in unpacked_apart(module):
-        one, other = _values(taken.count), _values(taken.others)
+        one, other = _values(taken.own), _values(taken.others)
         yield rule.finding(
             module.span(taken.statement),
             f"this branch takes {one} from `{module.on_one_line(taken.call)}`, but the branch without "

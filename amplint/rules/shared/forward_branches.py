@@ -50,12 +50,13 @@ class Added(NamedTuple):
 class Unpacked(NamedTuple):
     """A statement that takes what a call gives apart, in one of two arms, into another number of values than the other.
 
-    `call`: what is called. `count`, `others`: these numbers; 1 where a loss is the whole. `other`: the statement of the arm without a region.
+    `call`: what is called. `own`, `others`: the numbers of values; 1 where a loss is the whole. `other`: the statement
+    of the arm without a region.
     """
 
     statement: ir.Assign
     call: ir.Value
-    count: int
+    own: int
     other: ir.Assign
     others: int
 
