@@ -83,7 +83,7 @@ class Loops:
         # What is computed anew in each iteration would only keep paths apart; flags carry over.
         assigned = self._objects.assigned_in(loop, flags=False)
         asked = self._asked_numbers(loop)
-        counter, advancing, counts = self._counter(loop, asked), self._advancing(loop), self._counts(loop)
+        counter, advancing, counts = self._counter(loop, asked), self._index(loop, by_one=True), self._counts(loop)
         limits = self._limits(loop, {*counts, advancing})
         asked_behind = self._asked_behind(loop) if counts or advancing else set[str]()
         neighbour = advancing if self._module.once(_asks_for_neighbours) else None
@@ -122,18 +122,6 @@ class Loops:
             self.counters.add(key)
         return key if key in asked else None
 
-    def _advancing(self, loop: ir.For | ir.While) -> str | None:
-        """The variable that is one more in each iteration of a loop: of `enumerate`, or `range` without a step."""
-        source = loop.iter if isinstance(loop, ir.For) else None
-        if not isinstance(loop, ir.For) or not isinstance(source, ir.Call):
-            return None
-        names, target = self._module.names.of(source.func), loop.target
-        if names == {"builtins.enumerate"} and isinstance(target, ir.Sequence):
-            target = target.items[0]
-        elif names != {"builtins.range"} or len(source.args) > 2:
-            return None
-        return self._objects.own_key(target) if isinstance(target, ir.Name) else None
-
     def _lasts(self, loop: ir.For | ir.While) -> Iterator[tuple[ir.Value, bool]]:
         """The tests in a loop of whether an iteration is the last, each with its truth there: `i == n - 1`,
         `i + 1 < len(batches)`, or a variable that only holds the result of one.
@@ -149,17 +137,22 @@ class Loops:
                 if truths in ({True}, {False}):
                     yield test, True in truths
 
-    def _index(self, loop: ir.For | ir.While) -> str | None:
-        """The variable that is another number in each iteration of a loop: of `enumerate`, or `range`."""
+    def _index(self, loop: ir.For | ir.While, *, by_one: bool = False) -> str | None:
+        """The variable that is another number in each iteration of a loop: of `enumerate`, or `range`.
+
+        `by_one`: it is surely one more in each.
+        """
         source = loop.iter if isinstance(loop, ir.For) else None
-        if isinstance(source, ir.Call) and source.positional and self._module.names.of(source.func) <= SHOWN:
-            source = source.positional[0]
+        if not by_one and isinstance(source, ir.Call) and source.positional:
+            if self._module.names.of(source.func) <= SHOWN:
+                source = source.positional[0]
         if not isinstance(loop, ir.For) or not isinstance(source, ir.Call):
             return None
         names, target = self._module.names.of(source.func), loop.target
+        is_range = names == {"builtins.range"} and len(source.args) < 3 if by_one else bool(names) and names <= RANGES
         if names == {"builtins.enumerate"} and isinstance(target, ir.Sequence):
             target = target.items[0]
-        elif not names or not names <= RANGES:
+        elif not is_range:
             return None
         return self._objects.own_key(target) if isinstance(target, ir.Name) else None
 
