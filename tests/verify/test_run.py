@@ -438,7 +438,6 @@ def test_devices_are_simulated_where_they_are_not(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["verify"], "PATH"),
         (["verify", ".", "--timeout", "0"], "--timeout"),
         (["verify", ".", "--timeout", "nan"], "--timeout"),
         (["verify", ".", "--timeout", "x"], "--timeout"),
