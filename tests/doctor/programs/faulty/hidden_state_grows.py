@@ -16,6 +16,6 @@ for _ in range(12):
     inputs = torch.rand(3, 8, 4)
     optimizer.zero_grad()
     state = apart(state)
-    output, state = model(inputs, state)  # fault: overflow
+    output, state = model(inputs, state)  # fault: math
     loss = output.log1p().sub(1).abs().mean()
     loss.backward()
