@@ -189,6 +189,18 @@ def test_an_assert_says_that_only_one_branch_waits() -> None:
     assert "AMP420" not in found("assert args.amp or args.accumulate == 1")
 
 
+def test_an_assert_about_other_keys_of_the_settings() -> None:
+    """That `args` stands in it as well says nothing."""
+
+    def found(statement: str) -> set[str]:
+        text = WAITING.replace("self.args.amp", 'self.args["amp"]').replace("self.args.acc", 'self.args["every"].acc')
+        return {each.code for each in check(text.replace("ASSERT", statement), "train.py")}
+
+    assert "AMP420" in found("pass")
+    assert "AMP420" in found('assert args["lr"] > 0')
+    assert "AMP420" not in found('assert args["amp"] or args["every"].accumulate == 1')
+
+
 TWO_OPTIMIZERS = """
 import torch
 

@@ -102,9 +102,7 @@ class Loops:
 
     def _counter(self, loop: ir.For | ir.While, asked: dict[str, set[object]]) -> str | None:
         """The variable that counts a loop's iterations from 0, if its conditions compare it with numbers."""
-        source, target = (loop.iter, loop.target) if isinstance(loop, ir.For) else (None, None)
-        if isinstance(source, ir.Call) and source.positional and self._module.names.of(source.func) <= SHOWN:
-            source = source.positional[0]
+        source, target = (self._unwrapped(loop.iter), loop.target) if isinstance(loop, ir.For) else (None, None)
         if not isinstance(source, ir.Call) or source.unpacks():
             return None
         names, start = self._module.names.of(source.func), source.keyword("start")
@@ -137,16 +135,21 @@ class Loops:
                 if truths in ({True}, {False}):
                     yield test, True in truths
 
+    def _unwrapped(self, source: ir.Value) -> ir.Value:
+        """What a loop goes through, without tqdm around it."""
+        if isinstance(source, ir.Call) and source.positional and self._module.names.of(source.func) <= SHOWN:
+            return source.positional[0]
+        return source
+
     def _index(self, loop: ir.For | ir.While, *, by_one: bool = False) -> str | None:
         """The variable that is another number in each iteration of a loop: of `enumerate`, or `range`.
 
         `by_one`: it is surely one more in each.
         """
-        source = loop.iter if isinstance(loop, ir.For) else None
-        if not by_one and isinstance(source, ir.Call) and source.positional:
-            if self._module.names.of(source.func) <= SHOWN:
-                source = source.positional[0]
-        if not isinstance(loop, ir.For) or not isinstance(source, ir.Call):
+        if not isinstance(loop, ir.For):
+            return None
+        source = loop.iter if by_one else self._unwrapped(loop.iter)
+        if not isinstance(source, ir.Call):
             return None
         names, target = self._module.names.of(source.func), loop.target
         is_range = names == {"builtins.range"} and len(source.args) < 3 if by_one else bool(names) and names <= RANGES

@@ -16,6 +16,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other
+from amplint.model.syntax.operators import ORDERS
 from amplint.model.syntax.queries import calls_in
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
 from amplint.model.torch_facts.op_spellings import RESHAPES, SAME_VALUES
@@ -237,7 +238,7 @@ def _has_events(module: Module, function: ir.Function | None) -> bool:
 
 def _threshold(module: Module, test: ir.Compare) -> Event | None:
     """`p.grad.abs() < 1e-4`, element by element."""
-    if not all(op in ("LessThan", "LessThanEqual", "GreaterThan", "GreaterThanEqual") for op in test.ops):
+    if not set(test.ops) <= ORDERS.keys():
         return None
     sides = [test.left, *test.rights]
     for each in sides:

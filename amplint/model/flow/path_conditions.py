@@ -272,12 +272,12 @@ class Conditions:
             return False
         other = whole.left if test is whole.right else whole.right
         modulo = (each for each in self._predicates.parts(other) if isinstance(each, ir.Binary) and each.op == "Modulo")
-        counters = set[str]().union(*(map(_names, modulo)))
-        return bool(counters & set(_names(test)))
+        counters = set[str]().union(*(map(names_read, modulo)))
+        return bool(counters & set(names_read(test)))
 
     def names_amp(self, test: ir.Value) -> bool:
         """Whether a test is about AMP's own flag, or about a scaler, going by its names."""
-        return not self.counts(test) and any(map(_AMPS.search, _names(test)))
+        return not self.counts(test) and any(map(_AMPS.search, names_read(test)))
 
     def may_ask_for_amp(self, test: ir.Value) -> bool:
         """Whether a test may be about AMP's own flag, going by its names: not one about clipping or counting."""
@@ -286,7 +286,7 @@ class Conditions:
         return self._by_flag[test]
 
     def _may_be_flag(self, test: ir.Value) -> bool:
-        names = _names(test)
+        names = names_read(test)
         return not self.counts(test) and names != ["__name__"] and self.may_be_called_amp(names)
 
     def may_be_called_amp(self, names: list[str]) -> bool:
@@ -299,12 +299,12 @@ class Conditions:
     def _has_named_flag(self) -> bool:
         """Whether a flag that is called after AMP decides about each scaler that is optional: no other one does."""
         made = [each for of in self._objects.made.values() for each in of]
-        flags = [(each, _names(each.enabled) if each.enabled is not None else []) for each in made]
+        flags = [(each, names_read(each.enabled) if each.enabled is not None else []) for each in made]
         for each, names in flags:
             up = each.call.parent
             while isinstance(up, ir.Node) and not isinstance(up, ir.Function):
                 if isinstance(up, (ir.If, ir.Conditional)):
-                    names.extend(_names(up.test))
+                    names.extend(names_read(up.test))
                 up = up.parent
         return bool(flags) and all(any(map(_AMPS.search, names)) for _, names in flags)
 
@@ -402,7 +402,7 @@ def _bases(value: ir.Value) -> Iterator[ir.Value]:
         yield from _bases(child)
 
 
-def _names(test: ir.Value) -> list[str]:
+def names_read(test: ir.Value) -> list[str]:
     """The last words of the names that a condition reads: of `cfg["train"]["amp"]` amp."""
     found = []
     for each in ir.walk_values(test):

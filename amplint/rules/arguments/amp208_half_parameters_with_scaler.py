@@ -57,6 +57,7 @@ from amplint.model.calls.events import events
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.formulas import TRUE, both, possible
 from amplint.model.inference.value_sets import decided, is_vague
+from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
@@ -139,8 +140,7 @@ def _returned_as(module: Module, half: Cast) -> set[str]:
     """The keys under which callers keep the model that a function casts and returns."""
     known, function = objects(module), ir.function_of(half.call)
     if function is None or not any(
-        isinstance(each, ir.Return) and each.value is not None and known.key(each.value) == half.key
-        for each in ir.walk_statements(function.body, into=False)
+        each.value is not None and known.key(each.value) == half.key for each in returned(function)
     ):
         return set()
     return {key for call in callers(module, function) for key in known.assigned_to(call)}

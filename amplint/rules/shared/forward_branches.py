@@ -104,8 +104,8 @@ def terms_apart(module: Module) -> list[Added]:
     for statement, cast, plain in module.once(_twins):
         if module.is_own(statement) and _text(module, statement.test) in module.once(_switches):
             apart = _summed_apart(module, statement, cast, plain)
-            found += [] if apart is None else [apart]
             if apart is not None:
+                found.append(apart)
                 continue
         starts = [{_text(module, each): _target(each) for each in _starts(arm)} for arm in (cast, plain)]
         losses = {target for text, target in starts[0].items() if text in starts[1]}
@@ -131,11 +131,11 @@ def unpacked_apart(module: Module) -> list[Unpacked]:
         given = [dict(_unpacked(module, arm)) for arm in (cast, plain)]
         for text, one in given[0].items():
             other = given[1].get(text)
-            counts = [_count(each) for each in (one, other) if each is not None]
-            if not module.is_own(statement) or other is None or None in counts or one.value is None:
+            if not module.is_own(statement) or other is None or one.value is None:
                 continue
-            if counts[0] != counts[1]:
-                found.append(Unpacked(one, one.value, counts[0] or 0, other, counts[1] or 0))
+            own, others = _count(one), _count(other)
+            if own is not None and others is not None and own != others:
+                found.append(Unpacked(one, one.value, own, other, others))
                 break
     return found
 
@@ -242,7 +242,14 @@ def _switches(module: Module) -> set[str]:
 
 def _summed_apart(module: Module, statement: ir.If, cast: _Arm, plain: _Arm) -> Added | None:
     """A term of a loss that one arm sums up out of several, and the other arm doesn't, though it has others of them."""
-    sums = [{_target(each): (each, terms) for each in arm.leaves if (terms := _summed(each))} for arm in (cast, plain)]
+    sums = [
+        {
+            _target(each): (each, terms)
+            for each in arm.leaves
+            if isinstance(each, ir.Assign) and (terms := _summed(each))
+        }
+        for arm in (cast, plain)
+    ]
     for loss, (assigned, terms) in sums[0].items():
         if loss not in sums[1]:
             continue
@@ -251,12 +258,7 @@ def _summed_apart(module: Module, statement: ir.If, cast: _Arm, plain: _Arm) -> 
         for arm, where, own, its, other in pairs:
             shared = [each for each in own if _among(module, each, its)]
             alone = [each for each in own if each not in shared]
-            if (
-                alone
-                and isinstance(where, ir.Statement)
-                and len(shared) > 1
-                and not _adds_around(module, statement, loss, alone)
-            ):
+            if alone and len(shared) > 1 and not _adds_around(module, statement, loss, alone):
                 return Added(where, alone[0], other.block, arm is cast)
     return None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import events, is_grad
-from amplint.model.flow.path_conditions import Conditions
+from amplint.model.flow.path_conditions import Conditions, names_read
 from amplint.model.names.grad_mode import GradMode, grad_mode
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
@@ -566,19 +566,9 @@ def _is_asserted(module: Module, statement: ir.If | ir.Conditional, waits: ir.No
     """Whether an assert speaks of both what chooses an arm and the number of iterations that one of them waits:
     `assert args.amp or args.accumulate == 1`.
     """
-    wanted = [_attributes(each) for each in (statement.test, waits)]
+    wanted = [set(names_read(each)) for each in (statement.test, waits) if isinstance(each, ir.Value)]
     asserts = (each for each in module.whole.near("assert").statements if isinstance(each, ir.Assert))
-    return any(all(_attributes(each.test) & names for names in wanted) for each in asserts)
-
-
-def _attributes(node: ir.Node) -> set[str]:
-    """The names of the variables and attributes in a value, without those that these are attributes of."""
-    values = ir.walk_values(node) if isinstance(node, ir.Value) else ()
-    return {
-        ir.last_name(each)
-        for each in values
-        if isinstance(each, (ir.Name, ir.Attribute)) and not isinstance(each.parent, ir.Attribute)
-    }
+    return any(all(names.intersection(names_read(each.test)) for names in wanted) for each in asserts)
 
 
 def _stepped_elsewhere(module: Module, branches: Branches, optimizer: str) -> bool:

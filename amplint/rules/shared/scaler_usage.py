@@ -78,7 +78,9 @@ class ScalerUsage:
         function = ir.function_of(stored)
         self.keeper = function.cls if function is not None and is_of_self(scaler) else None
         self.holders: list[tuple[ir.Class, str]] = []
-        self.keys = self._of_keepers() | set(before)
+        target = self.target
+        self._settings = frozenset(_settings_called(module, target) if isinstance(target, ir.Attribute) else ())
+        self.keys = self._of_keepers() | self._settings | set(before)
         self.unseen = self._stored_twice()
         todo = list(self.keys)
         while todo:
@@ -98,8 +100,6 @@ class ScalerUsage:
         """The keys by which the scaler is an attribute of the objects that keep it; a variable's own."""
         attr = attribute_of_self(self.scaler)
         owners = keepers(self._module, self.keeper) if self.keeper is not None else ()
-        if isinstance(self.target, ir.Attribute) and self.keeper is None:
-            return {self.scaler, *_settings_called(self._module, self.target)}
         return {self.scaler, *(attribute_of(each, attr) for each in owners)}
 
     def _stored_twice(self) -> bool:
@@ -108,9 +108,7 @@ class ScalerUsage:
         if not isinstance(statement, ir.Assign) or len(statement.targets) != 1:
             return True
         function = ir.function_of(statement)
-        if isinstance(self.target, ir.Name):
-            return False
-        if isinstance(self.target, ir.Attribute) and any(_settings_called(self._module, self.target)):
+        if isinstance(self.target, ir.Name) or self._settings:
             return False
         cls = function.cls if function is not None else None
         return cls is None or not is_attribute(self.scaler, own_self(cls)) or not bases_in_sight(self._module, cls)

@@ -11,14 +11,11 @@ from amplint.model.objects.terms import Term
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Scope
 from amplint.model.syntax.nesting import ifs_round, upwards
+from amplint.model.syntax.operators import ORDERS
 from amplint.model.torch_facts.names import SCALERS
 
 if TYPE_CHECKING:
     from amplint.model import Module
-
-
-# Comparisons of numbers by their order, as the IR names them.
-_ORDERED = ("LessThan", "LessThanEqual", "GreaterThan", "GreaterThanEqual")
 
 
 class UnboundUse(NamedTuple):
@@ -82,7 +79,7 @@ def _is_about_progress(fact: Term) -> bool:
     """Whether a fact says how far the training is, how well it goes, or which process this is: `step % every == 0`,
     `loss < best`, `rank == 0`.
     """
-    if fact.op in _ORDERED:
+    if fact.op in ORDERS:
         return True
     subject = fact.compared
     return subject is not None and (subject.op == "Modulo" or (subject.is_path and "rank" in subject.name.lower()))
