@@ -251,12 +251,12 @@ def _stays(at: ir.Node) -> bool:
 
 def _is_before_the_check(module: Module, node: ir.Node) -> bool:
     """Whether gradients are scaled at a node, and the scaler hasn't looked at them since."""
-    if _is_unscaled_here(module, node):
-        return False
     for flow, reached in scaler_calls(module, "scale", "step", "unscale_"):
         event = reached.event
         for place, call in beside(module, flow, node, event.call):
-            if not runs_with(module, flow, place, call) or _has_looked(flow, str(event.scaler), place):
+            # The call of a helper that replaces them comes before what it does itself.
+            looked = any(_has_looked(flow, str(event.scaler), each) for each in (place, node))
+            if looked or not runs_with(module, flow, place, call):
                 continue
             if event.kind == "scale":
                 if place.id > call.id and _is_checked_behind(flow, str(event.scaler), place):
@@ -264,20 +264,6 @@ def _is_before_the_check(module: Module, node: ir.Node) -> bool:
             elif place.id < call.id and "unscale_" not in module.source.text.replace(module.text(event.call), ""):
                 return True  # what scales stands elsewhere
     return False
-
-
-def _is_unscaled_here(module: Module, node: ir.Node) -> bool:
-    """Whether the function of a node calls `unscale_` before it: that looks for what isn't finite, too."""
-    function = ir.function_of(node)
-    calls = module.whole.within(function).calls
-    return any(
-        isinstance(each.func, ir.Attribute)
-        and each.func.attr == "unscale_"
-        and ir.function_of(each) is function
-        and each.id < node.id
-        and not exclusive(each, node)
-        for each in calls
-    )
 
 
 def _has_looked(flow: Flow, scaler: str, place: ir.Node) -> bool:
