@@ -82,7 +82,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Severity
 from amplint.model.calls.events import NAMED
-from amplint.model.flow.analysis import Flow, flows
+from amplint.model.flow.analysis import Flow
 from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.amp_objects import objects
@@ -90,7 +90,7 @@ from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clipping_hooks import ClippingHook, clipping_hooks
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated
-from amplint.rules.shared.scaler_order import Misuse, misuses, stepping, when
+from amplint.rules.shared.scaler_order import Misuse, misuses, running, stepping, when
 from amplint.rules.shared.unscale_fix import ClipFix
 
 if TYPE_CHECKING:
@@ -119,7 +119,6 @@ _ELSEWHERE = "the backward pass and the step are in other functions; add `unscal
 
 _WHOSE = "amplint can't tell which optimizer's gradients are clipped: they may still be multiplied by the loss scale"
 _ANOTHER_SET = ("backward", "step", "optimizer_step", "opaque")  # of gradients
-_RAISING = ("AMP404", "AMP405", "AMP406", "AMP407", "AMP410", "AMP418")
 
 
 @rule.check
@@ -169,10 +168,9 @@ def doubts(module: Module) -> Iterator[str]:
 
     A fix must not let such a function run to its end that raises without it.
     """
-    raising = {each.flow.container for code in _RAISING for each in misuses(module, code)}
     known = {each.violation.at for each in misuses(module, "AMP401")}
-    for flow in flows(module):
-        if flow.container not in raising and _clips_more_than_is_unscaled(module, flow, known):
+    for flow in running(module):
+        if _clips_more_than_is_unscaled(module, flow, known):
             yield _WHOSE
 
 
