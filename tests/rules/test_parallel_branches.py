@@ -274,6 +274,15 @@ def test_what_only_one_arm_does(arms: str, said: str) -> None:
     assert only.confidence is Confidence.CERTAIN
 
 
+def test_each_suite_is_compared_within_itself() -> None:
+    wait = "if step % accumulation == 0:\n"
+    every, waits = f"{SCALED}\nopt.zero_grad()", f"loss.backward()\n{wait}    opt.step()\n    opt.zero_grad()"
+    scaled = f"scaler.scale(loss).backward()\n{wait}    scaler.step(opt)\n    scaler.update()\n    opt.zero_grad()"
+    both, one = _arms(scaled, waits), _arms(every, f"{PLAIN}\nopt.zero_grad()")
+    assert not _found(f"if accumulation > 1:\n{_in(both)}\nelse:\n{_in(one)}")
+    assert _found(f"if accumulation > 1:\n{_in(_arms(scaled, PLAIN))}\nelse:\n{_in(one)}")
+
+
 @pytest.mark.parametrize(
     "arms",
     [

@@ -15,8 +15,8 @@ Finds, for Lightning's own classes:
 amplint reports nothing about names and arguments:
 
 - if the project allows only Lightning before 2.0;
-- if the project declares no release of Lightning, and the call has other arguments that 2.0 removed (`gpus`): the call
-  is then for an older release;
+- if the project declares no release of Lightning, and the file uses something else that 2.0 removed: another argument
+  of the call (`gpus`), a hook (`training_epoch_end`, or a parameter `optimizer_idx`), a name (`DDPPlugin`);
 - under a version test.
 
 amplint reports nothing about steps:
@@ -80,8 +80,8 @@ from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.registry.rule import Rule
-from amplint.rules.shared.framework_releases import depends_on_release, is_for_older
-from amplint.rules.shared.lightning import Setup, setups
+from amplint.rules.shared.framework_releases import declares_release, depends_on_release, is_for_older
+from amplint.rules.shared.lightning import Setup, is_before_2, setups
 from amplint.rules.shared.lightning_steps import against
 
 if TYPE_CHECKING:
@@ -122,8 +122,9 @@ def check(module: Module) -> Iterator[Finding]:
     """What the file asks of Lightning, and what its modules do against it."""
     if not module.target_of("lightning").reaches(_RENAMED_IN):
         return
+    older = is_before_2(module) and not declares_release(module, "lightning")
     for setup in setups(module):
-        if not is_for_older(module, "lightning", setup.call, _BEFORE):
+        if not older and not is_for_older(module, "lightning", setup.call, _BEFORE):
             yield from _arguments(module, setup)
     told: set[int] = set()
     for call, message in against(module):

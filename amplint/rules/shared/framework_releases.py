@@ -27,10 +27,14 @@ def is_class_of(module: Module, value: ir.Value, packages: Collection[str], *cla
     )
 
 
+def declares_release(module: Module, package: str) -> bool:
+    """Whether the project says which releases of a package it is for."""
+    return module.target_of(package) != nothing_declared(package)
+
+
 def is_for_older(module: Module, package: str, call: ir.Call, removed: Collection[str]) -> bool:
     """Whether a call has arguments that newer releases removed, and the project declares none: it is for an older."""
-    declares = module.target_of(package) != nothing_declared(package)
-    return not declares and any(arg.keyword in removed for arg in call.args)
+    return not declares_release(module, package) and any(arg.keyword in removed for arg in call.args)
 
 
 def depends_on_release(module: Module, node: ir.Node) -> bool:

@@ -21,6 +21,21 @@ _MODULES = [f"{library}.*LightningModule" for library in _LIBRARIES]
 _SCALES = (16, "16", "16-mixed")
 
 
+# Hooks of a LightningModule that 2.0 removed, and what 2.0 no longer gives to others.
+_OLD_HOOKS = (
+    "training_epoch_end", "validation_epoch_end", "test_epoch_end", "training_step_end", "validation_step_end",
+    "test_step_end", "on_epoch_start", "on_epoch_end", "on_batch_start", "on_batch_end", "tbptt_split_batch",
+)  # fmt: skip
+_OLD_PARAMETER = "optimizer_idx"
+# Modules and classes that 2.0 no longer has.
+_OLD_NAMES = (
+    "pytorch_lightning.metrics", "pytorch_lightning.utilities.distributed", "pytorch_lightning.plugins.training_type",
+    "pytorch_lightning.plugins.DDPPlugin", "pytorch_lightning.plugins.DDPSpawnPlugin",
+    "pytorch_lightning.plugins.DeepSpeedPlugin", "pytorch_lightning.plugins.DDPShardedPlugin",
+    "pytorch_lightning.lite", "pytorch_lightning.utilities.cli", "pytorch_lightning.loggers.TestTubeLogger",
+)  # fmt: skip
+
+
 class Setup(NamedTuple):
     """A construction of a Trainer or a Fabric (`what`), with its `precision` argument."""
 
@@ -55,6 +70,29 @@ def _setups(module: Module) -> list[Setup]:
         for what in ("Trainer", "Fabric")
         if is_class_of(module, call.func, _LIBRARIES, what)
     ]
+
+
+def is_before_2(module: Module) -> bool:
+    """Whether a file uses what Lightning 2.0 removed: hooks, their parameters, or names."""
+    return module.once(_is_before_2)
+
+
+def _is_before_2(module: Module) -> bool:
+    hooks = (
+        each
+        for cls in modules(module)
+        for each in ir.walk_statements(cls.body, into=False)
+        if isinstance(each, ir.Function)
+    )
+    if any(each.name in _OLD_HOOKS or any(one.name == _OLD_PARAMETER for one in each.params) for each in hooks):
+        return True
+    imported = (
+        each.name
+        for bindings in module.program.scope.bindings.values()
+        for each in bindings
+        if isinstance(each, Imported)
+    )
+    return any(f"{name}.".startswith(f"{old}.") for name in imported for old in _OLD_NAMES)
 
 
 def scaling(module: Module, what: str) -> Setup | None:

@@ -84,13 +84,24 @@ def parallel_branches(module: Module) -> list[Branches]:
     found = []
     for statement in _candidates(module):
         blocks = list(_arms(module, statement) if isinstance(statement, ir.If) else _chosen(module, statement))
-        arms = [arm for _, block in blocks if (arm := _read(module, block)) is not None]
+        read = [(outer, arm) for outer, block in blocks if (arm := _read(module, block)) is not None]
+        arms = [arm for _, arm in read]
+        if _chooses_otherwise(read):
+            continue
         if {arm.scaled for arm in arms} == {True, False}:
             suites = [each for pair in blocks for each in pair]
             suites += statement.blocks() if isinstance(statement, ir.If) else ()
             inside = {each.id for suite in suites for each in ir.walk_statements(suite)}
             found.append(Branches(statement, arms, inside | {ir.statement_of(statement).id}))
     return found
+
+
+def _chooses_otherwise(arms: list[tuple[ir.Block, Arm]]) -> bool:
+    """Whether each suite of an if has arms with a scaler and arms without: an if in it chooses, and is compared."""
+    kinds: dict[ir.Block, set[bool]] = {}
+    for suite, arm in arms:
+        kinds.setdefault(suite, set()).add(arm.scaled)
+    return len(kinds) > 1 and all(len(each) > 1 for each in kinds.values())
 
 
 def differences(module: Module) -> list[Difference]:
