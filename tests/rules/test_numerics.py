@@ -403,3 +403,45 @@ def test_a_loss_that_evaluation_computes_after_its_region(name: str, found: bool
     """The function of the loss trains, too, in the region."""
     codes = {each.code for each in check(SHARED_LOSS.replace("NAME", name), "train.py")}
     assert ("AMP303" in codes) is found
+
+
+OUT_OF_SIGHT = """import torch
+import torch.nn.functional as F
+
+
+def smooth(image):
+    kernel = torch.ones(1, 1, 3, 3, device=image.device)
+    return F.conv2d({smoothed}, kernel)
+
+
+def train(model, loader, optimizer, scaler):
+    model.train()
+    for x, y, mask in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            first = model(x)
+            second = model(y)
+            loss = {loss}
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "smoothed", "count"),
+    [
+        ("(first.float() @ second.float().t()).mean()", "image", 1),
+        ("torch.einsum('nc,kc->nk', first.to(torch.float32), second).mean()", "image", 1),
+        ("smooth(first).mean()", "image.float()", 1),
+        ("smooth(first.float()).mean()", "image", 1),
+        ("smooth(mask).mean() * first.mean()", "image.float()", 0),
+        ("(first @ second.t()).float().mean()", "image", 0),
+        ("F.softmax(first.float(), -1).mean()", "image", 0),
+        ("(mask.float() @ second.t()).mean()", "image", 0),
+    ],
+)
+def test_what_a_model_out_of_sight_gives_is_likely_cast_back(loss: str, smoothed: str, count: int) -> None:
+    text = OUT_OF_SIGHT.format(loss=loss, smoothed=smoothed)
+    findings = check(text, "t.py", Settings(frozenset(["AMP503"]), isolated=True))
+    assert [(each.code, each.confidence) for each in findings] == count * [("AMP503", Confidence.LIKELY)]

@@ -277,7 +277,7 @@ class Calls:
         """`x.half()`, `x.float()`."""
         result, base = of_dtype([CASTS[name]]), first[1]
         if name == "float":
-            result = IN_FLOAT32._replace(cast=met.node.id if base.what == HALF else base.cast)
+            result = IN_FLOAT32._replace(cast=met.node.id if base.names else base.cast)
         return self._met.note(met._replace(given=[first]), name, result)
 
     def _converted(self, first: Given, met: Met) -> Kind:
@@ -294,7 +294,7 @@ class Calls:
                 result = A_TENSOR
         if result is None:
             result = base if given else UNKNOWN_KIND
-        elif result.what == FLOAT32 and base.what == HALF:
+        elif result.what == FLOAT32 and base.names:
             result = IN_FLOAT32._replace(cast=met.node.id)
         return self._met.note(met._replace(given=[first]), "to", result)
 
