@@ -180,8 +180,9 @@ class Objects(Keys):
                 yield from self.sources(value) if isinstance(value, ir.Name) else (value,)
 
     def _is_of_a_loop(self, value: ir.Value) -> bool:
-        """Whether an attribute, an item or what a method gives is that of a variable which a loop binds, or is called by
-        the name that one has: `getattr(self, name)`.
+        """Whether an attribute, an item or what a method gives is that of a variable which a loop binds.
+
+        So is what is asked for by that variable: `getattr(self, name)`.
         """
         if isinstance(value, ir.Call) and self._module.names.of(value.func) == {"builtins.getattr"}:
             return len(value.positional) > 1 and self._is_bound_by_a_loop(value.positional[1])
