@@ -38,6 +38,8 @@ from amplint.model.inference.tensor_types import (
     of_dtype,
     promoted,
 )
+from amplint.model.inference.values import values_of
+from amplint.model.objects.autocast_objects import is_partial
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to
 from amplint.model.torch_facts.modules import RETURNS_ITSELF
@@ -178,7 +180,31 @@ class Calls:
             return found if gives_float32(self._module, func) else self._where_not_known(found, met)
         if isinstance(met.node, ir.Call) and met.node.func is func and makes_layer(self._module, met.node):
             return Kind(MODULE, made=(met.node,))
-        return self._of_model(func, met)
+        gets_half = any(given.names for _, given in met.given)
+        of_functions = self._of_functions(func, met) if gets_half else None
+        return of_functions if of_functions is not None else self._of_model(func, met)
+
+    def _of_functions(self, func: ir.Value, met: Met) -> Kind | None:
+        """What a call of a variable or attribute gives whose values are all functions in sight, or torch's own."""
+        leaves = values_of(self._module, func).leaves if isinstance(func, (ir.Name, ir.Attribute)) else ()
+        found: list[Kind | None] = [self._of_function(leaf.value, met) for leaf in leaves if leaf.value is not func]
+        kinds = [each for each in found if each is not None]
+        return reduce(join, kinds) if kinds and len(kinds) == len(leaves) else None
+
+    def _of_function(self, function: ir.Value, met: Met) -> Kind | None:
+        """What a function gives that stands for itself: `my_loss`, a lambda, `F.cross_entropy`, a `partial` of one."""
+        if isinstance(function, ir.Lambda):
+            return self._follow(function.function, 0, met)
+        if is_partial(self._module, function) and isinstance(function, ir.Call) and not function.unpacks():
+            before = [(each, self._values.kind(each, met.env)) for each in function.positional[1:]]
+            more = {name: (each, self._values.kind(each, met.env)) for name, each in function.keywords.items()}
+            partly = met._replace(given=[*before, *met.given], keywords={**more, **met.keywords})
+            return self._of_function(function.positional[0], partly)
+        if local_function(self._module, function) is not None:
+            return self._called(function, met)
+        name = self._module.names.only(function) or ""
+        is_torchs = isinstance(met.node, ir.Call) and spelled(name) is not None
+        return self._function(met.node, name, met) if is_torchs and isinstance(met.node, ir.Call) else None
 
     def _follow(self, function: ir.Function, skip: int, met: Met) -> Kind:
         """A call of a function of this file; `skip`: whether its first parameter is the object."""
