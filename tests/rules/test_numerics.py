@@ -445,3 +445,78 @@ def test_what_a_model_out_of_sight_gives_is_likely_cast_back(loss: str, smoothed
     text = OUT_OF_SIGHT.format(loss=loss, smoothed=smoothed)
     findings = check(text, "t.py", Settings(frozenset(["AMP503"]), isolated=True))
     assert [(each.code, each.confidence) for each in findings] == count * [("AMP503", Confidence.LIKELY)]
+
+
+VARIANCES = """import torch
+import torch.nn.functional as F
+from pytorch_msssim import SSIM, ssim
+from torchmetrics.functional.image import structural_similarity_index_measure as similar
+from torch import nn
+
+
+def similarity(first, second, window):
+    mean = F.conv2d(first, window)
+    squared = {squared}
+    variance = {variance}
+    return ((2 * mean + 1e-4) / (squared + variance + 1e-4)).mean()
+
+
+def train(loader, window):
+    model = nn.Conv2d(3, 3, 3)
+    measure = SSIM(data_range=1.0)
+    for x, y in loader:
+        with torch.autocast("cuda", dtype={dtype}):
+            out = model(x)
+            loss = {loss}
+        loss = loss + {outside}
+"""
+
+
+@pytest.mark.parametrize(
+    ("squared", "variance", "count"),
+    [
+        ("mean.pow(2)", "F.conv2d(first * first, window) - squared", 1),
+        ("mean * mean", "F.conv2d(first**2, window) - squared", 1),
+        ("0", "F.conv2d(torch.square(first), window) - mean**2", 1),
+        ("mean * mean", "F.conv2d(first * second, window) - squared", 0),
+        ("mean * mean", "F.conv2d(first.square(), window) + squared", 0),
+        ("mean", "F.conv2d(first.square(), window) - squared", 0),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["torch.float16", "torch.bfloat16"])
+def test_variances_from_two_means(squared: str, variance: str, count: int, dtype: str) -> None:
+    loss = "similarity(out, y, window)"
+    text = VARIANCES.format(squared=squared, variance=variance, dtype=dtype, loss=loss, outside="0")
+    findings = check(text, "t.py", Settings(frozenset(["AMP510"]), isolated=True))
+    assert len([each for each in findings if "variance" in each.message]) == count
+
+
+@pytest.mark.parametrize(
+    ("loss", "outside", "count"),
+    [
+        ("1 - ssim(out, y)", "0", 1),
+        ("1 - measure(out.float(), y)", "0", 1),
+        ("1 - similar(preds=out, target=y)", "0", 1),
+        ("out.mean()", "ssim(out.float(), y)", 0),
+        ("out.mean()", "measure(out.float(), y)", 0),
+    ],
+)
+def test_ssim_of_a_library(loss: str, outside: str, count: int) -> None:
+    text = VARIANCES.format(squared="0", variance="0", dtype="torch.float16", loss=loss, outside=outside)
+    findings = check(text, "t.py", Settings(frozenset(["AMP510"]), isolated=True))
+    assert [each.confidence for each in findings] == count * [Confidence.LIKELY]
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ("v = torch.diff(h, dim=1) / 0.001\nreturn torch.diff(v, dim=1) / 0.001", 1),
+        ("v = (h[:, 1:] - h[:, :-1]) / 0.001\nreturn (v[:, 1:] - v[:, :-1]) / 0.001", 1),
+        ("return h / 1e-6", 1),
+        ("v = torch.diff(h, dim=1) / 0.01\nreturn torch.diff(v, dim=1) / 0.01", 0),
+        ("v = torch.diff(h.float(), dim=1) / 0.001\nreturn torch.diff(v, dim=1) / 0.001", 0),
+        ("v = h / 0.001\nreturn v * 0.001 / 0.001", 0),
+    ],
+)
+def test_quotients_by_steps(lines: str, count: int) -> None:
+    assert len(found("AMP510", lines)) == count
