@@ -1180,3 +1180,23 @@ def test_a_dict_that_a_function_returns_may_get_another_dtype_behind_it() -> Non
     text = step("given = arguments(args)\n    given['dtype'] = torch.bfloat16", "torch.autocast(**given)", PLAIN)
     returned = RETURNED.format(returned='{"device_type": "cuda", "dtype": torch.float16}')
     assert not found(text.replace("def train(", returned + "def train(", 1))
+
+
+TWO_LOSSES = """
+def one(p):
+    return p.mean()
+
+def loss_of(p, kind):
+    if kind in ("l1", "mae"):
+        return one(p)
+    if kind in ("l2", "mse"):
+        return one(p * p)
+    raise ValueError(kind)
+
+"""
+
+
+def test_the_message_does_not_ask_which_function_gives_the_loss() -> None:
+    text = step("pass", "autocast()", PLAIN).replace("model(x).mean()", "loss_of(model(x), args.kind)")
+    findings = check(text.replace("def train(", TWO_LOSSES + "def train(", 1), "train.py", SETTINGS)
+    assert [(each.code, "kind" in each.message) for each in findings] == [("AMP207", False)]
