@@ -520,3 +520,37 @@ def test_ssim_of_a_library(loss: str, outside: str, count: int) -> None:
 )
 def test_quotients_by_steps(lines: str, count: int) -> None:
     assert len(found("AMP510", lines)) == count
+
+
+METHODS = """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return {{"out": self.fc(x)}}
+
+    def energy(self, outputs):
+        return (outputs["out"] * outputs["out"]).mean()
+
+
+def train(loader, devices):
+    model = Net()
+    {wrapped}
+    for x in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model.energy(model(x))
+        loss.backward()
+"""
+WRAPPED = "if devices > 1:\n        model = nn.DataParallel(model)\n    model = model.cuda()"
+
+
+@pytest.mark.parametrize("wrapped", ["pass", "model = model.cuda()", WRAPPED])
+def test_a_method_of_a_model_that_may_be_wrapped(wrapped: str) -> None:
+    text, settings = METHODS.format(wrapped=wrapped), Settings(frozenset(["AMP510"]), isolated=True)
+    assert [(each.code, each.location.row) for each in check(text, "t.py", settings)] == [("AMP510", 14)]
+    assert not check(text.replace("self.fc(x)", "self.fc(x).float()"), "t.py", settings)

@@ -114,7 +114,7 @@ class Calls:
 
     def _of_object(self, func: ir.Attribute, met: Met, *, unpacked: bool) -> Kind | None:
         """What a method of a tensor or model gives; None for one of anything else."""
-        base = self._values.kind(func.base, met.env)
+        base = self._without_wrappers(func.base, self._values.kind(func.base, met.env))
         if base.what == DICT:
             return self._of_dictionary(func, base, met)
         if base.what in (TUPLE, LIST):
@@ -172,9 +172,7 @@ class Calls:
             is_bound = isinstance(func, ir.Attribute) and function.cls is not None and not _is_static(function)
             return self._follow(function, 1 if is_bound else 0, met)
         known = isinstance(func, (ir.Name, ir.Attribute, ir.Subscript, ir.Call))
-        kind = self._values.kind(func, met.env) if known else UNKNOWN_KIND
-        if kind == UNKNOWN_KIND and isinstance(func, (ir.Name, ir.Attribute)):
-            kind = self._values.model(func)
+        kind = self._without_wrappers(func, self._values.kind(func, met.env) if known else UNKNOWN_KIND)
         if kind.what == MODULE:
             found = self._layer(kind, met)
             return found if gives_float32(self._module, func) else self._where_not_known(found, met)
@@ -183,6 +181,14 @@ class Calls:
         gets_half = any(given.names for _, given in met.given)
         of_functions = self._of_functions(func, met) if gets_half else None
         return of_functions if of_functions is not None else self._of_model(func, met)
+
+    def _without_wrappers(self, value: ir.Value, kind: Kind) -> Kind:
+        """What a variable or attribute is, as the one model that it is, wrapped or not, where that is in sight."""
+        is_told = kind != UNKNOWN_KIND and (kind.what != MODULE or len(kind.made) == 1)
+        if is_told or not isinstance(value, (ir.Name, ir.Attribute)):
+            return kind
+        model = self._values.model(value)
+        return model if model != UNKNOWN_KIND else kind
 
     def _of_functions(self, func: ir.Value, met: Met) -> Kind | None:
         """What a call of a variable or attribute gives whose values are all functions in sight, or torch's own."""
