@@ -50,7 +50,7 @@ SETTINGS = Settings(frozenset({"AMP303"}), isolated=True)
         ("criterion = functools.partial(plain, weight=2.0)", 1),
         ("_, criterion = built(args)", 1),
         ("criterion = plain if args.plain else F.cross_entropy", 2),
-        ("criterion = F.cross_entropy if args.plain else args.criterion", 1),
+        ("criterion = F.cross_entropy if args.plain else args.criterion", 0),
         ("criterion = rounded", 0),
         ("criterion = functools.partial(rounded)", 0),
         ("criterion = lambda outputs, targets: F.cross_entropy(outputs.float(), targets)", 0),

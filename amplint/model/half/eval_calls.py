@@ -193,24 +193,31 @@ class Calls:
     def _of_functions(self, func: ir.Value, met: Met) -> Kind | None:
         """What a call of a variable or attribute gives whose values are all functions in sight, or torch's own."""
         leaves = values_of(self._module, func).leaves if isinstance(func, (ir.Name, ir.Attribute)) else ()
-        found: list[Kind | None] = [self._of_function(leaf.value, met) for leaf in leaves if leaf.value is not func]
-        kinds = [each for each in found if each is not None]
-        return reduce(join, kinds) if kinds and len(kinds) == len(leaves) else None
+        functions = [leaf.value for leaf in leaves]
+        if not functions or not all(each is not func and self._is_function(each) for each in functions):
+            return None
+        return reduce(join, [self._of_function(each, met) for each in functions])
 
-    def _of_function(self, function: ir.Value, met: Met) -> Kind | None:
-        """What a function gives that stands for itself: `my_loss`, a lambda, `F.cross_entropy`, a `partial` of one."""
+    def _is_function(self, value: ir.Value) -> bool:
+        """Whether a value stands for a function itself: `my_loss`, a lambda, `F.cross_entropy`, a `partial` of one."""
+        if isinstance(value, ir.Call) and is_partial(self._module, value):
+            return not value.unpacks() and self._is_function(value.positional[0])
+        known = isinstance(value, ir.Lambda) or local_function(self._module, value) is not None
+        return known or spelled(self._module.names.only(value) or "") is not None
+
+    def _of_function(self, function: ir.Value, met: Met) -> Kind:
+        """What a function gives that stands for itself."""
         if isinstance(function, ir.Lambda):
             return self._follow(function.function, 0, met)
-        if is_partial(self._module, function) and isinstance(function, ir.Call) and not function.unpacks():
+        if isinstance(function, ir.Call):  # a partial
             before = [(each, self._values.kind(each, met.env)) for each in function.positional[1:]]
             more = {name: (each, self._values.kind(each, met.env)) for name, each in function.keywords.items()}
             partly = met._replace(given=[*before, *met.given], keywords={**more, **met.keywords})
             return self._of_function(function.positional[0], partly)
         if local_function(self._module, function) is not None:
             return self._called(function, met)
-        name = self._module.names.only(function) or ""
-        is_torchs = isinstance(met.node, ir.Call) and spelled(name) is not None
-        return self._function(met.node, name, met) if is_torchs and isinstance(met.node, ir.Call) else None
+        assert isinstance(met.node, ir.Call)
+        return self._function(met.node, self._module.names.only(function) or "", met)
 
     def _follow(self, function: ir.Function, skip: int, met: Met) -> Kind:
         """A call of a function of this file; `skip`: whether its first parameter is the object."""
