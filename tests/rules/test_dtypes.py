@@ -1146,3 +1146,57 @@ def test_float64_that_a_call_asks_for_is_not() -> None:
     settings = Settings(frozenset({"AMP205"}), isolated=True)
     text = GIVEN.format(default="torch.float16", given=", torch.float64", device=EITHER_DEVICE)
     assert [each.confidence for each in check(text, settings=settings)] == ["certain"] * 2
+
+
+RETURNED = """
+def arguments(args):
+    if not args.amp:
+        return {{"device_type": "cuda", "enabled": False}}
+    kept = {{"device_type": "cuda"}}
+    return {returned}
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        ('{"device_type": "cuda", "dtype": torch.float16}', ["AMP207"]),
+        ('dict(device_type="cuda", dtype=torch.float16 if args.half else torch.bfloat16)', ["AMP207"]),
+        ('{"device_type": "cuda", "dtype": torch.bfloat16}', []),
+        ('{"device_type": "cuda", "dtype": torch.float16, **args.more}', []),
+        ("kept", []),
+        ("args.arguments", []),
+    ],
+)
+def test_the_dtype_of_a_dict_that_a_function_returns(returned: str, expected: list[str]) -> None:
+    text = step("given = arguments(args)", "torch.autocast(**given)", PLAIN).replace(
+        "def train(", RETURNED.format(returned=returned) + "def train(", 1
+    )
+    assert found(text) == expected
+
+
+def test_a_dict_that_a_function_returns_may_get_another_dtype_behind_it() -> None:
+    text = step("given = arguments(args)\n    given['dtype'] = torch.bfloat16", "torch.autocast(**given)", PLAIN)
+    returned = RETURNED.format(returned='{"device_type": "cuda", "dtype": torch.float16}')
+    assert not found(text.replace("def train(", returned + "def train(", 1))
+
+
+TWO_LOSSES = """
+def one(p):
+    return p.mean()
+
+def loss_of(p, kind):
+    if kind in ("l1", "mae"):
+        return one(p)
+    if kind in ("l2", "mse"):
+        return one(p * p)
+    raise ValueError(kind)
+
+"""
+
+
+def test_the_message_does_not_ask_which_function_gives_the_loss() -> None:
+    text = step("pass", "autocast()", PLAIN).replace("model(x).mean()", "loss_of(model(x), args.kind)")
+    findings = check(text.replace("def train(", TWO_LOSSES + "def train(", 1), "train.py", SETTINGS)
+    assert [(each.code, "kind" in each.message) for each in findings] == [("AMP207", False)]

@@ -403,3 +403,154 @@ def test_a_loss_that_evaluation_computes_after_its_region(name: str, found: bool
     """The function of the loss trains, too, in the region."""
     codes = {each.code for each in check(SHARED_LOSS.replace("NAME", name), "train.py")}
     assert ("AMP303" in codes) is found
+
+
+OUT_OF_SIGHT = """import torch
+import torch.nn.functional as F
+
+
+def smooth(image):
+    kernel = torch.ones(1, 1, 3, 3, device=image.device)
+    return F.conv2d({smoothed}, kernel)
+
+
+def train(model, loader, optimizer, scaler):
+    model.train()
+    for x, y, mask in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            first = model(x)
+            second = model(y)
+            loss = {loss}
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "smoothed", "count"),
+    [
+        ("(first.float() @ second.float().t()).mean()", "image", 1),
+        ("torch.einsum('nc,kc->nk', first.to(torch.float32), second).mean()", "image", 1),
+        ("smooth(first).mean()", "image.float()", 1),
+        ("smooth(first.float()).mean()", "image", 1),
+        ("smooth(mask).mean() * first.mean()", "image.float()", 0),
+        ("(first @ second.t()).float().mean()", "image", 0),
+        ("F.softmax(first.float(), -1).mean()", "image", 0),
+        ("(mask.float() @ second.t()).mean()", "image", 0),
+    ],
+)
+def test_what_a_model_out_of_sight_gives_is_likely_cast_back(loss: str, smoothed: str, count: int) -> None:
+    text = OUT_OF_SIGHT.format(loss=loss, smoothed=smoothed)
+    findings = check(text, "t.py", Settings(frozenset(["AMP503"]), isolated=True))
+    assert [(each.code, each.confidence) for each in findings] == count * [("AMP503", Confidence.LIKELY)]
+
+
+VARIANCES = """import torch
+import torch.nn.functional as F
+from pytorch_msssim import SSIM, ssim
+from torchmetrics.functional.image import structural_similarity_index_measure as similar
+from torch import nn
+
+
+def similarity(first, second, window):
+    mean = F.conv2d(first, window)
+    squared = {squared}
+    variance = {variance}
+    return ((2 * mean + 1e-4) / (squared + variance + 1e-4)).mean()
+
+
+def train(loader, window):
+    model = nn.Conv2d(3, 3, 3)
+    measure = SSIM(data_range=1.0)
+    for x, y in loader:
+        with torch.autocast("cuda", dtype={dtype}):
+            out = model(x)
+            loss = {loss}
+        loss = loss + {outside}
+"""
+
+
+@pytest.mark.parametrize(
+    ("squared", "variance", "count"),
+    [
+        ("mean.pow(2)", "F.conv2d(first * first, window) - squared", 1),
+        ("mean * mean", "F.conv2d(first**2, window) - squared", 1),
+        ("0", "F.conv2d(torch.square(first), window) - mean**2", 1),
+        ("mean * mean", "F.conv2d(first * second, window) - squared", 0),
+        ("mean * mean", "F.conv2d(first.square(), window) + squared", 0),
+        ("mean", "F.conv2d(first.square(), window) - squared", 0),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["torch.float16", "torch.bfloat16"])
+def test_variances_from_two_means(squared: str, variance: str, count: int, dtype: str) -> None:
+    loss = "similarity(out, y, window)"
+    text = VARIANCES.format(squared=squared, variance=variance, dtype=dtype, loss=loss, outside="0")
+    findings = check(text, "t.py", Settings(frozenset(["AMP510"]), isolated=True))
+    assert len([each for each in findings if "variance" in each.message]) == count
+
+
+@pytest.mark.parametrize(
+    ("loss", "outside", "count"),
+    [
+        ("1 - ssim(out, y)", "0", 1),
+        ("1 - measure(out.float(), y)", "0", 1),
+        ("1 - similar(preds=out, target=y)", "0", 1),
+        ("out.mean()", "ssim(out.float(), y)", 0),
+        ("out.mean()", "measure(out.float(), y)", 0),
+    ],
+)
+def test_ssim_of_a_library(loss: str, outside: str, count: int) -> None:
+    text = VARIANCES.format(squared="0", variance="0", dtype="torch.float16", loss=loss, outside=outside)
+    findings = check(text, "t.py", Settings(frozenset(["AMP510"]), isolated=True))
+    assert [each.confidence for each in findings] == count * [Confidence.LIKELY]
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ("v = torch.diff(h, dim=1) / 0.001\nreturn torch.diff(v, dim=1) / 0.001", 1),
+        ("v = (h[:, 1:] - h[:, :-1]) / 0.001\nreturn (v[:, 1:] - v[:, :-1]) / 0.001", 1),
+        ("return h / 1e-6", 1),
+        ("v = torch.diff(h, dim=1) / 0.01\nreturn torch.diff(v, dim=1) / 0.01", 0),
+        ("v = torch.diff(h.float(), dim=1) / 0.001\nreturn torch.diff(v, dim=1) / 0.001", 0),
+        ("v = h / 0.001\nreturn v * 0.001 / 0.001", 0),
+    ],
+)
+def test_quotients_by_steps(lines: str, count: int) -> None:
+    assert len(found("AMP510", lines)) == count
+
+
+METHODS = """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return {{"out": self.fc(x)}}
+
+    def energy(self, outputs):
+        return (outputs["out"] * outputs["out"]).mean()
+
+
+def train(loader, devices):
+    model = Net()
+    {wrapped}
+    for x in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model.energy(model(x))
+        loss.backward()
+"""
+WRAPPED = "if devices > 1:\n        model = nn.DataParallel(model)\n    model = model.cuda()"
+
+
+@pytest.mark.parametrize("wrapped", ["pass", "model = model.cuda()", WRAPPED])
+def test_a_method_of_a_model_that_may_be_wrapped(wrapped: str) -> None:
+    text, settings = METHODS.format(wrapped=wrapped), Settings(frozenset(["AMP510"]), isolated=True)
+    assert [(each.code, each.location.row) for each in check(text, "t.py", settings)] == [("AMP510", 14)]
+    assert not check(text.replace("self.fc(x)", "self.fc(x).float()"), "t.py", settings)

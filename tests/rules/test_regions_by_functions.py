@@ -80,3 +80,15 @@ def test_more_than_two_are_followed() -> None:
 def test_what_else_the_name_can_be_is_no_region_that_is_known(last: str) -> None:
     one = f"    if half:\n        def ctx():\n            return {NONE}\n    else:\n{last}"
     assert not codes(one, inside=SCALED, outside="pass")
+
+
+def test_what_is_called_may_be_a_region_itself() -> None:
+    functions = f"""\
+    def chosen(name):
+        if name == "amp":
+            return torch.autocast(device_type="cuda")
+        elif name == "lazy":
+            return lambda: {FLOAT16}
+        return contextlib.nullcontext
+    ctx = chosen(settings.precision)"""
+    assert codes(functions, inside=SCALED, outside="pass") == ["AMP301"]

@@ -76,7 +76,7 @@ class ExternalCalls:
             constructor = method(self._module, cls, "__init__")
             return constructor is not None and self.has_events(constructor)
         if any(self._gives_access(value) for value in given(call)):
-            return not any(map(_leaves_alone, self._module.names.of(func)))
+            return not (any(map(_leaves_alone, self._module.names.of(func))) or self._adds_to_optimizers(func))
         if self._reaches_holder(func):
             return True
         if isinstance(func, ir.Attribute) and (self._is_torchs(func.base) or self._sets_mode(call, func)):
@@ -148,6 +148,13 @@ class ExternalCalls:
             and key.startswith("self")
             and any(each.startswith(f"{key}.") for each in self._objects.every_scaler())
         )
+
+    def _adds_to_optimizers(self, func: ir.Value) -> bool:
+        """Whether a call adds to a list of optimizers that its function makes: `optimizers.append(optimizer)`."""
+        if not isinstance(func, ir.Attribute) or func.attr != "append" or self._objects.is_optimizer(func.base) is None:
+            return False
+        bound = self._module.names.bound_once(func.base) if isinstance(func.base, ir.Name) else None
+        return bound is not None and isinstance(bound.value, ir.Sequence)
 
     def _reaches_holder(self, func: ir.Value) -> bool:
         """Whether a call goes to an object that was given a scaler when it was made."""

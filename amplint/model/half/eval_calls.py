@@ -38,6 +38,8 @@ from amplint.model.inference.tensor_types import (
     of_dtype,
     promoted,
 )
+from amplint.model.inference.values import values_of
+from amplint.model.objects.autocast_objects import is_partial
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to
 from amplint.model.torch_facts.modules import RETURNS_ITSELF
@@ -112,7 +114,7 @@ class Calls:
 
     def _of_object(self, func: ir.Attribute, met: Met, *, unpacked: bool) -> Kind | None:
         """What a method of a tensor or model gives; None for one of anything else."""
-        base = self._values.kind(func.base, met.env)
+        base = self._without_wrappers(func.base, self._values.kind(func.base, met.env))
         if base.what == DICT:
             return self._of_dictionary(func, base, met)
         if base.what in (TUPLE, LIST):
@@ -170,15 +172,52 @@ class Calls:
             is_bound = isinstance(func, ir.Attribute) and function.cls is not None and not _is_static(function)
             return self._follow(function, 1 if is_bound else 0, met)
         known = isinstance(func, (ir.Name, ir.Attribute, ir.Subscript, ir.Call))
-        kind = self._values.kind(func, met.env) if known else UNKNOWN_KIND
-        if kind == UNKNOWN_KIND and isinstance(func, (ir.Name, ir.Attribute)):
-            kind = self._values.model(func)
+        kind = self._without_wrappers(func, self._values.kind(func, met.env) if known else UNKNOWN_KIND)
         if kind.what == MODULE:
             found = self._layer(kind, met)
             return found if gives_float32(self._module, func) else self._where_not_known(found, met)
         if isinstance(met.node, ir.Call) and met.node.func is func and makes_layer(self._module, met.node):
             return Kind(MODULE, made=(met.node,))
-        return self._of_model(func, met)
+        gets_half = any(given.names for _, given in met.given)
+        of_functions = self._of_functions(func, met) if gets_half else None
+        return of_functions if of_functions is not None else self._of_model(func, met)
+
+    def _without_wrappers(self, value: ir.Value, kind: Kind) -> Kind:
+        """What a variable or attribute is, as the one model that it is, wrapped or not, where that is in sight."""
+        is_told = kind != UNKNOWN_KIND and (kind.what != MODULE or len(kind.made) == 1)
+        if is_told or not isinstance(value, (ir.Name, ir.Attribute)):
+            return kind
+        model = self._values.model(value)
+        return model if model != UNKNOWN_KIND else kind
+
+    def _of_functions(self, func: ir.Value, met: Met) -> Kind | None:
+        """What a call of a variable or attribute gives whose values are all functions in sight, or torch's own."""
+        leaves = values_of(self._module, func).leaves if isinstance(func, (ir.Name, ir.Attribute)) else ()
+        functions = [leaf.value for leaf in leaves]
+        if not functions or not all(each is not func and self._is_function(each) for each in functions):
+            return None
+        return reduce(join, [self._of_function(each, met) for each in functions])
+
+    def _is_function(self, value: ir.Value) -> bool:
+        """Whether a value stands for a function itself: `my_loss`, a lambda, `F.cross_entropy`, a `partial` of one."""
+        if isinstance(value, ir.Call) and is_partial(self._module, value):
+            return not value.unpacks() and self._is_function(value.positional[0])
+        known = isinstance(value, ir.Lambda) or local_function(self._module, value) is not None
+        return known or spelled(self._module.names.only(value) or "") is not None
+
+    def _of_function(self, function: ir.Value, met: Met) -> Kind:
+        """What a function gives that stands for itself."""
+        if isinstance(function, ir.Lambda):
+            return self._follow(function.function, 0, met)
+        if isinstance(function, ir.Call):  # a partial
+            before = [(each, self._values.kind(each, met.env)) for each in function.positional[1:]]
+            more = {name: (each, self._values.kind(each, met.env)) for name, each in function.keywords.items()}
+            partly = met._replace(given=[*before, *met.given], keywords={**more, **met.keywords})
+            return self._of_function(function.positional[0], partly)
+        if local_function(self._module, function) is not None:
+            return self._called(function, met)
+        assert isinstance(met.node, ir.Call)
+        return self._function(met.node, self._module.names.only(function) or "", met)
 
     def _follow(self, function: ir.Function, skip: int, met: Met) -> Kind:
         """A call of a function of this file; `skip`: whether its first parameter is the object."""
@@ -277,7 +316,7 @@ class Calls:
         """`x.half()`, `x.float()`."""
         result, base = of_dtype([CASTS[name]]), first[1]
         if name == "float":
-            result = IN_FLOAT32._replace(cast=met.node.id if base.what == HALF else base.cast)
+            result = IN_FLOAT32._replace(cast=met.node.id if base.names else base.cast)
         return self._met.note(met._replace(given=[first]), name, result)
 
     def _converted(self, first: Given, met: Met) -> Kind:
@@ -294,7 +333,7 @@ class Calls:
                 result = A_TENSOR
         if result is None:
             result = base if given else UNKNOWN_KIND
-        elif result.what == FLOAT32 and base.what == HALF:
+        elif result.what == FLOAT32 and base.names:
             result = IN_FLOAT32._replace(cast=met.node.id)
         return self._met.note(met._replace(given=[first]), "to", result)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.inference.devices import region_devices, types_of
 from amplint.model.inference.python_types import is_bool
 from amplint.model.inference.values import Leaf, asked, values_of
-from amplint.model.names.tables import items_at
+from amplint.model.names.tables import is_added_to, items_at, items_of
 from amplint.model.objects.autocast_objects import Region, region_of
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import DEFAULT_DTYPE, OLD_AUTOCAST
@@ -97,10 +97,30 @@ def region_dtypes(module: Module, region: Region) -> list[Dtype]:
 
 
 def _unpacked(module: Module, call: ir.Call, keyword: str) -> Iterator[Dtype]:
-    """What a dict that a call unpacks gives it for a keyword: `autocast(**AMP)`, `AMP = dict(dtype=torch.bfloat16)`."""
+    """What a dict that a call unpacks gives it for a keyword: `autocast(**AMP)`, `AMP = dict(dtype=torch.bfloat16)`.
+
+    The dict may be what a function returns, `autocast(**amp_arguments(args))`.
+    """
     for arg in call.args:
-        for value in items_at(module, arg.value, keyword) if arg.star == "**" else ():
-            yield from dtypes(module, value)
+        if arg.star == "**":
+            written = items_at(module, arg.value, keyword)
+            for value in written:
+                yield from dtypes(module, value)
+            yield from () if written else _returned(module, arg.value, keyword)
+
+
+def _returned(module: Module, table: ir.Value, keyword: str) -> Iterator[Dtype]:
+    """What one of the dicts that a function returns has at a key, where each is written out next to its `return`."""
+    found = values_of(module, table)
+    dicts = [(leaf, items_of(module, leaf.value)) for leaf in found.leaves if isinstance(leaf.value.parent, ir.Return)]
+    if not found.is_closed or len(dicts) != len(found.leaves) or is_added_to(module, table):
+        return
+    if not all(items is not None and all(isinstance(key, ir.Constant) for key, _ in items) for _, items in dicts):
+        return
+    for leaf, items in dicts:
+        for key, value in items or ():
+            if isinstance(key, ir.Constant) and key.value == keyword:
+                yield from (each._replace(leaf=each.leaf.under(leaf)) for each in dtypes(module, value))
 
 
 def _defaults(module: Module, region: Region, none: Dtype) -> list[Dtype]:

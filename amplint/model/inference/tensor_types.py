@@ -26,7 +26,7 @@ class Kind(NamedTuple):
     what: str
     names: frozenset[str] = frozenset()  # of half: the dtypes that it can be, float16 and bfloat16; of unknown: likely
     region: int = 0  # of half, also likely: the call that made the region it comes from; 0: another way
-    cast: int = 0  # of float32: the call that cast a half tensor up, if nothing but a view came since
+    cast: int = 0  # of float32: the call that cast a half tensor up, also a likely one, if only a view came since
     value: float | None = None  # of a number, where it is known
     items: tuple[Kind, ...] = ()
     keys: tuple[str, ...] = ()

@@ -583,7 +583,7 @@ class Decided:
     def region_runs_in(self, region: Region, name: str) -> Formula:
         """That a region is on, and runs in the dtype `name`."""
         if region.opaque:
-            return _vague(region.call)
+            return both(_vague(region.call), self._is_one(region_dtypes(self._module, region), name))
         if region.dtype is None:
             return self._region_runs_in(region, name)
         return self._whichever(region.dtype, lambda each: self._region_runs_in(region._replace(dtype=each), name))

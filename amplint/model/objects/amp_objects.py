@@ -180,13 +180,21 @@ class Objects(Keys):
                 yield from self.sources(value) if isinstance(value, ir.Name) else (value,)
 
     def _is_of_a_loop(self, value: ir.Value) -> bool:
-        """Whether an attribute, an item or what a method gives is that of a variable which a loop binds."""
+        """Whether an attribute, an item or what a method gives is that of a variable which a loop binds.
+
+        So is what is asked for by that variable: `getattr(self, name)`.
+        """
+        if isinstance(value, ir.Call) and self._module.names.of(value.func) == {"builtins.getattr"}:
+            return len(value.positional) > 1 and self._is_bound_by_a_loop(value.positional[1])
         base = value.func if isinstance(value, ir.Call) else value
         if not isinstance(base, (ir.Attribute, ir.Subscript)):
             return False
         while isinstance(base, (ir.Attribute, ir.Subscript)):
             base = base.base
-        bindings = self.bindings(base) if isinstance(base, ir.Name) else []
+        return self._is_bound_by_a_loop(base)
+
+    def _is_bound_by_a_loop(self, value: ir.Value) -> bool:
+        bindings = self.bindings(value) if isinstance(value, ir.Name) else []
         return bool(bindings) and all(isinstance(each, Other) and _is_loops(each.node) for each in bindings)
 
     def _bound_as(self, key: str) -> _Bound:

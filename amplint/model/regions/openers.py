@@ -155,8 +155,9 @@ class Openers:
         function = what.function if isinstance(what, ir.Lambda) else defined
         if isinstance(function, ir.Function):
             return self._called(call, Callee(function)) if not function.params else Opens(unseen=(call,))
-        region = region_of(self._module, call, what) if isinstance(what, ir.Call) else None
-        if region is not None and is_partial(self._module, what):
+        prefilled = what if isinstance(what, ir.Call) and is_partial(self._module, what) else None
+        region = region_of(self._module, call, prefilled) if prefilled is not None else None
+        if region is not None:
             return Opens((Opening(region, TRUE),))
         return Opens() if self.is_plain(what) else Opens(unseen=(call,))
 

@@ -77,7 +77,7 @@ SPELLINGS: dict[str, Spelling] = {
         Gives.FIRST,
         """
         adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool3d alpha_dropout avg_pool1d
-        avg_pool2d avg_pool3d batch_norm bernoulli broadcast_to channel_shuffle clone contiguous detach
+        avg_pool2d avg_pool3d batch_norm bernoulli broadcast_to channel_shuffle clone contiguous detach diff
         diag diag_embed diagonal dropout1d dropout2d dropout3d expand expand_as feature_alpha_dropout flatten flip fold
         gather index_fill index_select instance_norm:batch_norm masked_fill masked_select
         max_pool1d max_pool2d max_pool3d movedim narrow permute pixel_shuffle pixel_unshuffle ravel

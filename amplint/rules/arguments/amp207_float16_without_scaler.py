@@ -258,9 +258,13 @@ def _by_hand(module: Module, region: Region) -> str:
 
 
 def _deciding(module: Module, world: World, entered: Open) -> set[Term]:
-    """The facts that decide about a region: not that its code is reached, by loops that go on and checks that pass."""
+    """The facts that decide about a region: not that its code is reached, by loops that go on and checks that pass.
+
+    Nor which of several functions computes the loss in it.
+    """
     known = decided(module)
     float16 = both(entered.when or TRUE, known.region_runs_in(entered.region, "float16"))
     reached = known.inside(entered.at).facts()
+    reached |= known.inside(entered.site).facts() if entered.site is not None else frozenset()
     around = frozenset[Term]().union(*(known.of(each.test).facts() for each in ifs_round(entered.at)))
     return turning(world, float16) - (reached - around)

@@ -3,7 +3,8 @@
 ## What it does
 Finds a half-precision tensor that is cast with `.float()`, `.to(torch.float32)` or `.type(torch.float32)` inside an
 autocast region and then goes into an op that autocast computes in half precision: a matrix product, `einsum`, a
-convolution, a linear layer. Only views of the tensor may come between the cast and the op.
+convolution, a linear layer. Only views of the tensor may come between the cast and the op. The output of a model that
+amplint can't see is likely half precision, as that of its last layer is.
 
 amplint reports nothing:
 
@@ -49,7 +50,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.disabled_region import switched_off, wrapped
 from amplint.fixes.inherited_arguments import module_name
 from amplint.model.half.analysis import half
@@ -74,6 +75,8 @@ rule = Rule(
     not_shown="verify doesn't interpret models and criteria",
 )
 
+_CASTS = ("float", "to")
+
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
@@ -81,9 +84,11 @@ def check(module: Module) -> Iterator[Finding]:
     products = [name for name, how in SPELLINGS.items() if how.ops]
     undone = [each for each in met(module, products) if _casts_down(each)]
     nodes = {each.node.id for each in undone}
+    likely = {each.node.id for each in met(module, _CASTS) if each.operands[0][1].likely_half}
     done: set[int] = set()
     for seen in undone:
-        cast = next((value for value, kind in seen.tensors() if kind.what == FLOAT32 and kind.cast), None)
+        casts = [(value, kind.cast) for value, kind in seen.tensors() if kind.what == FLOAT32 and kind.cast]
+        cast, made = min(casts, key=lambda each: each[1] in likely, default=(None, 0))
         if cast is None or seen.node.id in done or not _serves_nothing_else(module, cast, nodes):
             continue
         done.add(seen.node.id)
@@ -95,6 +100,7 @@ def check(module: Module) -> Iterator[Finding]:
             f"cast has no effect; compute `{seen.spelling}` under `autocast(enabled=False)`",
             fix=fix,
             withheld=withheld,
+            confidence=Confidence.LIKELY if made in likely else None,
         )
 
 
