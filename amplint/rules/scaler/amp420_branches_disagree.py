@@ -9,7 +9,8 @@ one without, and which are equal except for AMP. Finds what only one of them doe
 - stepping the scheduler, or a further optimizer;
 - updating a moving average of the weights;
 - using a name that the file never defines;
-- creating the scaler, if code that runs in either case uses it (likely);
+- creating the scaler, or an object that makes it, if code that runs in either case uses it (likely): a variable, an
+  attribute of `self`, or a scaler that is None without AMP;
 - a constant factor of a loss that differs between a branch in an autocast region and an otherwise equal one without
   (likely);
 - another number of values that is taken from the same call (`loss = model(x)` and `loss, logits = model(x)`; likely);
@@ -90,7 +91,7 @@ from amplint.rules.shared.parallel_branches import (
     differences,
     parallel_branches,
 )
-from amplint.rules.shared.unbound_scalers import unbound_uses
+from amplint.rules.shared.unbound_scalers import Missing, UnboundUse, unbound_uses
 from amplint.rules.shared.wrapped_steps import passed_steps
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ rule = Rule(
         "autocast & no_grad & else",
         "autocast & inference_mode & else",
         "GradScaler & .scale(",
+        "Scaler( & autocast",
     ),
     not_shown="no branch is compared with another, and a name without a value is a stand-in",
     about_absence=True,
@@ -149,15 +151,25 @@ def check(module: Module) -> Iterator[Finding]:
         )
     yield from _of_forwards(module)
     for unbound in unbound_uses(module):
-        name, test = unbound.use.name, module.on_one_line(unbound.test)
-        error = "UnboundLocalError" if ir.function_of(unbound.use) is not None else "NameError"
         yield rule.finding(
             module.span(unbound.use),
-            f"`{name}` is created only in the `if` on {module.line(unbound.test)}: where `{test}` is false this raises "
-            f"{error}; create the scaler in either case, with `enabled`",
+            f"{_without_scaler(module, unbound)}; create the scaler in either case, with `enabled`",
             withheld="amplint can't tell which flag enables the scaler",
             confidence=Confidence.LIKELY,
         )
+
+
+def _without_scaler(module: Module, unbound: UnboundUse) -> str:
+    name = module.on_one_line(unbound.use)
+    if unbound.test is None:
+        return f"{unbound.when}, `{name}` is None, and this raises AttributeError"
+    error = "NameError" if ir.function_of(unbound.use) is None else "UnboundLocalError"
+    if unbound.missing is Missing.NO_ATTRIBUTE:
+        error = "AttributeError"
+    return (
+        f"`{name}` is created only in the `if` on {module.line(unbound.test)}: "
+        f"where `{module.on_one_line(unbound.test)}` is false this raises {error}"
+    )
 
 
 def _of_forwards(module: Module) -> Iterator[Finding]:
