@@ -5,6 +5,7 @@ Compares, statement by statement, the branches of `if use_amp: ... else: ...`, o
 one without, and which are equal except for AMP. Finds what only one of them does:
 
 - running backward, clearing the gradients, clipping, dividing the loss;
+- clipping in a call that scales and steps as well (`loss_scaler(loss, optimizer, clip_grad=1.0)`; likely);
 - stepping only at every k-th iteration;
 - stepping the scheduler, or a further optimizer;
 - updating a moving average of the weights;
@@ -76,6 +77,7 @@ from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.syntax import ir
 from amplint.model.syntax.scopes import UNBOUND
 from amplint.registry.rule import Rule
+from amplint.rules.shared.clipping_scalers import clipped_apart
 from amplint.rules.shared.forward_branches import terms_apart, ungraded_apart, unpacked_apart, weighed_apart
 from amplint.rules.shared.parallel_branches import (
     AVERAGES,
@@ -109,6 +111,7 @@ rule = Rule(
         "autocast & inference_mode & else",
         "GradScaler & .scale(",
         "Scaler( & autocast",
+        "scaler( & backward & step(",
     ),
     not_shown="no branch is compared with another, and a name without a value is a stand-in",
     about_absence=True,
@@ -148,6 +151,14 @@ def check(module: Module) -> Iterator[Finding]:
             f"which also sets the learning rate on {module.line(each.sets)}: with the scaler the learning rate never "
             "changes; set it in this branch too",
             withheld="amplint can't tell how the learning rate is set without the step",
+        )
+    for clipped in clipped_apart(module):
+        yield rule.finding(
+            module.span(clipped.bound),
+            f"this branch clips the gradients, but the branch without the scaler, on {module.line(clipped.step)}, does "
+            f"not: {_MISSING[CLIPS]}; do so in both branches",
+            withheld="amplint can't tell whether the branches differ on purpose",
+            confidence=Confidence.LIKELY,
         )
     yield from _of_forwards(module)
     for unbound in unbound_uses(module):
