@@ -143,7 +143,9 @@ def clipped(plain: str = "optimizer.step()", bound: str = "clip_grad") -> list[s
 
 def test_an_object_that_clips_as_it_steps() -> None:
     (message,) = clipped()
-    assert message.startswith("this branch clips the gradients, but the branch without the scaler, on line 17, does not")
+    assert message.startswith(
+        "this branch clips the gradients, but the branch without the scaler, on line 17, does not"
+    )
 
 
 @pytest.mark.parametrize(
