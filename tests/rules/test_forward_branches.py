@@ -293,6 +293,16 @@ def test_a_scaler_that_is_there_wherever_it_is_used(use: str, before: str, after
     assert not created(use, before=before, after=after)
 
 
+def test_two_scalers_that_are_created_together() -> None:
+    text = (
+        CREATED.replace("scaler = torch", "other, scaler = None, torch")
+        .replace("BEFORE", "pass")
+        .replace("AFTER", "pass")
+    )
+    (message,) = found(text.replace("USE", STEPPED))
+    assert message.startswith("`scaler` is created only in the `if` on line 6")
+
+
 def test_a_scaler_that_the_first_iteration_does_not_find() -> None:
     (message,) = created("scaler, loss = forward_step(model, loss, scaler, optimizer)")
     assert message.endswith("where `args.amp` is false this raises UnboundLocalError; " + EITHER)

@@ -87,11 +87,16 @@ def _made(module: Module) -> Iterator[ir.Call]:
 
 def _target(call: ir.Call) -> ir.Name | ir.Attribute | None:
     """What a call is assigned to, outside of loops, whose first iteration may create it, and of tries."""
-    statement = call.parent
-    targets = statement.targets if isinstance(statement, ir.Assign) and statement.value is call else ()
-    if len(targets) != 1 or not ifs_round(call) or _is_inside(call, ir.Try, ir.For, ir.While):
+    statement = ir.statement_of(call)
+    if not isinstance(statement, ir.Assign) or len(statement.targets) != 1:
         return None
-    return targets[0] if isinstance(targets[0], (ir.Name, ir.Attribute)) else None
+    target, value = statement.targets[0], statement.value
+    if isinstance(target, ir.Sequence) and isinstance(value, ir.Sequence) and call in value.items:
+        pairs = zip(target.items, value.items, strict=False)
+        target, value = next(pair for pair in pairs if pair[1] is call)  # `one, other = GradScaler(), GradScaler()`
+    if value is not call or not ifs_round(call) or _is_inside(call, ir.Try, ir.For, ir.While):
+        return None
+    return target if isinstance(target, (ir.Name, ir.Attribute)) else None
 
 
 def _home(target: ir.Name | ir.Attribute | None) -> Scope | ir.Class | None:
