@@ -391,6 +391,7 @@ def test_an_attribute_that_is_there(use: str, made: str, name: str) -> None:
         ("    def __init__", "    scaler = None\n\n    def __init__"),
         ("    def __init__", "    def __getattr__(self, name):\n        return None\n\n    def __init__"),
         ("class Trainer:", "from elsewhere import Base\nclass Trainer(Base):"),
+        ("class Trainer:", "class AmpTrainer:"),  # made for AMP, by whoever makes it
         ("        if MADE", "        self.scaler = make()\n        if MADE"),
     ],
 )

@@ -9,7 +9,7 @@ one without, and which are equal except for AMP. Finds what only one of them doe
 - stepping only at every k-th iteration;
 - stepping the scheduler, or a further optimizer;
 - updating a moving average of the weights;
-- using a name that the file never defines;
+- using a name that the file never defines, or a flag of AMP that its `argparse` parser does not declare (likely);
 - creating the scaler, or an object that makes it, if code that runs in either case uses it (likely): a variable, an
   attribute of `self`, or a scaler that is None without AMP;
 - a constant factor of a loss that differs between a branch in an autocast region and an otherwise equal one without
@@ -94,6 +94,7 @@ from amplint.rules.shared.parallel_branches import (
     parallel_branches,
 )
 from amplint.rules.shared.unbound_scalers import Missing, UnboundUse, unbound_uses
+from amplint.rules.shared.undeclared_options import undeclared_options
 from amplint.rules.shared.wrapped_steps import passed_steps
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ rule = Rule(
         "autocast & no_grad & else",
         "autocast & inference_mode & else",
         "GradScaler & .scale(",
+        "add_argument & autocast",
         "Scaler( & autocast",
         "scaler( & backward & step(",
     ),
@@ -161,6 +163,13 @@ def check(module: Module) -> Iterator[Finding]:
             confidence=Confidence.LIKELY,
         )
     yield from _of_forwards(module)
+    for flag in undeclared_options(module):
+        yield rule.finding(
+            module.span(flag),
+            f"this program's parser declares no option `{flag.attr}`: this raises AttributeError; declare it",
+            withheld="amplint can't tell which option is meant",
+            confidence=Confidence.LIKELY,
+        )
     for unbound in unbound_uses(module):
         yield rule.finding(
             module.span(unbound.use),

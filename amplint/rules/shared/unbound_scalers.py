@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 # What a function or a variable is called that is for AMP alone.
-_FOR_AMP = re.compile(r"(?i)amp(_|$)|half|16|mixed|scal|precision")
+_FOR_AMP = re.compile(r"(?i:(?<![tlr])amp(?![a-z])|half|16|mixed|scal|precision)|A(mp|MP)(?=[A-Z])")
 
 # What the settings are called that say which process this is, and what the program does.
 _OF_RUN = re.compile(r"(?i)rank|eval|test|valid|resume|save|debug|log|export|verbose")
@@ -239,9 +239,10 @@ def _is_called_on(value: ir.Value) -> bool:
 
 
 def _is_for_amp(read: ir.Value) -> bool:
-    """Whether the function of a read is called like one that only AMP uses."""
+    """Whether the function of a read, or its class, is called like one that only AMP uses."""
     function = ir.function_of(read)
-    return function is not None and _FOR_AMP.search(function.name) is not None
+    names = [function.name, *([function.cls.name] if function.cls is not None else [])] if function is not None else []
+    return any(map(_FOR_AMP.search, names))
 
 
 # --- None ------------------------------------------------------------------------------------------------------------
