@@ -49,6 +49,8 @@ def found(save: str = SAVE, resume: str = LOAD, made: str = "pass") -> list[Find
             'saver = Checkpointer(model, "out", optimizer=optimizer)',
         ),
         ("if epoch % 2:\n            " + SAVE, LOAD, "pass"),
+        ("save_checkpoint(**kept, epoch=epoch)", LOAD, 'kept = {"models": [model], "optimizer": optimizer}'),
+        ("save_checkpoint(*kept)", LOAD, 'kept = ("last.pt", model, optimizer)'),
     ],
 )
 def test_it_is_likely_where_something_resumes(save: str, resume: str, made: str) -> None:
@@ -73,6 +75,8 @@ def test_it_is_a_suspicion_where_nothing_does(save: str, made: str) -> None:
         ('save_checkpoint("last.pt", model, optimizer, scaler.state_dict())', "pass"),
         ('save_checkpoint("last.pt", model, optimizer, **extra)', "extra = dict(scaler=scaler)"),
         ('save_checkpoint("last.pt", model, optimizer, **args.more)', "pass"),
+        ("save_checkpoint(**kept)", 'kept = {"model": model, "optimizer": optimizer, "scaler": scaler}'),
+        ("save_checkpoint(**kept)", 'kept = {"model": model, "optimizer": optimizer}\n    kept["amp"] = scaler'),
         (SAVE, "args.scaler = scaler"),
         (SAVE, "saves(scaler)"),
         (f"{SAVE}\n        torch.save(scaler.state_dict(), 'scaler.pt')", "pass"),

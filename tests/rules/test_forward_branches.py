@@ -245,6 +245,7 @@ def created(use: str, *, before: str = "pass", after: str = "pass") -> list[str]
     return found(CREATED.replace("USE", use).replace("BEFORE", before).replace("AFTER", after))
 
 
+EITHER = "create the scaler in either case, with `enabled`"
 STEPPED = "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"
 
 
@@ -279,7 +280,6 @@ def test_a_scaler_that_is_created_in_one_branch_and_used_in_both(use: str, after
         (f"if args.fp16:\n            {STEPPED}", "pass", "pass"),  # may be the same
         (f"if args.precision == 16:\n            {STEPPED}", "pass", "pass"),
         (f"if 'scaler' in saved:\n            {STEPPED}", "pass", "pass"),
-        (STEPPED, "scaler = None", "pass"),
         (STEPPED, "if not args.amp:\n        raise ValueError", "pass"),
         (STEPPED, "pass", "else:\n        return"),
         (STEPPED, "pass", "else:\n        scaler = torch.amp.GradScaler('cuda', enabled=False)"),
@@ -291,6 +291,183 @@ def test_a_scaler_that_is_created_in_one_branch_and_used_in_both(use: str, after
 )
 def test_a_scaler_that_is_there_wherever_it_is_used(use: str, before: str, after: str) -> None:
     assert not created(use, before=before, after=after)
+
+
+def test_two_scalers_that_are_created_together() -> None:
+    text = (
+        CREATED.replace("scaler = torch", "other, scaler = None, torch")
+        .replace("BEFORE", "pass")
+        .replace("AFTER", "pass")
+    )
+    (message,) = found(text.replace("USE", STEPPED))
+    assert message.startswith("`scaler` is created only in the `if` on line 6")
+
+
+def test_a_scaler_that_the_first_iteration_does_not_find() -> None:
+    (message,) = created("scaler, loss = forward_step(model, loss, scaler, optimizer)")
+    assert message.endswith("where `args.amp` is false this raises UnboundLocalError; " + EITHER)
+    assert not created("scaler = forward_step(model, loss, optimizer)\n        scaler.update()")
+
+
+@pytest.mark.parametrize("handler", ["KeyboardInterrupt", "(OSError, RuntimeError)"])
+def test_a_handler_for_something_else(handler: str) -> None:
+    assert created(f"try:\n            {STEPPED}\n        except {handler}:\n            pass")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CREATED.replace("BEFORE", "scaler = None"),
+        CREATED.replace("BEFORE", "pass").replace("AFTER", "else:\n        scaler = None"),
+        CREATED.replace("BEFORE", "scaler = torch.amp.GradScaler('cuda') if args.amp else None").replace(
+            'if args.amp:\n        scaler = torch.amp.GradScaler("cuda")', "pass"
+        ),
+    ],
+)
+def test_a_scaler_that_is_none(text: str) -> None:
+    text = text.replace("AFTER", "pass")
+    (message,) = found(text.replace("USE", STEPPED))
+    assert message == f"if `args.amp` is false, `scaler` is None, and this raises AttributeError; {EITHER}"
+    for right in ("scaler is not None", "scaler", "args.amp", "args.amp and step", "args.fp16"):
+        assert not found(text.replace("USE", f"if {right}:\n            {STEPPED}")), right
+    assert not found(text.replace("USE", "forward_step(model, loss, scaler, optimizer)"))
+    assert not found(text.replace("USE", STEPPED).replace("args.amp", "torch.cuda.is_available()"))
+
+
+OBJECT = """\
+import torch
+
+
+class Trainer:
+    def __init__(self, model, args, training=True):
+        self.model, self.args = model, args
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if MADE:
+            self.scaler = torch.amp.GradScaler("cuda")
+
+    def NAME(self, x, y):
+        self.optimizer.zero_grad()
+        with torch.autocast("cuda", enabled=self.args.precision == "fp16"):
+            loss = torch.nn.functional.cross_entropy(self.model(x), y)
+        USE
+"""
+STEPS = "self.scaler.scale(loss).backward(); self.scaler.step(self.optimizer); self.scaler.update()"
+FLAG = "args.precision == 'fp16'"
+
+
+def kept(use: str = STEPS, made: str = FLAG, name: str = "train_step") -> list[str]:
+    return found(OBJECT.replace("USE", use).replace("MADE", made).replace("NAME", name))
+
+
+@pytest.mark.parametrize("made", [FLAG, f"training and {FLAG}", f"{FLAG} and torch.cuda.is_available()"])
+def test_an_attribute_that_is_set_in_one_branch(made: str) -> None:
+    (message,) = kept(made=made)
+    assert message == (
+        f"`self.scaler` is created only in the `if` on line 8: where `{made}` is false this raises AttributeError; "
+        + EITHER
+    )
+
+
+@pytest.mark.parametrize(
+    ("use", "made", "name"),
+    [
+        (f"if self.args.precision == 'fp16':\n            {STEPS}", FLAG, "train_step"),
+        (f"if self.args.precision == 'fp16':\n            {STEPS}", f"training and {FLAG}", "train_step"),
+        (f"if self.args.half:\n            {STEPS}", FLAG, "train_step"),  # may be the same
+        (f"if hasattr(self, 'scaler'):\n            {STEPS}", FLAG, "train_step"),
+        (f"try:\n            {STEPS}\n        except AttributeError:\n            loss.backward()", FLAG, "step"),
+        (STEPS, "training", "train_step"),  # who trains calls it
+        (STEPS, "torch.cuda.is_available()", "train_step"),
+        (STEPS, FLAG, "train_step_amp"),  # called for AMP, by whoever calls it
+    ],
+)
+def test_an_attribute_that_is_there(use: str, made: str, name: str) -> None:
+    assert not kept(use, made, name)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    def __init__", "    scaler = None\n\n    def __init__"),
+        ("    def __init__", "    def __getattr__(self, name):\n        return None\n\n    def __init__"),
+        ("class Trainer:", "from elsewhere import Base\nclass Trainer(Base):"),
+        ("class Trainer:", "class AmpTrainer:"),  # made for AMP, by whoever makes it
+        ("        if MADE", "        self.scaler = make()\n        if MADE"),
+    ],
+)
+def test_an_attribute_that_may_be_there(old: str, new: str) -> None:
+    text = OBJECT.replace("USE", STEPS)
+    assert found(text.replace("MADE", FLAG))
+    assert not found(text.replace(old, new).replace("MADE", FLAG))
+
+
+LOADED = """\
+import os
+import torch
+
+
+def train(model, loader, args):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if args.amp:
+        scaler = torch.amp.GradScaler("cuda")
+    if os.path.exists(args.resume):
+        saved = torch.load(args.resume)
+        model.load_state_dict(saved["model"])
+        if TEST:
+            scaler.load_state_dict(saved["scaler"])
+    for x, y in loader:
+        optimizer.zero_grad()
+        if args.amp:
+            with torch.autocast("cuda"):
+                loss = model(x, y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            model(x, y).backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("test", ["'scaler' in saved", "'scaler' in saved.keys()", "not args.finetune"])
+def test_a_checkpoint_of_a_run_with_the_scaler(test: str) -> None:
+    (message,) = found(LOADED.replace("TEST", test))
+    assert message.startswith("`scaler` is created only in the `if` on line 7: where `args.amp` is false this raises")
+
+
+@pytest.mark.parametrize("test", ["args.amp and 'scaler' in saved", "'scaler' in locals()", "args.load_scaler"])
+def test_a_checkpoint_whose_scaler_is_asked_for(test: str) -> None:
+    assert not found(LOADED.replace("TEST", test))
+
+
+WRAPPER = """\
+import torch
+
+
+class LossScaler:
+    def __init__(self):
+        self._scaler = torch.amp.GradScaler("cuda")
+
+    def __call__(self, loss, optimizer):
+        self._scaler.scale(loss).backward()
+        self._scaler.step(optimizer)
+        self._scaler.update()
+
+
+def main(args, model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    FIRST
+    if args.amp:
+        loss_scaler = LossScaler()
+    for x, y in loader:
+        train(model, x, y, optimizer, loss_scaler)
+"""
+
+
+def test_an_object_that_makes_the_scaler() -> None:
+    (message,) = found(WRAPPER.replace("FIRST", "pass"))
+    assert message.startswith("`loss_scaler` is created only in the `if` on line 17")
+    assert not found(WRAPPER.replace("FIRST", "loss_scaler = None"))
 
 
 def test_a_scaler_that_is_created_where_there_is_cuda() -> None:

@@ -76,6 +76,9 @@ def script(load: str = LOADED, save: str = SAVED, enabled: str = "args.amp", pat
         script(enabled="args.dtype == 'float16'"),
         script(enabled="not args.no_amp and torch.cuda.is_available()"),
         script(path='"last.pt"'),
+        script().replace("parser.parse_args()", "OmegaConf.merge(DEFAULTS, OmegaConf.from_cli())"),
+        script().replace("parser.parse_args()", "tyro.cli(Config)"),
+        script().replace("parser.parse_args()", "Config.fromfile('train.yaml')"),
         script(
             'state = None\nif "scaler" in ckpt:\n    state = ckpt["scaler"]\n'
             "if state is not None:\n    scaler.load_state_dict(state)"

@@ -109,3 +109,55 @@ def test_the_class_is_in_another_file(tmp_path: Path, name: str, made: str, give
     main = tmp_path / "main.py"
     main.write_text(f"import torch\nfrom wrapper import {name}\n\n\ndef train({training}")
     assert [each.code for each in amplint.check(main.read_bytes(), str(main)) if "420" in each.code] == ["AMP420"]
+
+
+CLIPPED = """\
+import torch
+from timm.utils import NativeScaler
+
+
+def main(args, model, loader, criterion):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = NativeScaler() if args.amp else None
+    train(model, loader, criterion, optimizer, scaler, args.clip_grad)
+
+
+def train(model, loader, criterion, optimizer, loss_scaler, clip_grad):
+    for x, y in loader:
+        optimizer.zero_grad()
+        if loss_scaler is None:
+            loss = criterion(model(x), y)
+            loss.backward()
+            PLAIN
+        else:
+            with torch.autocast("cuda"):
+                loss = criterion(model(x), y)
+            loss_scaler(loss, optimizer, clip_grad=BOUND, parameters=model.parameters())
+"""
+
+
+def clipped(plain: str = "optimizer.step()", bound: str = "clip_grad") -> list[str]:
+    text = CLIPPED.replace("PLAIN", plain).replace("BOUND", bound)
+    return [each.message for each in amplint.check(text, "train.py") if each.code == "AMP420"]
+
+
+def test_an_object_that_clips_as_it_steps() -> None:
+    (message,) = clipped()
+    assert message.startswith(
+        "this branch clips the gradients, but the branch without the scaler, on line 17, does not"
+    )
+
+
+@pytest.mark.parametrize(
+    ("plain", "bound"),
+    [
+        ("torch.nn.utils.clip_grad_norm_(model.parameters(), clip_grad)\n            optimizer.step()", "clip_grad"),
+        ("dispatch_clip_grad(model.parameters(), clip_grad)\n            optimizer.step()", "clip_grad"),
+        ("self.finish(optimizer)\n            optimizer.step()", "clip_grad"),
+        ("pass", "clip_grad"),
+        ("model.step()", "clip_grad"),  # DeepSpeed clips by itself
+        ("optimizer.step()", "None"),
+    ],
+)
+def test_a_branch_that_clips_or_may_clip(plain: str, bound: str) -> None:
+    assert not clipped(plain, bound)

@@ -306,7 +306,8 @@ def bases_in_sight(module: Module, cls: ir.Class, depth: int = 4) -> bool:
             if not depth or not bases_in_sight(module, found, depth - 1):
                 return False
         elif base.keyword is None and not all(map(_is_known, module.names.of(base.value))):
-            return False
+            if ir.last_name(base.value) != "object":  # no star import replaces it
+                return False
     return True
 
 

@@ -4,7 +4,8 @@
 Finds norms and other sizes of gradients that are logged, compared or kept before `scaler.unscale_(optimizer)`:
 `p.grad.norm()`, `get_total_norm(...)`, `p.grad.abs().max()`, a clip with an infinite bound, a function of the file that
 returns one. Also finds gradients that are changed by values without the scale: noise, the parameters themselves (manual
-weight decay), a threshold.
+weight decay), a threshold; and gradients, or their norm, that are divided by the scale by hand after `scaler.unscale_`
+or `scaler.step` have divided them.
 
 amplint reports nothing:
 
@@ -60,7 +61,8 @@ scaler.get_scale()`, or read where the optimizer steps.
 ## Proof
 The test programs are compared with a float32 reference step. The gradients that the program reads are 65,536 times too
 large before the fix, and right after it. A value that was added to the gradients is missing in the SGD update before
-the fix, and in it after the fix.
+the fix, and in it after the fix. A norm that is divided again for a log is `shows=none`: it
+is a number that nothing else reads.
 
 ## References
 - [Working with unscaled gradients](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#working-with-unscaled-gradients)
@@ -80,6 +82,7 @@ from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated, only_measures
 from amplint.rules.shared.scale_reports import reads_scale, uses_scale
+from amplint.rules.shared.scale_twice import divided_twice
 from amplint.rules.shared.scaler_order import Misuse, misuses, when
 from amplint.rules.shared.unscale_fix import ClipFix
 from amplint.rules.shared.unscale_safety import LARGE_NORM
@@ -118,6 +121,14 @@ def check(module: Module) -> Iterator[Finding]:
             withheld=withheld,
             severity=Severity.ERROR if change else Severity.WARNING,
             confidence=Confidence.LIKELY if not change and reads_scale(module, reached.event.call) else None,
+        )
+    for twice in divided_twice(module):
+        yield rule.finding(
+            module.span(twice.place),
+            f"gradients are divided by the scale again: `{module.on_one_line(twice.first)}` on "
+            f"{module.line(twice.first)} has divided them: they are far too small here; don't divide them again",
+            withheld="remove the division by hand",
+            severity=Severity.ERROR if twice.changes else Severity.WARNING,
         )
 
 

@@ -90,6 +90,7 @@ from amplint.model.inference.constructions import constructions
 from amplint.model.inference.formulas import contradict
 from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import values_of
+from amplint.model.names.tables import arguments_of
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.event import OF_SCALER
 from amplint.model.objects.key_parts import last_name
@@ -563,7 +564,7 @@ def _is_reached_by_others(module: Module, usage: ScalerUsage) -> bool:
 def _hands_out(module: Module, usage: ScalerUsage, call: ir.Call) -> bool:
     """Whether a call may save an optimizer of the scaler beside a model, where the scaler could be given to it too."""
     name = ir.last_name(call.func)
-    if not _SAVING.search(name) or _LOADING.search(name) or any(arg.star for arg in call.args):
+    if not _SAVING.search(name) or _LOADING.search(name):
         return False
     if local_class(module, call.func) is not None or function_named(module, name) is not None:
         return False
@@ -579,16 +580,17 @@ def _hands_out(module: Module, usage: ScalerUsage, call: ir.Call) -> bool:
 
 
 def _handed(module: Module, call: ir.Call) -> Iterator[tuple[str, ir.Value]]:
-    """What a call is given, those in a dict too, each with its name."""
-    for arg in call.args:
-        bound = module.names.bound_once(arg.value) if isinstance(arg.value, ir.Name) else None
-        items = bound.value if bound is not None else arg.value
+    """What a call is given, those in a dict too, each with its name; nothing where some of it is out of sight."""
+    positional, keywords = arguments_of(module, call) or ((), {})
+    for keyword, given in (*((None, each) for each in positional), *keywords.items()):
+        bound = module.names.bound_once(given) if isinstance(given, ir.Name) else None
+        items = bound.value if bound is not None else given
         if isinstance(items, ir.Mapping):
             for key, value in items.items:
                 named = key.value if isinstance(key, ir.Constant) else None
                 yield named if isinstance(named, str) else ir.last_name(value), value
         else:
-            yield arg.keyword or ir.last_name(arg.value), arg.value
+            yield keyword or ir.last_name(given), given
 
 
 def _resumes_by_itself(module: Module, call: ir.Call) -> bool:

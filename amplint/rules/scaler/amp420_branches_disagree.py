@@ -5,11 +5,13 @@ Compares, statement by statement, the branches of `if use_amp: ... else: ...`, o
 one without, and which are equal except for AMP. Finds what only one of them does:
 
 - running backward, clearing the gradients, clipping, dividing the loss;
+- clipping in a call that scales and steps as well (`loss_scaler(loss, optimizer, clip_grad=1.0)`; likely);
 - stepping only at every k-th iteration;
 - stepping the scheduler, or a further optimizer;
 - updating a moving average of the weights;
-- using a name that the file never defines;
-- creating the scaler, if code that runs in either case uses it (likely);
+- using a name that the file never defines, or a flag of AMP that its `argparse` parser does not declare (likely);
+- creating the scaler, or an object that makes it, if code that runs in either case uses it (likely): a variable, an
+  attribute of `self`, or a scaler that is None without AMP;
 - a constant factor of a loss that differs between a branch in an autocast region and an otherwise equal one without
   (likely);
 - another number of values that is taken from the same call (`loss = model(x)` and `loss, logits = model(x)`; likely);
@@ -75,6 +77,7 @@ from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.syntax import ir
 from amplint.model.syntax.scopes import UNBOUND
 from amplint.registry.rule import Rule
+from amplint.rules.shared.clipping_scalers import clipped_apart
 from amplint.rules.shared.forward_branches import terms_apart, ungraded_apart, unpacked_apart, weighed_apart
 from amplint.rules.shared.parallel_branches import (
     AVERAGES,
@@ -90,7 +93,8 @@ from amplint.rules.shared.parallel_branches import (
     differences,
     parallel_branches,
 )
-from amplint.rules.shared.unbound_scalers import unbound_uses
+from amplint.rules.shared.unbound_scalers import Missing, UnboundUse, unbound_uses
+from amplint.rules.shared.undeclared_options import undeclared_options
 from amplint.rules.shared.wrapped_steps import passed_steps
 
 if TYPE_CHECKING:
@@ -107,6 +111,9 @@ rule = Rule(
         "autocast & no_grad & else",
         "autocast & inference_mode & else",
         "GradScaler & .scale(",
+        "add_argument & autocast",
+        "Scaler( & autocast",
+        "scaler( & backward & step(",
     ),
     not_shown="no branch is compared with another, and a name without a value is a stand-in",
     about_absence=True,
@@ -147,17 +154,42 @@ def check(module: Module) -> Iterator[Finding]:
             "changes; set it in this branch too",
             withheld="amplint can't tell how the learning rate is set without the step",
         )
+    for clipped in clipped_apart(module):
+        yield rule.finding(
+            module.span(clipped.bound),
+            f"this branch clips the gradients, but the branch without the scaler, on {module.line(clipped.step)}, does "
+            f"not: {_MISSING[CLIPS]}; do so in both branches",
+            withheld="amplint can't tell whether the branches differ on purpose",
+            confidence=Confidence.LIKELY,
+        )
     yield from _of_forwards(module)
+    for flag in undeclared_options(module):
+        yield rule.finding(
+            module.span(flag),
+            f"this program's parser declares no option `{flag.attr}`: this raises AttributeError; declare it",
+            withheld="amplint can't tell which option is meant",
+            confidence=Confidence.LIKELY,
+        )
     for unbound in unbound_uses(module):
-        name, test = unbound.use.name, module.on_one_line(unbound.test)
-        error = "UnboundLocalError" if ir.function_of(unbound.use) is not None else "NameError"
         yield rule.finding(
             module.span(unbound.use),
-            f"`{name}` is created only in the `if` on {module.line(unbound.test)}: where `{test}` is false this raises "
-            f"{error}; create the scaler in either case, with `enabled`",
+            f"{_without_scaler(module, unbound)}; create the scaler in either case, with `enabled`",
             withheld="amplint can't tell which flag enables the scaler",
             confidence=Confidence.LIKELY,
         )
+
+
+def _without_scaler(module: Module, unbound: UnboundUse) -> str:
+    name = module.on_one_line(unbound.use)
+    if unbound.test is None:
+        return f"{unbound.when}, `{name}` is None, and this raises AttributeError"
+    error = "NameError" if ir.function_of(unbound.use) is None else "UnboundLocalError"
+    if unbound.missing is Missing.NO_ATTRIBUTE:
+        error = "AttributeError"
+    return (
+        f"`{name}` is created only in the `if` on {module.line(unbound.test)}: "
+        f"where `{module.on_one_line(unbound.test)}` is false this raises {error}"
+    )
 
 
 def _of_forwards(module: Module) -> Iterator[Finding]:

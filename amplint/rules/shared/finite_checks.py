@@ -101,7 +101,7 @@ def is_caught(module: Module, node: ir.Node) -> bool:
     name = function.name if function is not None else ""
     raised = _raised(node)
     return any(
-        any(_catches(module, handler, raised) for handler in each.handlers)
+        any(catches(module, handler, raised) for handler in each.handlers)
         and (stands_in(node, each.body) or (name and _calls(each.body, name)))
         for each in (*module.whole.within(function).statements, *(module.whole.near(name).statements if name else ()))
         if isinstance(each, ir.Try)
@@ -119,7 +119,8 @@ def _raised(node: ir.Node) -> type[BaseException]:
     return SystemExit if isinstance(node, ir.Expr) else RuntimeError
 
 
-def _catches(module: Module, handler: ir.Handler, raised: type[BaseException]) -> bool:
+def catches(module: Module, handler: ir.Handler, raised: type[BaseException]) -> bool:
+    """Whether a handler may catch an exception, as far as its types can be told."""
     types = handler.type.items if isinstance(handler.type, ir.Sequence) else (handler.type,)
     for each in types:
         for name in module.names.of(each) if each is not None else ("builtins.BaseException",):

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from amplint.model.objects.terms import Term
 
 # What reads something that a run is given: the command line, a configuration, the environment, the machine.
-_READS = re.compile(r"(?i)pars|load|read|env|conf|args|opts?$|option|setup|get$|capab|supported")
+_READS = re.compile(
+    r"(?i)from_?(file|cli|json|yaml)|^cli$|pars|load|read|env|conf|args|opts?$|option|setup|get$|capab|supported"
+)
 _OUTSIDE = {"os.environ", "sys.argv"}
 # What a file imports as its settings: `from config import cfg`.
 _SETTINGS = re.compile(r"(?i)(^|[._])(config|conf|cfg|args|opts?|options|flags|hparams|hyper_?params|settings)$")

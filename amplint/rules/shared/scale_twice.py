@@ -1,0 +1,135 @@
+"""Gradients that are divided by the scale by hand after the scaler has divided them (AMP409)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.calls.events import is_grad
+from amplint.model.flow.tensors import SCALE_READS
+from amplint.model.flow.value_uses import takes_gradients
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned
+from amplint.model.syntax.nesting import dominates, loop_of
+from amplint.model.torch_facts.signatures import CLIPS
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_FOLLOW = 3
+_IN_PLACE = ("div_", "mul_")
+# After these the gradients are others.
+_MAKES_NEW = ("zero_grad", "backward")
+
+
+class DividedTwice(NamedTuple):
+    """A division of gradients by the scale, the call that divided them first, and whether the gradients change."""
+
+    place: ir.Value
+    first: ir.Call
+    changes: bool
+
+
+class _Division(NamedTuple):
+    """What is divided, by what, where; `changes`: in place."""
+
+    place: ir.Value
+    divided: ir.Value
+    divisor: ir.Value
+    inverse: bool
+    changes: bool
+
+
+def divided_twice(module: Module) -> Iterator[DividedTwice]:
+    """The divisions of gradients by the scale that run after the scaler's `unscale_` or `step`."""
+    functions = {
+        ir.function_of(each): None for each in module.whole.near(*SCALE_READS).values if _is_read(module, each)
+    }
+    for function in functions:
+        calls = [each for each in module.whole.within(function).calls if ir.function_of(each) is function]
+        for each in _divisions(module, function):
+            scale = _scale(module, each.divisor, each.inverse, _FOLLOW)
+            if scale is None or not _is_of_gradients(module, each.divided, _FOLLOW):
+                continue
+            first = next(_before(module, calls, each, scale), None)
+            if first is not None:
+                yield DividedTwice(each.place, first, each.changes)
+
+
+def _is_read(module: Module, value: ir.Value) -> bool:
+    """Whether a value reads a scaler's scale: `scaler.get_scale`."""
+    return (
+        isinstance(value, ir.Attribute)
+        and value.attr in SCALE_READS
+        and objects(module).is_scaler(value.base) is not None
+        and isinstance(value.parent, ir.Call)
+    )
+
+
+def _divisions(module: Module, function: ir.Function | None) -> Iterator[_Division]:
+    """The divisions of a function, and the multiplications, which may be by the scale's inverse."""
+    for value in module.whole.within(function).values:
+        if ir.function_of(value) is not function:
+            continue
+        if isinstance(value, ir.Binary) and value.op in ("Divide", "Multiply"):
+            yield _Division(value, value.left, value.right, value.op == "Multiply", changes=False)
+        elif isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr in _IN_PLACE:
+            if len(value.args) == 1 and is_grad(value.func.base):
+                yield _Division(value, value.func.base, value.args[0].value, value.func.attr == "mul_", changes=True)
+    for each in module.whole.within(function).statements:
+        if isinstance(each, ir.AugAssign) and ir.function_of(each) is function and each.op in ("Divide", "Multiply"):
+            yield _Division(each.target, each.target, each.value, each.op == "Multiply", changes=is_grad(each.target))
+
+
+def _scale(module: Module, value: ir.Value, inverse: bool, depth: int) -> ir.Attribute | None:
+    """The read of a scaler's scale that a value is, or is the inverse of, by itself or through a variable."""
+    if inverse and isinstance(value, ir.Binary) and value.op == "Divide" and isinstance(value.left, ir.Constant):
+        return _scale(module, value.right, False, depth)
+    if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute):
+        return value.func if not inverse and _is_read(module, value.func) else None
+    if not isinstance(value, ir.Name) or not depth:
+        return None
+    given = [each.value for each in module.names.bindings(value) if isinstance(each, Assigned)]
+    found = [_scale(module, each, inverse, depth - 1) for each in given]
+    return next((each for each in found if each is not None), None)
+
+
+def _is_of_gradients(module: Module, value: ir.Value, depth: int) -> bool:
+    """Whether a value is made of gradients, or is the norm that a clip gives, also through variables bound once."""
+    for each in ir.walk_values(value):
+        if takes_gradients(module, each) or (isinstance(each, ir.Call) and module.names.of(each.func) & CLIPS):
+            return True
+        bound = module.names.bound_once(each) if isinstance(each, ir.Name) and depth else None
+        if bound is not None and _is_of_gradients(module, bound.value, depth - 1):
+            return True
+    return False
+
+
+def _before(module: Module, calls: list[ir.Call], each: _Division, scale: ir.Attribute) -> Iterator[ir.Call]:
+    """The calls of the scaler that have divided the gradients, with no other gradients since."""
+    known, read = objects(module), ir.statement_of(scale)
+    scaler = known.is_scaler(scale.base)
+    own = [
+        call for call in calls if (owner := ir.called_on(call, "unscale_", "step")) and known.is_scaler(owner) == scaler
+    ]
+    # Of several optimizers one may not have its gradients divided yet.
+    several = len({known.key(call.args[0].value) if call.args else None for call in own}) > 1
+    for call in own:
+        if several or call.id > each.place.id:
+            continue
+        # The scale is read in the same suite, so what divides by it went there.
+        if not dominates(call, each.place) and ir.statement_of(call).block is not read.block:
+            continue
+        since = (other for other in calls if call.id < other.id < each.place.id)
+        if not any(ir.last_name(other.func) in _MAKES_NEW for other in since) and _in_one_round(call, each.place):
+            yield call
+
+
+def _in_one_round(call: ir.Call, place: ir.Value) -> bool:
+    """Whether a call is in no loop that a later place is not in."""
+    loop = loop_of(call)
+    at: ir.Node | None = place
+    while at is not None and at is not loop:
+        at = at.parent
+    return at is loop
