@@ -278,7 +278,7 @@ class MethodCalls:
             if event is not None:
                 self._state.record.executed.add(site.call)  # what it does is in the method
             return self._of_instance(base, name, args, kwargs, site)
-        if isinstance(base, (ClassValue, ModuleValue)):
+        if isinstance(base, (ClassValue, ModuleValue, Dotted)):
             called = self._lookup.attribute(base, name, site.call, site.frame)
             return self._evaluator.call_value(called, args, kwargs, site)
         if name == "get" and args:
