@@ -343,6 +343,8 @@ class MethodCalls:
             return self._tensors.method(base.tensor, name, args, kwargs, site)
         if base.tensor is not None and name in SHAPES:
             return Unknown(site.text, inputs=(base,), tensor=base.tensor)
+        if name == "get" and args and isinstance(args[0], str):
+            return base.entry(args[0], site.text)
         if name in SAME_METHODS:
             return self._nets.method(base, name, [*args, *kwargs.values()], site.call)
         if (clipped := self._gradients.named_clip(base, args, kwargs, site)) is not MISSING:
