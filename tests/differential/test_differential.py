@@ -447,6 +447,75 @@ def test_a_fix_does_not_let_a_loop_run_that_never_clears() -> None:
     assert found.fix is not None
 
 
+WHOSE = """\
+import torch
+
+
+def fit(x, y, opt_a, model_a, opt_b, model_b, criterion, scaler):
+    opt_a.zero_grad()
+    opt_b.zero_grad()
+    scaler.scale(criterion(model_a(x), y) + criterion(model_b(x), y)).backward()
+    scaler.unscale_(opt_a)
+    torch.nn.utils.clip_grad_norm_(model_a.parameters(), 0.1)
+    torch.nn.utils.clip_grad_norm_(model_b.parameters(), 0.1)
+    scaler.step(opt_a)
+    scaler.step(opt_b)
+    scaler.step(opt_b)
+    scaler.update()
+"""
+
+
+def test_no_fix_lets_a_clip_run_whose_gradients_may_be_scaled() -> None:
+    """The second step of `opt_b` raises; without it the clip of `model_b` is silently wrong."""
+    (finding,) = amplint.check(WHOSE, scrambled.FILENAME, scrambled.SETTINGS)
+    assert finding.code == "AMP406"
+    assert finding.withheld is not None
+    assert finding.withheld.startswith("amplint can't tell which optimizer's gradients are clipped")
+    assert amplint.fix(WHOSE, scrambled.FILENAME, scrambled.SETTINGS, unsafe=True) == WHOSE
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("unscale_(opt_a)", "unscale_(opt_a)\n    scaler.unscale_(opt_b)"),
+        ("    torch.nn.utils.clip_grad_norm_(model_b.parameters(), 0.1)\n", ""),
+    ],
+    ids=["both are unscaled", "one is clipped"],
+)
+def test_the_fix_is_made_where_no_more_models_are_clipped_than_optimizers_unscaled(old: str, new: str) -> None:
+    right = WHOSE.replace(old, new)
+    fixed = amplint.fix(right, scrambled.FILENAME, scrambled.SETTINGS, unsafe=True)
+    assert fixed == right.replace("    scaler.step(opt_b)\n", "", 1)
+
+
+AGAIN = """\
+import torch
+
+
+def fit(loader, opt_a, model_a, opt_b, model_b, criterion, scaler):
+    for x, y in loader:
+        opt_a.zero_grad()
+        opt_b.zero_grad()
+        scaler.scale(criterion(model_a(x), y) + criterion(model_b(x), y)).backward()
+        scaler.update()
+        scaler.unscale_(opt_a)
+        scaler.scale(criterion(model_a(x), y) + criterion(model_b(x), y)).backward()
+        scaler.step(opt_a)
+        scaler.step(opt_b)
+"""
+
+
+def test_no_fix_lets_a_step_run_whose_gradients_may_be_scaled_in_part() -> None:
+    """The second `unscale_` raises; without it the second loss is added to unscaled gradients."""
+    (finding,) = amplint.check(AGAIN, scrambled.FILENAME, scrambled.SETTINGS)
+    assert finding.code == "AMP410"
+    assert finding.withheld is not None
+    assert finding.withheld.startswith("amplint can't tell whose gradients the backward pass after")
+    assert amplint.fix(AGAIN, scrambled.FILENAME, scrambled.SETTINGS, unsafe=True) == AGAIN
+    once = "\n".join(AGAIN.splitlines()[:10] + AGAIN.splitlines()[11:]) + "\n"
+    assert amplint.fix(once, scrambled.FILENAME, scrambled.SETTINGS, unsafe=True) != once
+
+
 @pytest.mark.parametrize("order", ["update step", "step unscale update"])
 def test_no_fix_makes_an_exception_a_silent_error(order: str) -> None:
     lines = {"step": "scaler.step(opt)", "update": "scaler.update()", "unscale": "scaler.unscale_(opt)"}

@@ -35,6 +35,10 @@ class Gradients(NamedTuple):
     more: tuple[int, ...] = ()  # further backwards of losses that aren't scaled
     sure: bool = True  # whether the last backward reaches these parameters
 
+    def may_be_mixed(self) -> bool:
+        """Whether a backward that may reach these parameters has come after they were unscaled."""
+        return self.kind is GradientKind.UNKNOWN and bool(self.origin)
+
     def is_empty(self) -> bool:
         """Whether there are no gradients, or only zeros."""
         return self.kind in (GradientKind.NONE, GradientKind.ZEROS)
@@ -102,8 +106,10 @@ def after_scaled(before: Gradients, scaler: str, call: int, sure: bool) -> Gradi
     if kind is GradientKind.SCALED:
         return _after_scaled_again(before, scaler, call, sure)
     if kind is GradientKind.UNSCALED:
-        if not sure or not before.by:
+        if not before.by:
             return UNKNOWN._replace(reported=before.reported)
+        if not sure:
+            return UNKNOWN._replace(reported=before.reported, origin=call, by=before.by)
         return before._replace(kind=GradientKind.OVER, scaler=scaler, origin=call, updated=0)
     return Gradients(GradientKind.SCALED, scaler, call, reported=_reported_of(before), sure=sure)
 
@@ -127,7 +133,7 @@ def _reported_of(before: Gradients) -> int:
 def after_unscale(before: Gradients, scaler: str, call: int) -> Gradients:
     """After the scaler has divided them, by `unscale_` or in its step."""
     if before.kind is GradientKind.UNKNOWN:
-        return before._replace(scaler=scaler, by=call, used=0, updated=0)
+        return before._replace(scaler=scaler, origin=0, by=call, used=0, updated=0)
     if before.kind in (GradientKind.NONE, GradientKind.ZEROS, GradientKind.MAYBE):
         return before
     used = 0 if before.kind is GradientKind.OVER else before.used

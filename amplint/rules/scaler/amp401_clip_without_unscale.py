@@ -82,12 +82,15 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Severity
 from amplint.model.calls.events import NAMED
+from amplint.model.flow.analysis import Flow
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.violations import ViolationKind
+from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clipping_hooks import ClippingHook, clipping_hooks
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated
-from amplint.rules.shared.scaler_order import Misuse, misuses, when
+from amplint.rules.shared.scaler_order import Misuse, misuses, running, stepping, when
 from amplint.rules.shared.unscale_fix import ClipFix
 
 if TYPE_CHECKING:
@@ -113,6 +116,9 @@ rule = Rule(
 )
 
 _ELSEWHERE = "the backward pass and the step are in other functions; add `unscale_()` by hand"
+
+_WHOSE = "amplint can't tell which optimizer's gradients are clipped: they may still be multiplied by the loss scale"
+_ANOTHER_SET = ("backward", "step", "optimizer_step", "opaque")  # of gradients
 
 
 @rule.check
@@ -154,6 +160,39 @@ def _of_hook(module: Module, hook: ClippingHook) -> Finding:
         withheld="a hook runs before `unscale_()` can; clip the gradients before the step",
         confidence=Confidence.LIKELY,
     )
+
+
+@rule.doubt
+def doubts(module: Module) -> Iterator[str]:
+    """Of functions that clip more models, of optimizers out of sight, than they unscale optimizers.
+
+    A fix must not let such a function run to its end that raises without it.
+    """
+    known = {each.violation.at for each in misuses(module, "AMP401")}
+    for flow in running(module):
+        if _clips_more_than_is_unscaled(module, flow, known):
+            yield _WHOSE
+
+
+def _clips_more_than_is_unscaled(module: Module, flow: Flow, known: set[int]) -> bool:
+    """Whether one of the clips between a backward and a step must meet scaled gradients, if no optimizer has the
+    parameters of two of them; `known`: the clips of which that is known.
+    """
+    stepped = {each for each in stepping(flow) if each}
+    roots: set[str] = set()
+    for reached in flow.in_order if len(stepped) > 1 else ():
+        if reached.event.kind != "clip":
+            roots = set() if reached.event.kind in _ANOTHER_SET else roots
+            continue
+        subject = reached.event.subject
+        if subject is not None and reached.event.call.id not in known:
+            every = objects(module)
+            roots |= {each for each in every.parameters_roots(subject) if not every.owned_by(each)}
+        for state in reached.states:
+            scaled = sum(state.gradients_of(each).kind is GradientKind.SCALED for each in stepped)
+            if scaled and len(roots) > len(stepped) - scaled:
+                return True
+    return False
 
 
 def _message(module: Module, clip: Misuse) -> str:

@@ -52,12 +52,14 @@ from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import is_grad
 from amplint.model.calls.external_calls import QUIET
 from amplint.model.flow.analysis import Flow
+from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.objects.event import Event
 from amplint.model.project.link import is_idle
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import exclusive, loop_of, upwards
+from amplint.model.torch_facts.grad_scaler import Stage
 from amplint.registry.rule import Rule
 from amplint.rules.shared.accumulation_boundary import Several, only_with_several
 from amplint.rules.shared.clips import FINITE, in_this_file_only
@@ -70,6 +72,8 @@ from amplint.rules.shared.scaler_order import (
     misuses,
     one_for_each,
     places,
+    reached_events,
+    running,
     side_by_side,
     when,
 )
@@ -87,6 +91,10 @@ rule = Rule(
 )
 
 _NEVER_CLEARED = "amplint sees no `zero_grad()`: without the exception, the gradients of all iterations would add up"
+_WHOSE = (
+    "amplint can't tell whose gradients the backward pass after `unscale_()` adds to: without the exception, scaled "
+    "gradients may be added to unscaled gradients"
+)
 _NEVER_CLEAR = ("torch.optim.", "builtins.object")  # in their `step`
 _BOUNDS = ("clamp_", "clip_")  # leave gradients as they are, where they are small
 
@@ -99,7 +107,25 @@ def check(module: Module) -> Iterator[Finding]:
 
 @rule.doubt
 def doubts(module: Module) -> Iterator[str]:
-    """Of functions whose loops add up gradients, unless what can't be seen clears them: no fix must let one run."""
+    """Of functions that may add scaled gradients to unscaled ones: no fix must let one run that raises without it."""
+    yield from _uncleared(module)
+    for flow in running(module):
+        if any(map(_may_step_mixed, reached_events(flow, "step"))):
+            yield _WHOSE
+
+
+def _may_step_mixed(step: EventStates) -> bool:
+    """Whether a step may use gradients to which a backward of unknown models has added since `unscale_`."""
+    scaler, optimizer = step.event.scaler or "", step.event.optimizer or ""
+    return any(
+        state.gradients_of(optimizer).may_be_mixed()
+        and state.machine(scaler).optimizer_state(optimizer).stage is Stage.UNSCALED
+        for state in step.states
+    )
+
+
+def _uncleared(module: Module) -> Iterator[str]:
+    """Of functions whose loops add up gradients, unless what can't be seen clears them."""
     if module.whole.near("zero_grad").calls:
         return
     raising = {each.violation.at for code in ("AMP404", "AMP405") for each in misuses(module, code)}

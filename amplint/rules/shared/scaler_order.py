@@ -203,6 +203,7 @@ def _is_condition(flow: Flow, test: ir.Value) -> bool:
     return not flow.conditions.counts(test) and not flow.conditions.names_amp(test)
 
 
+_RAISING = ("AMP404", "AMP405", "AMP406", "AMP407", "AMP410", "AMP418")
 _COMPARES = re.compile(r" (?:[=!]=|[<>]=?|is|in|not in) ")
 _NEGATED = {" is not None": " is None", " is None": " is not None", " == ": " != ", " != ": " == "}
 
@@ -250,6 +251,12 @@ def in_words(text: str, holds: bool) -> str:
     if negated is not None and " and " not in text and " or " not in text:
         return f"`{negated}`"
     return f"`{text}` is false"
+
+
+def running(module: Module) -> Iterator[Flow]:
+    """The functions in which no call of the scaler raises, as far as amplint reports that."""
+    raising = {each.flow.container for code in _RAISING for each in misuses(module, code)}
+    return (flow for flow in flows(module) if flow.container not in raising)
 
 
 def home(module: Module, *calls: ir.Node) -> Flow | None:
