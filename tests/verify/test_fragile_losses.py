@@ -89,11 +89,10 @@ def test_what_float16_keeps_is_not_named(name: str) -> None:
     assert reason(SAFE[name]) == ""
 
 
-def test_of_bfloat16_no_op_is_named() -> None:
+def test_bfloat16_keeps_small_numbers() -> None:
     text = STEP.replace("BODY", FRAGILE["a log"]).replace("INSIDE", CALL).replace("OUTSIDE", "pass")
     (found,) = amplint.verify(text.replace('autocast("cuda"', 'autocast("cuda", dtype=torch.bfloat16'))
-    said = "line 28: criterion(pred, y) computes the loss in bfloat16 and is not run"
-    assert (found.verdict, found.reason) == ("clean", said)
+    assert (found.verdict, found.reason) == ("clean", "")
 
 
 WITHOUT = {
@@ -177,3 +176,21 @@ def test_a_fix_that_ends_a_warning_says_it_too() -> None:
     (found,) = amplint.verify(old.replace("LOSS", "self.actor(data)").replace("ENABLED", "dtype=torch.float16"))
     assert found.verdict == "confirmed"
     assert found.reason.endswith("; line 14: self.actor(data) computes the loss in float16 and is not run")
+
+
+CRITERIA = {
+    "one": ("nn.CrossEntropyLoss()", True),
+    "another": ("nn.CTCLoss(blank=0)", True),
+    "one of two": ("nn.L1Loss() if y else nn.MSELoss()", True),
+    "one of a package": ("losses.DiceLoss()", False),
+}
+
+
+@pytest.mark.parametrize("name", CRITERIA)
+def test_a_criterion_of_torchs_is_not_named(name: str) -> None:
+    made, of_torch = CRITERIA[name]
+    text = OTHERS.replace("import torch\n", "import torch\nfrom torch import nn\nimport losses\n", 1)
+    text = text.replace("        for data", f"        criterion = {made}\n        for data")
+    text = text.replace("LOSS", "criterion(self.actor(data), data)", 1).replace("ENABLED", "dtype=torch.float16")
+    (found,) = amplint.verify(text.replace("if y", "if self.actor"))
+    assert bool(found.reason) is not of_torch, found.reason

@@ -27,7 +27,7 @@ from amplint.verify.interpreter.world import Stage, upstream
 from amplint.verify.program.program import Code
 
 FLOAT16 = frozenset(("float16",))
-_HALVES = ("float16", "bfloat16")
+_HALF = "float16"
 USUAL_START = 65536.0  # of a scaler that is given none
 _MOST = 65519.0  # what is more is inf in float16
 _SPACE = "torch.nn."
@@ -85,7 +85,7 @@ class HalfLosses:
 
         And which of its ops float16 may break, where that is in sight.
         """
-        if _spelling(site) is not None or _is_op(site):
+        if _is_loss_of_torch(site) or _is_op(site):
             return
         found = _function(site, runs)
         if found is not None and is_made_of_losses(*found):
@@ -164,6 +164,15 @@ def _spelling(site: Site) -> str | None:
     return only if only in LOSSES else None
 
 
+def _is_loss_of_torch(site: Site) -> bool:
+    """Whether a call is of one of torch's losses, or of one or another of them."""
+    func = site.call.func
+    if not isinstance(func, (ir.Name, ir.Attribute, ir.Call)) or library(site.code, func) is not None:
+        return False
+    made = site.code.known(_constructed, func)
+    return bool(made) and all(each.startswith(_SPACE) and each.endswith("Loss") for each in made)
+
+
 def _of_class(name: str) -> str | None:
     return CLASSES.get(name.rpartition(".")[2]) if name.startswith(_SPACE) else None
 
@@ -179,8 +188,8 @@ def _constructed(code: Code, func: ir.Name | ir.Attribute | ir.Call) -> set[str]
 
 
 def _half_region() -> str:
-    """The dtype of the region of half precision that is open; "": none is."""
-    return next((each.dtype for each in reversed(open_regions()) if each.dtype in _HALVES), "")
+    """The dtype of a float16 region that is open; "": none is."""
+    return _HALF if any(each.dtype == _HALF for each in open_regions()) else ""
 
 
 def _is_op(site: Site) -> bool:
