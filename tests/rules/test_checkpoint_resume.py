@@ -373,6 +373,11 @@ def test_nor_from_what_is_saved_when_training_is_over(margin: int, found: bool) 
     assert [each.code for each in check(text) if each.code == "AMP413"] == ["AMP413"] * found
 
 
+def test_a_state_that_stands_in_for_what_the_file_lacks_is_a_resume() -> None:
+    load = 'saved = torch.load("last.pt")\noptimizer.load_state_dict(saved.get("optimizer", optimizer.state_dict()))'
+    assert only(function(before=load)).severity is Severity.WARNING
+
+
 def test_a_snapshot_in_memory_is_not_a_resume() -> None:
     text = function(after="best = optimizer.state_dict()\noptimizer.load_state_dict(best)")
     assert only(text).severity is Severity.NOTE

@@ -28,6 +28,7 @@ _TRANSPARENT = (
     "builtins.classmethod",
     "torch.no_grad",
     "torch.enable_grad",
+    "torch.compile",
     "functools.wraps",
 )
 # What a function has to mention for its call to matter.

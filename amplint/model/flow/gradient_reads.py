@@ -91,7 +91,10 @@ def _event(module: Module, value: ir.Value, gradients: ir.Value, how: str) -> Ev
 
 
 def _gradients(module: Module, value: ir.Value, depth: int = _FOLLOW) -> ir.Value | None:
-    """The `p.grad` that a value is, or consists of, each as large as it is; None where it is anything else."""
+    """The `p.grad` that a value is, or consists of, each as large as it is; None where it is anything else.
+
+    `depth` bounds how many variables are followed.
+    """
     if not depth:
         return None
     if is_grad(value):
@@ -99,9 +102,9 @@ def _gradients(module: Module, value: ir.Value, depth: int = _FOLLOW) -> ir.Valu
     if isinstance(value, ir.Name):
         return _variable(module, value, depth)
     if isinstance(value, ir.Conditional):
-        return _gradients(module, value.then, depth - 1) or _gradients(module, value.other, depth - 1)
+        return _gradients(module, value.then, depth) or _gradients(module, value.other, depth)
     within = _within(module, value)
-    return _gradients(module, within, depth - 1) if within is not None else None
+    return _gradients(module, within, depth) if within is not None else None
 
 
 def _within(module: Module, value: ir.Value) -> ir.Value | None:

@@ -26,7 +26,9 @@ _LOADS = re.compile(rb"(?i)(\w*opt(?:im\w*|s?))(?:\[[^\]\n]*\])?\s*\.\s*load_sta
 _DEFINES = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 # A file's program, the functions that it calls, and a function at the margin, with its indented lines.
 _MAIN = re.compile(rb"(?m)^if[ \t(]+__name__[ \t]*==.*\n(?:[ \t].*\n?|[ \t]*\r?\n)*")
-_IMPORTS_AMP = re.compile(rb"(?m)^[ \t]*from[ \t]+torch[.\w]*[ \t]+import[ \t]+(?!.*\bas\b)[\w, \t]+$")
+_IMPORTS_AMP = re.compile(
+    rb"(?m)^[ \t]*from[ \t]+torch[.\w]*[ \t]+import[ \t]+(?!.*\b(\w+)[ \t]+as[ \t]+(?!\1\b))[\w, \t]+\r?$"
+)
 _WORD, _CALLED, _ATTRIBUTE = re.compile(rb"\w+"), re.compile(rb"\b(\w+)\("), re.compile(rb"\.[ \t]*(\w+)")
 _FUNCTION = rb"(?m)^(?:async[ \t]+)?def[ \t]+%s\b.*\n(?:[ \t)].*\n?|[ \t]*\r?\n)*"
 _DEPTH = 6

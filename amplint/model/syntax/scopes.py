@@ -115,10 +115,17 @@ class Names:
         bindings = self.bindings(root) if isinstance(root, ir.Name) else ()
         return any(isinstance(each, Imported) and (each.passed_on or each.passes_on) for each in bindings)
 
-    def definition(self, value: ir.Value) -> ir.Function | ir.Class | None:
-        """The function or class that a name, or a module's attribute, surely stands for; those of other files too."""
+    def definition(self, value: ir.Value, depth: int = 2) -> ir.Function | ir.Class | None:
+        """The function or class that a name, or a module's attribute, surely stands for; those of other files too.
+
+        A compiled function is the function; `depth` bounds how often it is compiled.
+        """
         if isinstance(value, ir.Name):
-            found = [each.what if isinstance(each, (Defined, Imported)) else None for each in self.bindings(value)]
+            bindings = [each for each in self.bindings(value) if self._compiled(each) != value.name]
+            found = [each.what if isinstance(each, (Defined, Imported)) else None for each in bindings]
+            made = bindings[0] if len(bindings) == 1 else None
+            if isinstance(made, Assigned) and isinstance(made.value, ir.Call) and self._compiled(made) is not None:
+                return self.definition(made.value.positional[0], depth - 1) if depth else None
         elif isinstance(value, ir.Attribute) and isinstance(value.base, ir.Name):
             modules = self.bindings(value.base)
             found = [each.members.get(value.attr) if isinstance(each, Imported) else None for each in modules]
@@ -126,6 +133,14 @@ class Names:
             return None
         only = found[0] if found and all(each is found[0] for each in found) else None
         return only if not isinstance(only, Assigned) else None
+
+    def _compiled(self, binding: Binding) -> str | None:
+        """The name of what a variable holds that `torch.compile` has compiled: it computes the same."""
+        made = binding.value if isinstance(binding, Assigned) else None
+        if not isinstance(made, ir.Call) or not made.positional or ir.last_name(made.func) != "compile":
+            return None
+        inner = made.positional[0]
+        return inner.name if isinstance(inner, ir.Name) and self.of(made.func) == {"torch.compile"} else None
 
     def imported_constant(self, value: ir.Name | ir.Attribute) -> ir.Value | None:
         """What another file of the project sets a name to that is imported, or a module's attribute."""

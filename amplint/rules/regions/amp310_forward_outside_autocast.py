@@ -1,4 +1,4 @@
-"""The autocast region contains only the loss, and the model's forward runs before it in float32.
+"""The model's forward runs in float32: the autocast region contains only the loss, or there is no region.
 
 ## What it does
 Finds an autocast region in which nothing is computed in half precision: it contains a loss of torch, and at most
@@ -7,6 +7,9 @@ region and multiplies matrices, or before all calls of the function that has the
 
 Also finds a region with `enabled=False` that runs the model, in just the branch in which the scaler of its loss is
 enabled, if the file has no region that can be enabled; as likely.
+
+Also finds a loss that a `GradScaler` scales where no file of the program opens a region: the files that import this
+one, and all that these import; as likely, since a package may open a region itself.
 
 It is likely where the layers of the model, or the criterion, are in code that amplint can't see, and where the
 loss multiplies the outputs with each other, as a contrastive loss does: that is the smallest part of the work.
@@ -57,12 +60,15 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.region_end import Refused, begin_region_at, enclosing_with
+from amplint.model.calls.call_sites import callers
 from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.layers import is_model, plain_weights
 from amplint.model.half.observations import Seen
+from amplint.model.inference.constructions import constructions
 from amplint.model.inference.formulas import FALSE, TRUE, contradict, negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import trained
@@ -72,6 +78,7 @@ from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import LOSSES, SPELLINGS
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import said, turning
+from amplint.rules.shared.float32_programs import is_float32
 from amplint.rules.shared.half_ops import met, shown
 from amplint.rules.shared.loss_regions import HARMLESS, loss_regions, multiplies
 from amplint.rules.shared.scaler_order import receiver
@@ -84,7 +91,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     fixes=(Applicability.UNSAFE,),
-    triggers=("autocast & loss", "autocast & Loss", "autocast & cross_entropy"),
+    triggers=("autocast & loss", "autocast & Loss", "autocast & cross_entropy", "GradScaler & .scale( & backward"),
     not_shown="a forward in float32 is not wrong by itself",
     about_absence=True,
 )
@@ -109,6 +116,7 @@ def check(module: Module) -> Iterator[Finding]:
         if found.region.id not in done and plain_weights(module):
             yield _finding(module, found.region, found.forward, sure=found.sure)
     yield from _switched_off(module)
+    yield from _without_regions(module)
 
 
 def _switched_off(module: Module) -> Iterator[Finding]:
@@ -134,6 +142,32 @@ def _switched_off(module: Module) -> Iterator[Finding]:
                 withheld="amplint can't tell which dtype the region should have",
                 confidence=Confidence.LIKELY,
             )
+
+
+def _without_regions(module: Module) -> Iterator[Finding]:
+    """The first loss that each scaler scales, where nothing in the programs of the file opens a region."""
+    done: set[ir.Call] = set()
+    for each in trained(module):
+        made = constructions(module, receiver(each.event)) if each.event.kind == "scale" and not each.unseen else []
+        if not made or done.issuperset(made) or _is_given(module, each.event.subject) or not is_float32(module):
+            continue
+        if decided(module).scaler_on(receiver(each.event)) == FALSE or not plain_weights(module):
+            continue
+        done.update(made)
+        yield rule.finding(
+            module.span(each.event.call),
+            "the loss is scaled, but no autocast region is opened: training runs in float32, and the scaler only takes "
+            "time; run the forward and the loss inside `torch.autocast`",
+            withheld="amplint can't tell what the region should contain",
+            confidence=Confidence.LIKELY,
+        )
+
+
+def _is_given(module: Module, loss: ir.Value | None) -> bool:
+    """Whether a loss is a parameter of a function that no call in sight gives it."""
+    key = objects(module).key(loss) if isinstance(loss, ir.Name) else None
+    parameter = objects(module).parameter_of(key) if key is not None else None
+    return parameter is not None and not callers(module, parameter[0])
 
 
 def _runs_model(module: Module, entered: Open) -> bool:

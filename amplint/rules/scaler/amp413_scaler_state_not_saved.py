@@ -91,10 +91,9 @@ from amplint.model.inference.formulas import contradict
 from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects, scaler_arguments
-from amplint.model.objects.autocast_objects import regions
 from amplint.model.objects.event import OF_SCALER
 from amplint.model.objects.key_parts import last_name
-from amplint.model.project.importers import has_words, is_imported, offered_loader_of_optimizers, surely_lack
+from amplint.model.project.importers import is_imported, offered_loader_of_optimizers
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import loop_of
@@ -118,6 +117,7 @@ from amplint.rules.shared.checkpoints import (
     why_no_slot,
 )
 from amplint.rules.shared.enabled_flags import is_bfloat16, scaled_by
+from amplint.rules.shared.float32_programs import is_float32
 from amplint.rules.shared.other_runs import entries as entries_read
 from amplint.rules.shared.resumes import (
     handed_over,
@@ -158,10 +158,6 @@ rule = Rule(
 # What a model's entry is called where it is not its state_dict().
 _MODEL = re.compile(r"(?i)model|net|ema|weight|module|param|state_dict")
 _OTHERS = re.compile(r"(?i)optim|^opt|_opt$|sched|scal|sampler|loader")
-# Without these nothing computes in half precision.
-_HALF = re.compile(
-    rb"(?i)autocast|half|float16|fp16|bf16|apex|precision|accelerat|deepspeed|lightning|dtype\s*=\s*[\"']auto"
-)
 # What saves or loads checkpoints by its name.
 _SAVING = re.compile(r"(?i)checkpoint|ckpt|snapshot|^_?save$|save_?(all|model|net|state|training)")
 _SAVING_TEXT = re.compile(r"(?i)checkpoint|ckpt|snapshot|save")  # what is written where such a name is
@@ -174,7 +170,7 @@ _BY_HAND = {"__getstate__", "__setstate__", "_scale", "_init_scale"}
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each scaler whose state is missing in a checkpoint, or never comes back."""
-    if not scaler_usages(module) or not float16_possible(module) or trains_off(module) or _is_float32(module):
+    if not scaler_usages(module) or not float16_possible(module) or trains_off(module) or is_float32(module):
         return
     said = set[tuple[int, int]]()  # two scalers may have one function save
     for usage in scaler_usages(module):
@@ -358,12 +354,6 @@ def _is_key(value: ir.Constant) -> bool:
     if isinstance(up, ir.Subscript):
         return isinstance(up.parent, ir.Assign) and up in up.parent.targets
     return isinstance(up, ir.Mapping) and any(key is value for key, _ in up.items)
-
-
-def _is_float32(module: Module) -> bool:
-    """Whether nothing in the programs that the file is a part of computes in half precision, by the words in them."""
-    text = module.source.text.encode()
-    return not regions(module) and not has_words(text, _HALF) and surely_lack(module.source.filename, _HALF)
 
 
 def _scales_no_float16(module: Module, usage: ScalerUsage) -> bool:

@@ -8,7 +8,7 @@ the file gets model and scaler, runs the model and scales its loss.
 amplint reports nothing:
 
 - about `fully_shard` (FSDP2), with which the plain scaler is right;
-- about `ShardingStrategy.NO_SHARD`, and strategies that are unknown;
+- about `ShardingStrategy.NO_SHARD`, and strategies of which amplint sees none that shards;
 - if all autocast regions are bfloat16;
 - if one condition decides both on sharding and on the scaler.
 
@@ -52,10 +52,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.fixes.imports import torch_instead
 from amplint.fixes.statements import line_behind
 from amplint.model.calls.external_calls import local_function
+from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import Made, objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
@@ -119,6 +120,7 @@ def check(module: Module) -> Iterator[Finding]:
                     "rank's overflows: the ranks diverge; use ShardedGradScaler",
                     fix=offered,
                     withheld=withheld,
+                    confidence=_shards(module, wrap),
                 )
 
 
@@ -149,7 +151,7 @@ def _wrapped(module: Module) -> dict[str, list[ir.Call]]:
     found: dict[str, list[ir.Call]] = {}
     for call in module.whole.near(*module.words(*_FSDP)).calls:
         names = module.names.of(call.func) - {NOTHING}
-        if not names or not names <= _FSDP or not _shards(module, call):
+        if not names or not names <= _FSDP or _shards(module, call) is None:
             continue
         for key in _kept(module, call):
             found.setdefault(key, []).append(call)
@@ -190,14 +192,24 @@ def _called(module: Module, returned: ir.Return, depth: int) -> Iterator[str]:
             yield from _kept(module, call, depth)
 
 
-def _shards(module: Module, call: ir.Call) -> bool:
-    """Whether the call surely shards: its strategy is none that leaves the model whole, or that can't be told."""
+def _shards(module: Module, call: ir.Call) -> Confidence | None:
+    """How surely a call shards the model; None where no strategy that shards is in sight."""
     if call.unpacks():
-        return False
+        return None
     given = argument(call, "torch.distributed.fsdp.FullyShardedDataParallel", "sharding_strategy")
-    if given is None or (isinstance(given, ir.Constant) and given.value is None):
-        return True
-    return all(name.rpartition(".")[2] in _SHARDS for name in module.names.of(given))
+    if given is None:
+        return Confidence.CERTAIN
+    strategies = values_of(module, given)
+    sharding = [_is_sharding(module, each.value) for each in strategies.leaves]
+    if all(sharding) and strategies.is_closed:
+        return Confidence.CERTAIN
+    return Confidence.LIKELY if any(sharding) else None
+
+
+def _is_sharding(module: Module, strategy: ir.Value) -> bool:
+    """Whether a strategy shards; None is FULL_SHARD."""
+    names = module.names.of(strategy)
+    return ir.is_none(strategy) or (bool(names) and all(name.rpartition(".")[2] in _SHARDS for name in names))
 
 
 def _chosen_together(module: Module, usage: ScalerUsage, made: Made, wrap: ir.Call) -> bool:

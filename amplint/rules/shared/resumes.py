@@ -63,10 +63,11 @@ def _says_optimizer(value: ir.Value) -> bool:
 
 
 def _from_memory(module: Module, value: ir.Value) -> bool:
-    """Whether a state was taken of an object by this run."""
+    """Whether a state was taken of an object by this run: not where that only stands in for what a file lacks."""
     found = [value]
     if isinstance(value, ir.Name):
         found = [each.value for each in module.names.bindings(value) if isinstance(each, Assigned)]
+    found = [ir.called_on(each, "get") or each for each in found]  # `saved.get("optimizer", optimizer.state_dict())`
     return any(
         isinstance(each, ir.Attribute) and each.attr == "state_dict" for one in found for each in ir.walk_values(one)
     )
