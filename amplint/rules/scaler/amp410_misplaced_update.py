@@ -175,7 +175,10 @@ def _how_sure(module: Module, each: Misuse, in_one_function: bool) -> Confidence
     known, optimizer = objects(module), each.violation.optimizer
     owns = known.owns.get(optimizer) or known.owns.get(known.original(optimizer))
     presumed = each.violation.gradients is None or (each.violation.gradients is GradientKind.SCALED and not owns)
-    if confidence is Confidence.LIKELY and presumed:
+    held = [dict(state.groups).get(optimizer, state.rest) for state in each.states]
+    # A loss that may not reach the optimizer's models at all: another optimizer's, by what else is seen.
+    strange = bool(owns) and len(known.owns) > 1 and not any(one.sure for one in held)
+    if strange or (confidence is Confidence.LIKELY and presumed):
         return Confidence.SUSPICION
     if confidence is Confidence.CERTAIN and (not in_one_function or len(objects(module).made) > 1):
         return Confidence.LIKELY
