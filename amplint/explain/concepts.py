@@ -9,8 +9,11 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
+from amplint.explain.languages import english
+
 _NOT = (
-    r"(?:not|no|never|none|nothing|without|doesnt|doest|dosent|dont|didnt|isnt|arent|wasnt|wont|cant|cannot|stop(?:s|ped)?|"
+    r"(?:not|no|never|none|nothing|without|doesnt|doest|dosent|dont|didnt|isnt|arent|wasnt|wont|cant|"
+    r"cannot|stop(?:s|ped)?|"
     r"fail(?:s|ed)? to|hardly|barely|refuses? to|unable to)"
 )
 _CHANGE = (
@@ -100,6 +103,13 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:goes|going|shoots?) up",
     ),
     # What they are numbers of
+    # The loss is NaN, and not only gradients or a norm of which a text about a loss speaks.
+    "loss itself": (
+        1.5,
+        r"loss(?:es)?(?: (?:is|are|has|have|was|were|always|also|been|becomes?|became|turns?|turned|goes|"
+        r"going|to|at|as|all|"
+        r"value|values|heatmap|itself|just|only))* (?:nans?|inf(?:inite)?)|(?:nan|infinite) loss(?:es)?",
+    ),
     "loss": (1, r"loss(?:es)?|costs?|objective|criterion"),
     "gradients": (1.5, r"(?<!no )grads?|gradients?|grad ?norms?"),
     "norm": (0.5, r"norms?|grad ?norms?"),
@@ -152,7 +162,11 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"resum\w*|restart\w*|reload\w*|continu\w+ (?:the )?(?:training )?from|warm ?start\w*|"
         r"(?:load|restor)\w* (?:a |an |the |from |my |old |saved |training )*(?:checkpoints?|ckpts?|state)",
     ),
-    "checkpoint": (2, r"checkpoints?|ckpts?|state ?dicts?|sav(?:e|es|ed|ing)"),
+    "checkpoint": (
+        2,
+        r"checkpoints?|ckpts?|state ?dicts?|sav(?:e|es|ed|ing)|(?:model |file |weights? )+sizes?|on disk",
+    ),
+    "size": (2, r"(?<!batch )sizes?|disk|megabytes?|mb|gb"),
     "checkpointing": (
         2.5,
         r"(?:gradient|activation|grad) checkpoint\w*|checkpointing|checkpointed|recomput\w*|use reentrant|"
@@ -164,7 +178,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         2,
         rf"{_NOT}(?: \w+){{0,3}} {_CHANGE}\w*|flat|stuck|"
         r"(?:stay\w*|remain\w*|keeps?|kept|nearly|almost) (?:\w+ )?constant|constant (?:loss|acc\w*)|"
-        r"(?:loss|acc\w*|metrics?|weights?) (?:is|are) (?:\w+ )?constant|"
+        r"(?:loss|acc\w*|metrics?|weights?) (?:is|are|stays?|remains?) (?:\w+ )?(?:constant|fixed|"
+        r"a fixed (?:number|value))|"
         r"stall\w*|plateau\w*|frozen|unchanged|at chance|"
         r"(?:stays?|remains?) at|(?:stay\w*|remain\w*|exactly|always|keeps?) (?:at )?(?:the )?same|"
         r"random (?:guess\w*|chance|level)|chance level|same (?:loss|value)",
@@ -242,6 +257,9 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "float16 for bfloat16": (
         3,
+        r"(?:bf16|bfloat16)(?: \w+){0,8} backward(?: \w+){0,3} (?:in|as|with|uses?|computes?) (?:fp16|float16|half)|"
+        r"(?:bf16|bfloat16)(?: \w+){0,14} (?:cast\w*|convert\w*|downcast\w*|conver\w*)(?: down)? (?:in)?to "
+        r"(?:torch )?(?:fp16|float16|half)|"
         r"(?:uses?|using|returns?|comput\w+|runs?|is|are|still|stays?|always|defaults? to|gives?)(?: \w+){0,3} "
         r"(?:fp16|float16|half)(?: \w+){0,3} (?:although|though|even|instead of|but|despite|inside|in|under|when|while)"
         r"(?: \w+){0,6} (?:bf16|bfloat16)|(?:fp16|float16|half) (?:in place of|instead of|and not) (?:bf16|bfloat16)",
@@ -251,15 +269,17 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "is half": (
         1.5,
         rf"(?<!not )(?<!doesnt )(?<!dont )(?<!isnt )(?<!arent )(?<!never )"
-        rf"(?:(?:is|are)(?: (?!with|in|when|using|under|after|for|and|but|not|never)\w+){{0,5}}|"
+        rf"(?:(?:is|are)(?: (?!with|in|when|using|under|after|for|and|but|not|never|should\w*|supposed|expected)\w+)"
+        rf"{{0,5}}|"
         r"becomes?|returns?|gives?|stays?|remains?|still) "
         rf"(?:a |of |type |torch )*(?:{_HALF}|{_BFLOAT})",
     ),
     "is float32": (
         2,
         r"(?:is|are|still|stays?|remains?|returns?|becomes?|gets?|gives?|have|has|being|always|in|dtype)"
-        r"(?: (?:still|always|all|kept|stored|computed|returned|in|of|type|dtype|torch|being|as|be))* "
-        r"(?:fp32|float32|full precision|32 bit)(?: (?:despite|even|although|though|under|with|inside|in|within|when|"
+        r"(?: (?:still|always|all|kept|stored|computed|returned|in|of|type|dtype|torch|being|as|be|actually|only))* "
+        r"(?:fp32|float32|(?:full|single) precision|32 bit)(?: fp32| float32)?(?: (?:which|shouldnt|why|"
+        r"is this|despite|even|although|though|under|with|inside|in|within|when|"
         r"while|instead of|not|but|after|and|tensors?)|$)|"
         r"(?:gradients?|grads?|weights?|param(?:eter)?s?|loss|outputs?|states?|norm|softmax) "
         r"(?:fp32|float32)(?: (?:despite|even|under|with|inside|in|when|while)|$)",
@@ -292,7 +312,10 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "missing": (1, r"install\w*|import\w*|modules?|not found|replac\w*|migrat\w*|instead of"),
     "deprecated": (3, r"deprecat\w*|futurewarning"),
     # Parts of a program
-    "clip": (2.5, r"clip\w*"),
+    "clip": (
+        2.5,
+        r"clip\w*(?! (?:load|models?|vit|rn50|encoders?|loss|image|text|vision)\b)(?<!openai clip)",
+    ),
     "backward": (1, r"backwards?|backprop\w*"),
     "unscale": (2.5, r"unscal\w*"),
     "accumulate": (2.5, r"accumulat\w*|accum|micro ?batch\w*"),
@@ -379,6 +402,27 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:cast\w*|conver\w*|upcast\w*|promot\w*)(?: \w+){0,3} (?:to |into )?(?:torch )?(?:float32|fp32|float)|"
         r"(?:no|not|without)(?: \w+)? (?:conversion|converted|cast|casting) back|rotary|rope|time ?steps? embeddings?",
     ),
+    # What is said to be so already, so that it is no answer.
+    "does already": (
+        1,
+        r"(?:i|we) (?:do|did|put|have|am|use|used|set|call|called|unscale|clip|added|add|tried|made sure|"
+        r"checked|am using)|"
+        r"already|even (?:with|after|though|if)|despite|although|no matter|no effect|did not help|"
+        r"doesnt help|didnt help",
+    ),
+    "sync gradients": (3, r"sync gradients?"),
+    "manual optimization": (
+        3,
+        r"manual (?:optimi[sz]ation|backward|opt)|automatic optimi[sz]ation(?: \w+){0,2} false|manual_backward|"
+        r"(?:automatic to|from automatic) manual",
+    ),
+    # Loaders that give weights in half without being asked.
+    "loaded in half": (
+        3,
+        r"clip load(?: \w+)*|openai clip|"
+        r"d?type (?:\w+ )?auto|(?:load\w*|from pretrained)(?: \w+){0,6} (?:in |as |d?type |"
+        r"torch )+(?:fp16|float16|half)",
+    ),
     "manual cast": (
         2.5,
         r"(?:with|using|use[ds]?|passed|pass|set) half(?! precision)|half (?:as (?:an )?argument|flag|option|true)|"
@@ -424,7 +468,7 @@ _ELSEWHERE = re.compile(
 # What a question about half precision speaks of; and what has troubles of its own, which are the same in float32.
 _HALF_PRECISION = frozenset(
     {"amp", "manual cast", "dtype mismatch", "is half", "overflow", "underflow", "65536", "scale", "unscale"}
-    | {"inf check", "fused", "gtx 16"}
+    | {"inf check", "fused", "gtx 16", "loaded in half"}
 )
 # Words of a question that may say nothing of half precision, since amplint is asked; a longer one would mention it.
 _BRIEF = 15
@@ -458,6 +502,18 @@ _LOST = re.compile(
     r"(?:performance|accuracy|precision|quality)\b",
     re.IGNORECASE,
 )
+# What is as it should be, or is said of float32 only: no complaint about AMP.
+_NO_COMPLAINT = re.compile(
+    r"\bmemory(?: (?:usage|consumption|use|footprint))? (?:is|was|gets|becomes) "
+    r"(?:only |just |about |roughly |nearly |almost )*"
+    r"(?:half|halved|lower|less|reduced|smaller|fine|ok)\b(?! than i expect)|"
+    r"\b(?:less|half the|half of the) (?:gpu )?memory\b(?=[^.]{0,40}\b(?:but|slower|longer)\b)|"
+    r"\b(?:fp32|float32|full precision)(?: (?!fp16|float16|bf16|amp)\w+){0,4},? (?:but|and|although) "
+    r"(?:is |it is |it's |runs )?(?:very |too |much |really )?slow\w*",
+    re.IGNORECASE,
+)
+# Learning rates, which are no epsilons.
+_RATE = re.compile(r"\b(?:lr|learning[ _]rate)(?: \w+){0,3}?[ =:]+[-+]?[\d.]+(?:e[-+]?\d+)?", re.IGNORECASE)
 # Words that are written in two ways.
 _ONE_WORD = re.compile(r"\b(bf|fp|float|bfloat|b float|grad|data|check) (16|32|scaler|parallel|point)(?=s?\b)")
 
@@ -517,12 +573,12 @@ def is_long_without_amp(text: str) -> bool:
 
 def concepts_of(text: str) -> frozenset[str]:
     """The concepts that a question speaks of."""
-    said = _LOST.sub(" accuracy drops ", _RELEASE.sub(" ", text))
+    said = _LOST.sub(" accuracy drops ", _RATE.sub(" lr ", _NO_COMPLAINT.sub(" ", _RELEASE.sub(" ", text))))
     words = normalized(_AT_THE_START.sub(" ", _SETTING.sub(" ", said)))
     return frozenset(name for name, expression in _EXPRESSIONS.items() if expression.search(words))
 
 
 def normalized(text: str) -> str:
-    """A question in lower case, without punctuation, and `fp 16` as `fp16`."""
-    words = _APART.sub(" ", text.lower().translate(_APOSTROPHES)).replace(".", " ")
+    """A question in lower case and in English words, without punctuation, and `fp 16` as `fp16`."""
+    words = _APART.sub(" ", english(text).translate(_APOSTROPHES)).replace(".", " ")
     return _ONE_WORD.sub(r"\1\2", words).strip()

@@ -30,6 +30,9 @@ from tests.explaining.sources import LIBRARIES, in_binary, prints, torch_file
 # What a program on a CPU can't show: other libraries, several processes, and other devices.
 NOT_SHOWN = {
     "scale-at-minimum",
+    "amp-checks",
+    "spconv-without-kernel",
+    "scheduler-not-stepped",
     "overflow-skipped",
     "transformers-fp16-and-bf16",
     "transformers-removed-arguments",
@@ -186,6 +189,8 @@ class TestWhatTorchPrints:
         "state_dict to be dict-like",
         "Can't call numpy() on Tensor that requires grad",
         "'forward'",
+        "has no attribute 'scale'",
+        "has no attribute 'scaler'",
         "cannot convert float NaN to integer",
         "evaluation gives NaN",
     )
