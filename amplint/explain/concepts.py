@@ -31,6 +31,11 @@ _MIXED = (
     r"(?:reduced|low|lower|half) precision"
 )
 
+# Where a program waits that is stuck, and does not learn badly.
+_WAITS = (
+    r"(?:in|at|on|when|during|while) (?:\w+ ){0,3}"
+    r"(?:amp|initiali\w*|init|backward|forward|nccl|ddp|loading|barrier|all ?reduce|launch|spawn)"
+)
 _GAN = (
     r"(?:[a-z]{1,3}|cycle|style|star|info|hifi|melgan|vqgan|realesr)?(?<!be)(?<!or)gans?\d?|"
     r"discriminators?|wgan\w*|"
@@ -57,7 +62,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"compil(?:e|ing) (?:the |a |my )?(?:whole )?(?:model|network|module|forward)",
     ),
     # What it is a model of
-    "batch norm": (2, r"(?:sync ?)?batch ?norm\w*|(?:sync ?)?bn\d?"),
+    "batch norm": (2, r"(?:\w*?|sync )batch ?norm\w*|(?:sync ?)?bn\d?"),
     "running statistics": (
         6,
         r"(?:running|moving) (?:mean|var\w*|stat\w*|averages? of the (?:mean|var\w*))|track running stats|"
@@ -126,7 +131,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:decreas|increas|halv|shrink|grow|doubl|collaps|explod)\w*)",
     ),
     "scale not finite": (4, r"scale (?:\w+ ){0,3}(?:nan|inf|infinity)"),
-    "low scale": (1, r"(?:scale|reducing) (?:\w+ ){0,2}to (?:[01](?: \d+)?|\de \d+)(?! ?\d)"),
+    "low scale": (1, r"(?:scale|reducing(?! hysteresis)) (?:\w+ ){0,2}to (?:[01](?: \d+)?|\de \d+)(?! ?\d)"),
     "scaler": (1.5, rf"{_SCALER}|(?:loss|gradient) scaling"),
     "quality": (
         1.5,
@@ -166,6 +171,10 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         2,
         r"checkpoints?|ckpts?|state ?dicts?|sav(?:e|es|ed|ing)|(?:model |file |weights? )+sizes?|on disk",
     ),
+    "affects": (2, r"affects?|influences?|impacts?|affecting|effect on|any harm|harmful|harms?"),
+    "keep": (1, r"keep\w*|stays?|remain\w*|work(?:s|ing)?|compatible"),
+    "from scratch": (2, r"from scratch|random(?:ly)? initiali[sz]\w*|untrained"),
+    "found dtype": (2, r"found dtype"),
     "size": (2, r"(?<!batch )sizes?|disk|megabytes?|mb|gb"),
     "checkpointing": (
         2.5,
@@ -176,7 +185,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     # What goes wrong
     "stuck": (
         2,
-        rf"{_NOT}(?: \w+){{0,3}} {_CHANGE}\w*|flat|stuck|"
+        rf"{_NOT}(?: \w+){{0,3}} {_CHANGE}\w*|flat|stuck(?! (?:forever|{_WAITS})\b)|"
         r"(?:stay\w*|remain\w*|keeps?|kept|nearly|almost) (?:\w+ )?constant|constant (?:loss|acc\w*)|"
         r"(?:loss|acc\w*|metrics?|weights?) (?:is|are|stays?|remains?) (?:\w+ )?(?:constant|fixed|"
         r"a fixed (?:number|value))|"
@@ -234,6 +243,9 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         2.5,
         rf"slow\w*|(?:not|no|cannot|cant|never|hardly|isnt|without|doesnt|dont|any|zero|little)(?: \w+){{0,4}} {_FAST}|"
         r"same (?:\w+ )?(?:speed|time|throughput)|"
+        r"(?:speed|throughput) (?:(?:is|was|gets|becomes|much|even|a lot|far|significantly) )*(?:lower|"
+        r"worse|reduced|drops|dropped|"
+        r"decreas\w*|halved)|"
         r"times? (?:(?:is|are|was|were|stays?|remains?|also|almost|nearly|about) )*(?:the )?(?:same|equal|identical)|"
         r"takes? forever|"
         r"speed (?:is |stays )?(?:the )?(?:same|unchanged)|"
@@ -241,7 +253,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"takes? (?:\w+ )?(?:more|longer)|(?<!no )longer|throughput|"
         r"(?:failure|lack|loss) of (?:\w+ ){0,4}(?:acceleration|speed ?ups?)",
     ),
-    "hangs": (2.5, r"hang(?:s|ing)?|freezes|stuck forever|deadlock\w*"),
+    "hangs": (2.5, rf"hang(?:s|ing)?|freezes|stuck forever|deadlock\w*|stuck {_WAITS}"),
     "memory": (2.5, r"memory(?! (?:access|address|format))|vram|oom"),
     "host memory": (2, r"(?:system|cpu|host|main) (?:memory|ram)|(?<!v)ram"),
     "no effect": (
@@ -280,9 +292,9 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?: (?:still|always|all|kept|stored|computed|returned|in|of|type|dtype|torch|being|as|be|actually|only))* "
         r"(?:fp32|float32|(?:full|single) precision|32 bit)(?: fp32| float32)?(?: (?:which|shouldnt|why|"
         r"is this|despite|even|although|though|under|with|inside|in|within|when|"
-        r"while|instead of|not|but|after|and|tensors?)|$)|"
+        r"while|instead of|not|but|after|and|tensors?)|  |$)|"
         r"(?:gradients?|grads?|weights?|param(?:eter)?s?|loss|outputs?|states?|norm|softmax) "
-        r"(?:fp32|float32)(?: (?:despite|even|under|with|inside|in|when|while)|$)",
+        r"(?:fp32|float32)(?: (?:despite|even|under|with|inside|in|when|while)|  |$)",
     ),
     "float32 op": (2, r"softmax|(?:layer|group|rms) ?norms?|cross ?entropy|cumsum|sums?"),
     "other dtype": (
@@ -462,7 +474,7 @@ _EXPRESSIONS = {name: re.compile(rf"\b(?:{words})\b") for name, (_, words) in _C
 # What amplint knows nothing of: other frameworks, and other ways to make a model small.
 _ELSEWHERE = re.compile(
     r"\b(?:tensorflow\w*|tf (?:tensor|nn|keras|float16)|"
-    r"keras|jax|flax|mxnet|paddle\w*|mindspore|oneflow|tensorrt|onnx\w*|int8|int4|[48] ?bit|gptq|awq|"
+    r"keras|jax|flax|mxnet|paddle\w*|mindspore|oneflow|tensorrt|onnx\w*|int8|int4|[1248] ?bit|gptq|awq|"
     r"gguf|fp8|float8|fp4|nvfp4|quanti[sz]\w*|sklearn|xgboost)\b"
 )
 # What a question about half precision speaks of; and what has troubles of its own, which are the same in float32.
@@ -507,9 +519,19 @@ _NO_COMPLAINT = re.compile(
     r"\bmemory(?: (?:usage|consumption|use|footprint))? (?:is|was|gets|becomes) "
     r"(?:only |just |about |roughly |nearly |almost )*"
     r"(?:half|halved|lower|less|reduced|smaller|fine|ok)\b(?! than i expect)|"
+    r"\bmemory (?:does |do |is |was |really )*sav(?:e|es|ed)\b|\bsav(?:e|es|ed|"
+    r"ing) (?:\w+ ){0,3}memory(?=[^.]{0,12}\bbut\b)|"
     r"\b(?:less|half the|half of the) (?:gpu )?memory\b(?=[^.]{0,40}\b(?:but|slower|longer)\b)|"
     r"\b(?:fp32|float32|full precision)(?: (?!fp16|float16|bf16|amp)\w+){0,4},? (?:but|and|although) "
     r"(?:is |it is |it's |runs )?(?:very |too |much |really )?slow\w*",
+    re.IGNORECASE,
+)
+# What was tried and did not help.
+_TRIED = re.compile(
+    r"\b(?:i|we)(?:'ve| have| had| also)* (?:tried|set|changed|increased|decreased|lowered|raised|used|added|reduced|"
+    r"switched)\b[^.;\n]{0,80}?\b(?:no difference|no effect|no change|(?:did|does)(?: not|"
+    r"n't) (?:help|work|change|fix)|"
+    r"without success|no help)\b",
     re.IGNORECASE,
 )
 # Learning rates, which are no epsilons.
@@ -573,7 +595,9 @@ def is_long_without_amp(text: str) -> bool:
 
 def concepts_of(text: str) -> frozenset[str]:
     """The concepts that a question speaks of."""
-    said = _LOST.sub(" accuracy drops ", _RATE.sub(" lr ", _NO_COMPLAINT.sub(" ", _RELEASE.sub(" ", text))))
+    said = _LOST.sub(
+        " accuracy drops ", _RATE.sub(" lr ", _TRIED.sub(" ", _NO_COMPLAINT.sub(" ", _RELEASE.sub(" ", text))))
+    )
     words = normalized(_AT_THE_START.sub(" ", _SETTING.sub(" ", said)))
     return frozenset(name for name, expression in _EXPRESSIONS.items() if expression.search(words))
 

@@ -70,6 +70,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("之后|以后|之後|後に|后", "after"),
     ("途中", "later"),
     ("显卡|顯卡", "gpu"),
+    ("影响|影響|영향", "affect"),
     ("模型|モデル", "model"),
     # Korean
     ("혼합 ?정밀도", "mixed precision"),

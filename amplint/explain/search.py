@@ -26,6 +26,7 @@ _LETTERS = re.compile(r"[A-Za-z]+")
 _ERROR = re.compile(
     r"\b(?:[A-Z]\w*(?:Error|Exception)|(?:CUDA|cuDNN|NCCL) error):\s*\S|^\s*[\w.]*(?:Error|Warning|Exception)\s*:"
 )
+_OUT_OF_MEMORY = re.compile(r"out of memory|\boom\b", re.IGNORECASE)
 # Times that a message stands in a log among which one with a frame of the user's is looked for.
 _LOOKED_AT = 100
 # What all lines have that `Message.lines` are about.
@@ -95,7 +96,8 @@ def _find(text: str, asked: bool) -> Found:
     if not question:
         hits = _more(hits, _by_line(log))
     elif not hits:
-        hits = _by_words(text) or _by_part(text)
+        general = is_elsewhere(text)
+        hits = [each for each in _by_words(text) or _by_part(text) if not (general and each.message.beside)]
         sentence = _SENTENCE.search(english(text)) is not None
         if not (hits or is_elsewhere(text) or is_without_amp(text) or (sentence and is_long_without_amp(text))):
             hits = _asked(text)
@@ -130,10 +132,16 @@ def _patterns() -> tuple[tuple[Message, Text, Pattern], ...]:
 
 def _by_text(log: Log, *, alone: bool, asked: bool) -> list[Hit]:
     at_place: dict[int, list[tuple[Message, Text]]] = {}
+    quantized = asked and is_elsewhere("\n".join(log.lines))
+
+    def elsewhere(message: Message, text: Text) -> bool:
+        """Whether a message that is general is likely to be about something else."""
+        return text.origin == "python" or (quantized and bool(message.beside))
+
     for message, text, wording in _patterns():
         places = wording.places(log.squeezed)
         # What Python says of anything is a question about AMP only next to a word that is.
-        if places and ((alone and not (asked and text.origin == "python")) or _is_beside(message, log)):
+        if places and ((alone and not (asked and elsewhere(message, text))) or _is_beside(message, log)):
             for place in places:
                 at_place.setdefault(place, []).append((message, text))
     found: dict[Message, tuple[Text, list[int]]] = {}
@@ -180,7 +188,7 @@ def _asked(text: str) -> list[Hit]:
     """The symptoms that a question is about: those that say most of it."""
     concepts = concepts_of(text)
     # An error that is not known is no question, wherever it stands, unless it is about numbers or memory.
-    if _ERROR.search(text) and concepts.isdisjoint({"nan", "memory"}):
+    if _ERROR.search(text) and "nan" not in concepts and not _OUT_OF_MEMORY.search(text):
         return []
     weights = {
         message: max((each.weight for each in message.asked if each.fits(concepts)), default=0.0)

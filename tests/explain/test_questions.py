@@ -93,7 +93,26 @@ def test_what_is_done_already_is_no_answer() -> None:
     assert "overflows in float16" in answer.causes[0].why
 
 
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("fp16 loss is nan from the first batch of a checkpoint, from scratch it is fine", "larger activations"),
+        ("No inf checks were recorded prior to update. with accelerator.scaler", "accelerate's or Lightning's own"),
+        ("\"batch_norm\" not implemented for 'Half' with FSDP", "FSDP's `MixedPrecision` casts"),
+        ("Found dtype Float but expected Half", "a loss got a prediction and a target"),
+        ("how to keep batch norm in fp32 with amp", "A norm's weights and running statistics stay float32"),
+        ("apex with two GPUs is stuck in amp.initialize", "It hangs on several GPUs"),
+    ],
+)
+def test_the_first_cause_is_the_one_in_question(text: str, cause: str) -> None:
+    assert cause in first_cause(text)
+
+
 def test_what_a_question_is_not_about() -> None:
+    assert "epsilon" not in concepts_of("I set eps=1e-4 but it made no difference")
+    assert "memory" not in concepts_of("it saves memory but is slow")
+    assert "stuck" in concepts_of("stuck at 0.693") - concepts_of("stuck in amp.initialize")
+    assert "low scale" not in concepts_of("loss scale: 65536, reducing hysteresis to 1")
     assert "epsilon" not in concepts_of("warmup with the lr at 1e-8")
     assert "epsilon" in concepts_of("adam with 1e-8")
     assert "slow" not in concepts_of("black image in fp16, float32 is fine but slow")
