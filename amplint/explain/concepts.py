@@ -57,7 +57,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "accelerate": (2, r"accelerator\w*|accelerates?"),
     "compiled": (
         3,
-        r"torch ?compiled?|inductor|(?:torch)?dynamo|aot ?(?:autograd|eager)|full ?graph|with compile|"
+        r"torch ?compiled?|compile (?:and |with )?(?:amp|autocast|ddp|fsdp)|inductor|(?:torch)?dynamo|"
+        r"aot ?(?:autograd|eager)|full ?graph|with compile|"
         r"compiled (?:the |a |my )?(?:model|graph|function|module|region|code|forward|version)|"
         r"compil(?:e|ing) (?:the |a |my )?(?:whole )?(?:model|network|module|forward)",
     ),
@@ -123,7 +124,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"outputs?|logits?|activations?|forward(?: pass)?|features?|embeddings?|hidden states?|attention(?: scores?)?|"
         r"softmax|layer ?norm|batch ?norm|images?|detections?|preds?|predictions?|boxes",
     ),
-    "weights": (1.5, r"weights?|params?|parameters?"),
+    "weights": (1.5, r"weights?|params?|(?<!precision )parameters?"),
     "scale": (
         2,
         r"(?:loss|grad|gradient|amp|dynamic|scaler|fp16 grad) scales?|get scale|scal(?:e|ing) factor|"
@@ -159,7 +160,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "later": (
         1.5,
         rf"after {_SOME}{_TIME}|later|suddenly|eventually|midway|halfway|in the middle|over time|at some point|late in|"
-        rf"(?:for|within|around|about|at|every|in) {_SOME}{_TIME}|{_TIME} (?:later|in)|epochs?|\d+k? {_TIME}|"
+        rf"(?:for|within|around|about|at|every(?! time)|in) {_SOME}{_TIME}|{_TIME} (?:later|in)|epochs?|\d+k? {_TIME}|"
         r"randomly|sometimes|occasionally|long runs?",
     ),
     "resume": (
@@ -175,7 +176,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "keep": (1, r"keep\w*|stays?|remain\w*|work(?:s|ing)?|compatible"),
     "from scratch": (2, r"from scratch|random(?:ly)? initiali[sz]\w*|untrained"),
     "found dtype": (2, r"found dtype"),
-    "size": (2, r"(?<!batch )sizes?|disk|megabytes?|mb|gb"),
+    "tf32": (3, r"tf32|allow tf32|tensorfloat\w*|float32 matmul precision"),
+    "size": (2, r"(?<!batch )sizes?|as (?:large|big) as|disk|megabytes?|mb|gb"),
     "checkpointing": (
         2.5,
         r"(?:gradient|activation|grad) checkpoint\w*|checkpointing|checkpointed|recomput\w*|use reentrant|"
@@ -258,7 +260,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "host memory": (2, r"(?:system|cpu|host|main) (?:memory|ram)|(?<!v)ram"),
     "no effect": (
         2,
-        r"no effect|any effect|no impact|(?:does|do) nothing|(?:not|doesnt|didnt|dont) do anything|no difference|"
+        r"no effect|any effect|no impact(?! on)|ineffective|(?:does|do) nothing|(?:not|doesnt|didnt|"
+        r"dont) do anything|no difference|"
         r"nothing happens|not working|(?:doesnt|not|isnt) work\w*|ignored?|"
         r"(?:not|isnt|arent|never) (?:being )?(?:applied|used|enabled|active|cast\w*|convert\w*|entered)|"
         r"(?:still|stays?|remains?|returns?|are|is) (?:in |use[sd]? |being )?(?:computed in |running in |all )?"
@@ -277,7 +280,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?: \w+){0,6} (?:bf16|bfloat16)|(?:fp16|float16|half) (?:in place of|instead of|and not) (?:bf16|bfloat16)",
     ),
     "fast path": (3, r"transformer ?encoder\w*|multi ?head ?attention|mha|fast ?path"),
-    "fails": (1, r"fails?|failed|raises?|crash\w*|errors?|breaks?|exception"),
+    "fails": (1, r"notimplementederror|fails?|failed|raises?|crash\w*|errors?|breaks?|exception"),
     "is half": (
         1.5,
         rf"(?<!not )(?<!doesnt )(?<!dont )(?<!isnt )(?<!arent )(?<!never )"
@@ -412,7 +415,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "cast inside": (
         2,
         r"(?:cast\w*|conver\w*|upcast\w*|promot\w*)(?: \w+){0,3} (?:to |into )?(?:torch )?(?:float32|fp32|float)|"
-        r"(?:no|not|without)(?: \w+)? (?:conversion|converted|cast|casting) back|rotary|rope|time ?steps? embeddings?",
+        r"(?:no|not|without)(?: \w+)? (?:conversion|converted|cast|casting) back|rotary|rope|"
+        r"time ?steps? embeddings?|time embed\w*",
     ),
     # What is said to be so already, so that it is no answer.
     "does already": (
@@ -439,6 +443,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         2.5,
         r"(?:with|using|use[ds]?|passed|pass|set) half(?! precision)|half (?:as (?:an )?argument|flag|option|true)|"
         r"(?:model|net|network|everything|weights) (?:to )?(?:half|bfloat16|float16|bf16|fp16)|model half|half model|"
+        r"model (?:has|is|are|in|with)(?: (?:a|in|the|dtype|already|itself))* (?:fp16|bf16|half|float16|"
+        r"bfloat16)(?! mixed)|"
         r"pure (?:fp16|bf16|half|float16|bfloat16)|to torch (?:bfloat16|float16|half)|"
         r"(?:cast|convert)\w* (?:the |my |whole |all |its )*(?:model|weights|everything|params|parameters|network)",
     ),
@@ -473,7 +479,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
 _EXPRESSIONS = {name: re.compile(rf"\b(?:{words})\b") for name, (_, words) in _CONCEPTS.items()}
 # What amplint knows nothing of: other frameworks, and other ways to make a model small.
 _ELSEWHERE = re.compile(
-    r"\b(?:tensorflow\w*|tf (?:tensor|nn|keras|float16)|"
+    r"\b(?:tensorflow\w*|tf (?:tensor|nn|keras|float16|cast|function)|set floatx|"
     r"keras|jax|flax|mxnet|paddle\w*|mindspore|oneflow|tensorrt|onnx\w*|int8|int4|[1248] ?bit|gptq|awq|"
     r"gguf|fp8|float8|fp4|nvfp4|quanti[sz]\w*|sklearn|xgboost)\b"
 )

@@ -70,7 +70,9 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("之后|以后|之後|後に|后", "after"),
     ("途中", "later"),
     ("显卡|顯卡", "gpu"),
-    ("影响|影響|영향", "affect"),
+    ("影响|影響|영향|влия\\w+|beeinfluss\\w+", "affect"),
+    ("(?:特别|非常|异常|過|过|很|太)大|大きすぎ|大きくな|너무 ?[크커큰]\\w*|매우 ?[크커큰]\\w*", "very large"),
+    ("очень больш\\w+|слишком больш\\w+|(?:sehr|zu|extrem) groß\\w*", "very large"),
     ("模型|モデル", "model"),
     # Korean
     ("혼합 ?정밀도", "mixed precision"),

@@ -101,6 +101,12 @@ def test_what_is_done_already_is_no_answer() -> None:
         ("\"batch_norm\" not implemented for 'Half' with FSDP", "FSDP's `MixedPrecision` casts"),
         ("Found dtype Float but expected Half", "a loss got a prediction and a target"),
         ("how to keep batch norm in fp32 with amp", "A norm's weights and running statistics stay float32"),
+        ("NameError: name 'amp' is not defined, with apex of PyPI", "`from apex import amp` is in a `try`"),
+        ("gradients get larger by 2 every 2000 steps, only with amp, increasing again and again", "every 2,000 steps"),
+        ("No inf checks were recorded prior to update. when batches are skipped in a step", "A batch is skipped"),
+        ("torch.compile with amp has low performance on several GPUs", "It is slow"),
+        ("compile+amp+ddp raises NotImplementedError", "A bug of this release"),
+        ("time_embed(t): mat1 and mat2 must have the same dtype, Float and Half", "a layer computes a part of it"),
         ("apex with two GPUs is stuck in amp.initialize", "It hangs on several GPUs"),
     ],
 )
