@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 pytest.importorskip("torch")
 
+import amplint
 from amplint.verify.steps.judge import RIGHT, WRONG
 from tests.interpreting import Ran, interpret
+
+if TYPE_CHECKING:
+    from amplint.verify.steps.verify import StepRow
 
 HEAD = """
 import timm
@@ -179,3 +185,51 @@ def test_the_one_that_is_trained_is_cast(how: str) -> None:
 def test_two_models_of_one_line(made: str) -> None:
     assert ran(NET + TRAIN, MADE=f"{made}; reference.half()").judged.state == RIGHT
     assert ran(NET + TRAIN, MADE=f"{made}; policy.half()").judged.state == WRONG
+
+
+GAN = """
+import torch
+
+def train(dataloader, g_model, G_OPT, d_model, D_OPT, criterion):
+    scaler = torch.amp.GradScaler("cuda")
+    for real, _ in dataloader:
+        ones, noise = torch.ones(real.shape[0], 1), torch.randn(real.shape[0], 8)
+        G_OPT.zero_grad()
+        D_OPT.zero_grad()
+        with torch.autocast("cuda"):
+            fake = g_model(noise)
+            d_loss = criterion(d_model(real), ones) + criterion(d_model(fake.detach()), 1 - ones)
+        scaler.scale(d_loss).backward()
+        scaler.step(D_OPT)
+        MIDDLE
+        with torch.autocast("cuda"):
+            g_loss = criterion(d_model(g_model(noise)), ones)
+        scaler.scale(g_loss).backward()
+        scaler.step(G_OPT)
+        scaler.update()
+"""
+
+
+def of_gan(generator: str, discriminator: str, middle: str = "scaler.update()") -> StepRow:
+    text = GAN.replace("MIDDLE", middle).replace("G_OPT", generator).replace("D_OPT", discriminator)
+    (found,) = amplint.verify(text, unsafe=True)
+    return found
+
+
+@pytest.mark.parametrize("middle", ["scaler.update()", "pass", "scaler.update()\n        G_OPT.zero_grad()"])
+def test_a_model_has_the_optimizer_of_its_name(middle: str) -> None:
+    assert of_gan("g_opt", "d_opt", middle).verdict == "clean"
+
+
+def test_models_whose_optimizers_have_other_names() -> None:
+    found = of_gan("first", "second")
+    assert found.verdict == "not checkable"
+    assert found.reason.startswith("amplint can't see which optimizer has the parameters of ")
+
+
+def test_of_optimizers_with_names_a_fault_is_seen() -> None:
+    text = GAN.replace("G_OPT", "g_opt").replace("D_OPT", "d_opt").replace("MIDDLE", "scaler.update()")
+    (found,) = amplint.verify(
+        text.replace("scaler.scale(d_loss).backward()", "(scaler.scale(d_loss) * scaler.get_scale()).backward()")
+    )
+    assert (found.before.state, found.before.differs) == ("wrong", "line 14")

@@ -229,3 +229,49 @@ def test_each_dtype_of_a_table_is_run() -> None:
     regions = {each for path in found.runs.paths for each in path.observed.regions}
     assert {"cuda float16", "cuda bfloat16"} <= regions
     assert len(found.runs.paths) == len(DTYPES)
+
+
+SPELLINGS = ('args["amp"]', "args.amp", 'args.get("amp")', 'args.get("amp", False)')
+
+
+@pytest.mark.parametrize("made", SPELLINGS)
+@pytest.mark.parametrize("given", SPELLINGS)
+def test_one_setting_however_it_is_written(made: str, given: str) -> None:
+    found = ran(f'scaler = torch.amp.GradScaler("cuda", enabled={made})', f"scaler, {given}")
+    assert (found.judged.state, found.judged.unscaled) == ("right", "")
+
+
+@pytest.mark.parametrize("given", ['args["half"]', 'args.get("half")', 'args["train"]["amp"]'])
+def test_another_key_is_another_setting(given: str) -> None:
+    found = ran('scaler = torch.amp.GradScaler("cuda", enabled=args["amp"])', f"scaler, {given}")
+    assert "runs in float16, and no scaler scales the loss" in found.judged.unscaled
+
+
+METHOD = """
+import torch
+
+class Method:
+    def __init__(self, model, cfg):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=cfg.get("lr", 0.1))
+        self.scaler = torch.amp.GradScaler("cuda", enabled=MADE)
+        self.fp16 = GIVEN
+
+    def observe(self, x, y):
+        self.optimizer.zero_grad()
+        with torch.autocast("cuda", enabled=self.fp16):
+            loss = torch.nn.functional.mse_loss(self.model(x), y)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+"""
+READ = ('cfg.get("fp16", False)', 'cfg["fp16"]', "cfg.fp16")
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "unscaled"),
+    [*((made, given, False) for made in READ for given in READ), (READ[0], 'cfg.get("half", False)', True)],
+)
+def test_a_setting_that_a_constructor_reads_twice(made: str, given: str, unscaled: bool) -> None:
+    (found,) = interpret(METHOD.replace("MADE", made).replace("GIVEN", given))
+    assert bool(found.judged.unscaled) is unscaled

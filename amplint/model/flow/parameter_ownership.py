@@ -157,10 +157,21 @@ class Ownership:
         torchs = all(name.startswith(("torch.", "builtins.")) for name in self._module.names.of(func))
         scales = isinstance(func, ir.Attribute) and self._objects.is_scaler(func.base) is not None
         base = func.base if isinstance(func, ir.Attribute) and not torchs and not scales else None
+        if base is not None and self._has_several(base):
+            self._collect_all([arg.value for arg in call.args], state, roots)
+            return False  # which of them it runs can't be told
         parts = [arg.value for arg in call.args] + ([base] if base is not None else [])
         whole = self._collect_all(parts, state, roots)
         known = torchs or scales or base is not None or self._is_torchs(func)
         return whole and (known or (self._follows and bool(_CRITERION.search(ir.last_name(func)))))
+
+    def _has_several(self, value: ir.Value) -> bool:
+        """Whether an object keeps the models of several optimizers: `self`."""
+        key = self._objects.key(value)
+        kept = [
+            roots for roots in self._objects.owns.values() if key and any(is_attribute(each, key) for each in roots)
+        ]
+        return len({frozenset(each) for each in kept}) > 1
 
     def _collect_variable(self, value: ir.Name | ir.Attribute, state: State, roots: set[str]) -> bool:
         key = self._objects.key(value)
@@ -266,11 +277,19 @@ class Ownership:
             return all(isinstance(each, Other) and each.why == "loop" for each in self._objects.bindings(value))
         return not any(True for _ in self._objects.sources(value))
 
-    def hits(self, reach: AbstractValue | None, optimizer: str, state: State) -> bool | None:
-        """Whether a backward from there gives the optimizer's parameters gradients; None: maybe."""
+    def hits(
+        self, reach: AbstractValue | None, optimizer: str, state: State, frozen: frozenset[str] = frozenset()
+    ) -> bool | None:
+        """Whether a backward from there gives the optimizer's parameters gradients; None: maybe.
+
+        `frozen`: the models whose parameters need no gradients there.
+        """
         if reach is None:
             return True if self.is_alone(state) or self._is_only_backward else None
         owned = self._owned(optimizer, state) if optimizer else set()
+        still = {state.object_of(self._objects.call_context.translate(each)) for each in frozen}
+        if owned and all(any(contains(model, root) for model in still) for root in owned):
+            return False
         if not owned or UNKNOWN in owned:
             return True if (self.is_alone(state) and not optimizer) or self._is_only_backward else None
         roots = reach.roots

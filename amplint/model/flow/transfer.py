@@ -34,6 +34,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
 from amplint.model.torch_facts import grad_scaler
 from amplint.model.torch_facts.grad_scaler import TABLE, Call, Error, Machine, Stage
+from amplint.model.usage.frozen_models import frozen_at
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -165,13 +166,14 @@ class Transfer:
         if scaler == "":
             return state.havoc_gradients()
         reach = self.ownership.reach(event.subject, state) if event.subject is not None else None
+        frozen = frozen_at(self._module, event.call)
         if scaler is None or self.switches.disabled(scaler, state):
             if scaler is not None:
                 state = state.replace(pending=frozenset())
             origin = call if scaler is None else 0  # what a disabled scaler leaves plain is plain rightly
 
             def plain(optimizer: str, before: Gradients) -> Gradients:
-                hits = self.ownership.hits(reach, optimizer, state)
+                hits = self.ownership.hits(reach, optimizer, state, frozen)
                 if hits is False:
                     return before
                 in_between = bool(before.by) and not before.updated and not self._is_stepped(state, optimizer)
@@ -184,7 +186,7 @@ class Transfer:
         enabled = scaler
 
         def scaled(optimizer: str, before: Gradients) -> Gradients:
-            hits = self.ownership.hits(reach, optimizer, state)
+            hits = self.ownership.hits(reach, optimizer, state, frozen)
             if before.updated and self.ownership.takes_turns(optimizer, reach, state):
                 before = before._replace(updated=0)  # that update was for the other's step
             return before if hits is False else after_scaled(before, enabled, call, hits is True)

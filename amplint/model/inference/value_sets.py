@@ -36,7 +36,7 @@ from amplint.model.names.reaching_definitions import only_reaching, reaching
 from amplint.model.objects import terms
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region
-from amplint.model.objects.key_parts import attribute_of, item_of, own_self
+from amplint.model.objects.key_parts import attribute_of, own_self, part_of
 from amplint.model.objects.terms import Op, Term
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round, taken_from
@@ -92,13 +92,6 @@ class Alternative(NamedTuple):
 def _vague(node: ir.Node) -> Formula:
     """A fact that can't be told from others."""
     return fact(_unknown(node.id))
-
-
-def _part_of(base: str, place: object) -> str:
-    """The path of an item. One that is a name is that attribute, too: `cfg["amp"]` and `cfg.amp` are one setting."""
-    if isinstance(place, str) and place.isidentifier():
-        return attribute_of(base, place)
-    return item_of(base, repr(place))
 
 
 def _unknown(name: object) -> Term:
@@ -230,7 +223,7 @@ class Decided:
             return self._path_of_attribute(value, value.base, value.attr, depth)
         if isinstance(value, ir.Subscript) and isinstance(value.index, ir.Constant):
             base = self.path(value.base, depth - 1)
-            return _part_of(base, value.index.value) if base is not None else None
+            return part_of(base, value.index.value) if base is not None else None
         return self._path_of_lookup(value, depth) if isinstance(value, ir.Call) else None
 
     def _path_of_lookup(self, call: ir.Call, depth: int) -> str | None:
@@ -244,7 +237,7 @@ class Decided:
         if table is None or not 1 <= len(given) <= 2 or not isinstance(given[0], ir.Constant):
             return None
         base = self.path(table, depth - 1)
-        return _part_of(base, given[0].value) if base is not None else None
+        return part_of(base, given[0].value) if base is not None else None
 
     def _path_of_variable(self, value: ir.Name, depth: int) -> str:
         """The path of what a variable is assigned or given, else its own."""

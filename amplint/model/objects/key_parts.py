@@ -75,6 +75,13 @@ def attribute_of(owner: str, name: str) -> str:
     return f"{owner}.{name}"
 
 
+def part_of(base: str, place: object) -> str:
+    """The path of an item. One that is a name is that attribute, too: `cfg["amp"]` and `cfg.amp` are one setting."""
+    if isinstance(place, str) and place.isidentifier():
+        return attribute_of(base, place)
+    return item_of(base, repr(place))
+
+
 def item_of(container: str, place: object) -> str:
     """The key of an item."""
     return f"{container}[{place}]"

@@ -86,7 +86,8 @@ class Names:
             return self.of(value.value)
         if isinstance(value, ir.Constant) and (value.value is None or isinstance(value.value, bool)):
             return frozenset((NOTHING,))
-        return frozenset((UNKNOWN,))
+        found = self._of_call(value) if isinstance(value, ir.Call) else None
+        return found or frozenset((UNKNOWN,))
 
     def only(self, value: ir.Value) -> str | None:
         """The one qualified name that `value` stands for, a fallback to None aside; else None."""
@@ -201,6 +202,29 @@ class Names:
         """The qualified names of what a module of the project passes on, as another file writes it."""
         only = self.only_binding(value.base) if isinstance(value.base, ir.Name) else None
         return only.passes_on.get(value.attr, frozenset()) if isinstance(only, Imported) else frozenset()
+
+    def _of_call(self, call: ir.Call) -> frozenset[str]:
+        """What a function of the program imports and returns (`torch = lazy_torch()`); empty: it does more."""
+        if named := self._imported(call):
+            return named
+        function = self.definition(call.func)
+        if not isinstance(function, ir.Function) or function.is_generator or function.is_async:
+            return frozenset()
+        returns = (each for each in ir.walk_statements(function.body, into=False) if isinstance(each, ir.Return))
+        found = [self._imported(each.value) for each in returns]
+        return frozenset().union(*found) if all(found) else frozenset()
+
+    def _imported(self, value: ir.Value | None) -> frozenset[str]:
+        """What an import binds to a variable, or `importlib.import_module("torch")` gives; empty: it is neither."""
+        if isinstance(value, ir.Name):
+            bindings = self.bindings(value)
+            only = all(isinstance(each, Imported) and each.what is None for each in bindings)
+            return self.of(value) if bindings and only else frozenset()
+        if isinstance(value, ir.Call) and value.positional and "importlib.import_module" in self.of(value.func):
+            named = value.positional[0]
+            name = named.value if isinstance(named, ir.Constant) else None
+            return frozenset((canonical(name),)) if isinstance(name, str) and name[:1].isalpha() else frozenset()
+        return frozenset()
 
     def _of_self(self, value: ir.Attribute) -> frozenset[str]:
         """`self.attr`, where the class stores plain names in it (`self.amp = torch.cuda.amp`)."""

@@ -1,16 +1,80 @@
-"""Models that a file freezes: no gradients are made for their weights."""
+"""Models that a file freezes, or freezes for a while: no gradients are made for their weights."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import dominates
 from amplint.model.syntax.queries import is_false
 
 if TYPE_CHECKING:
     from amplint.model import Module
+
+
+# Functions that set `requires_grad` of all parameters of the models that they are given, as they are called in GANs.
+_SETTERS = ("set_requires_grad", "requires_grad", "toggle_grad", "set_grad")
+
+
+class Setting(NamedTuple):
+    """A statement that sets `requires_grad` of all of a model's parameters; `on`: to what, None where that is open."""
+
+    statement: ir.Statement
+    model: str
+    on: bool | None
+
+
+def frozen_at(module: Module, node: ir.Node) -> frozenset[str]:
+    """The keys of the models that are frozen where a node runs: by the last setting before it in its function."""
+    last: dict[str, Setting] = {}
+    for each in module.once(_settings):
+        if each.statement.id < node.id and ir.function_of(each.statement) is ir.function_of(node):
+            last[each.model] = each
+    return frozenset(key for key, each in last.items() if each.on is False and dominates(each.statement, node))
+
+
+def _settings(module: Module) -> list[Setting]:
+    """The settings of a file, in the order of the text."""
+    known = objects(module)
+    found = []
+    for statement in module.whole.near("requires_grad", "requires_grad_", *_SETTERS).statements:
+        if isinstance(statement, ir.For):
+            on = _set_in(statement.body)
+            found += [Setting(statement, key, on[0]) for key in known.parameters_roots(statement.iter) if on]
+        elif isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
+            for value in _set_by(statement.value):
+                key, given = known.key(value), statement.value.positional
+                if key is not None:
+                    found.append(Setting(statement, key, _literal(given[-1] if given else None)))
+    return sorted(found, key=lambda each: each.statement.id)
+
+
+def _set_by(call: ir.Call) -> list[ir.Value]:
+    """The models whose parameters a call sets."""
+    base = ir.called_on(call, "requires_grad_")
+    if base is not None:
+        return [base]
+    if ir.last_name(call.func) not in _SETTERS or len(call.positional) < 2:
+        return []
+    given = call.positional[0]
+    return list(given.items) if isinstance(given, ir.Sequence) else [given]
+
+
+def _set_in(body: ir.Block) -> list[bool | None]:
+    """What the suite of a loop over parameters sets, if it does nothing else: `p.requires_grad = False`."""
+    only = body.statements[0] if len(body.statements) == 1 else None
+    if isinstance(only, ir.Assign) and [ir.last_name(each) for each in only.targets] == ["requires_grad"]:
+        return [_literal(only.value)]
+    call = only.value if isinstance(only, ir.Expr) else None
+    if isinstance(call, ir.Call) and ir.called_on(call, "requires_grad_") is not None:
+        return [_literal(call.positional[0] if call.positional else None)]
+    return []
+
+
+def _literal(value: ir.Value | None) -> bool | None:
+    return value.value if isinstance(value, ir.Constant) and isinstance(value.value, bool) else None
 
 
 def frozen(module: Module) -> frozenset[str]:

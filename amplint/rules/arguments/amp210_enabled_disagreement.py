@@ -60,12 +60,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
-from amplint.model.calls.call_sites import passed
+from amplint.model.calls.call_sites import passed, passed_by
 from amplint.model.calls.external_calls import bases_in_sight
 from amplint.model.inference.devices import device_of
-from amplint.model.inference.formulas import FALSE, TRUE, Formula, World, both, likely, negated, possible
+from amplint.model.inference.formulas import FALSE, TRUE, Formula, World, both, either, fact, likely, negated, possible
 from amplint.model.inference.value_sets import decided, is_vague
-from amplint.model.objects.amp_objects import scaler_arguments
+from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.event import Event
 from amplint.model.objects.terms import path, present
@@ -167,7 +167,8 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
     if world is None:
         return None
     given = _given_none(module, others, world)
-    if given and all(_has_scaler(module, each, entered.region) for each in given):
+    region = both(runs_in(module, entered, "float16"), arm)
+    if given and all(_has_scaler(module, each, region) for each in given):
         return None
     unseen = bool(given) and not any(_callers_give(module, each) for each in given)
     runs = runs_in(module, entered, "float16")
@@ -226,16 +227,37 @@ def _callers_give(module: Module, scaler: ir.Value) -> list[ir.Value | None]:
     return list(passed(module, function, scaler.name))
 
 
-def _has_scaler(module: Module, scaler: ir.Value, region: Region) -> bool:
-    """Whether each call in sight gives a scaler wherever it switches the region on."""
-    known, given = decided(module), _callers_give(module, scaler)
-    flags = _callers_give(module, region.enabled) if isinstance(region.enabled, ir.Name) else []
-    if not given or (flags and len(flags) != len(given)):
+def _has_scaler(module: Module, scaler: ir.Value, region: Formula) -> bool:
+    """Whether each call in sight that comes to a loss of a region gives a scaler there."""
+    known, function = decided(module), ir.function_of(scaler)
+    if function is None or not isinstance(scaler, ir.Name):
         return False
-    for value, flag in zip(given, flags or [None] * len(given), strict=True):
-        if value is None or possible(known.of(flag), negated(known.present(value))) is not None:
-            return False
-    return True
+    given = passed_by(module, function, scaler.name)
+    return bool(given) and not any(
+        value is None
+        or possible(region, negated(known.present(value)), _as_called(module, scaler, call, region)) is not None
+        for call, value in given
+    )
+
+
+def _as_called(module: Module, scaler: ir.Name, call: ir.Call, region: Formula) -> Formula:
+    """What a call of the function that has a parameter `scaler` says of its parameters that a region hangs on."""
+    known, function, facts = decided(module), ir.function_of(scaler), region.facts()
+    assert function is not None  # it is one of its parameters
+    parts = []
+    for param in function.params:
+        value = dict(passed_by(module, function, param.name)).get(call)
+        subject = path(objects(module).raw_variable(scaler.scope, param.name))
+        if value is not None and present(subject) in facts:
+            parts.append(_alike(fact(present(subject)), known.present(value)))
+        if value is not None and subject in facts:
+            parts.append(_alike(fact(subject), known.of(value)))
+    return both(*parts)
+
+
+def _alike(one: Formula, other: Formula) -> Formula:
+    """That two formulas come out alike."""
+    return either(both(one, other), both(negated(one), negated(other)))
 
 
 def _severity(module: Module, found: Trained) -> Severity | None:

@@ -6,7 +6,8 @@ Follows each function along its paths, and finds `scaler.update()`:
 - between a backward and the step on its gradients;
 - between `unscale_` and the step;
 - after each of several optimizers that share one backward;
-- after another `update()`, with no step in between.
+- after another `update()`, with no step in between;
+- in the handler of a `try` that scales a loss and steps, with no step in the handler before it (likely).
 
 A function that updates before it steps counts too, wherever the backward is.
 
@@ -47,7 +48,7 @@ scaler.update()
 
 ## Fix safety
 Safe if another `update()` follows the last step on every path: the early one is removed. Unsafe if the update has to
-move after the step.
+move after the step, and where it is removed from a handler.
 
 ## Proof
 Before the fix the test programs raise, or let the scale change between the steps: the second optimizer's SGD update is
@@ -99,6 +100,7 @@ from amplint.rules.shared.scaler_order import (
     side_by_side,
     when,
 )
+from amplint.rules.shared.updates_in_handlers import HandledUpdate, handled_updates
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -119,7 +121,26 @@ _ELSEWHERE = "the step is in another function; call `update()` in that function,
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each update that comes too early, or once too often."""
-    return one_for_each(module, "AMP410", _judge)
+    reported = set[int]()
+    for finding in one_for_each(module, "AMP410", _judge):
+        reported.add(finding.start)
+        yield finding
+    for each in handled_updates(module):
+        if module.span(each.call)[0] not in reported:
+            yield _of_handler(module, each)
+
+
+def _of_handler(module: Module, each: HandledUpdate) -> Finding:
+    edit = call_removed(module, each.call)
+    offered = Fix(Applicability.UNSAFE, "Remove this `update()`", (edit,)) if edit is not None else None
+    return rule.finding(
+        module.span(each.call),
+        f"this `update()` raises if the exception comes before {module.line(each.step)}: no step or `unscale_()` came "
+        "after the last `update()`; remove this call",
+        fix=offered,
+        withheld=None if offered else why_not_removed("the call", own_statement(each.call)),
+        confidence=Confidence.LIKELY,
+    )
 
 
 def _judge(module: Module, each: Misuse) -> Finding | None:
@@ -175,7 +196,10 @@ def _how_sure(module: Module, each: Misuse, in_one_function: bool) -> Confidence
     known, optimizer = objects(module), each.violation.optimizer
     owns = known.owns.get(optimizer) or known.owns.get(known.original(optimizer))
     presumed = each.violation.gradients is None or (each.violation.gradients is GradientKind.SCALED and not owns)
-    if confidence is Confidence.LIKELY and presumed:
+    held = [dict(state.groups).get(optimizer, state.rest) for state in each.states]
+    # A loss that may not reach the optimizer's models at all: another optimizer's, by what else is seen.
+    strange = bool(owns) and len(known.owns) > 1 and not any(one.sure for one in held)
+    if strange or (confidence is Confidence.LIKELY and presumed):
         return Confidence.SUSPICION
     if confidence is Confidence.CERTAIN and (not in_one_function or len(objects(module).made) > 1):
         return Confidence.LIKELY

@@ -147,8 +147,10 @@ def _is_told(bound: Formula) -> bool:
 
 def _is_reached(module: Module, read: ir.Value, inside: Formula, bound: Formula, missing: Formula) -> bool:
     """Whether a read happens where something is missing; nobody trains where there is no CUDA."""
-    asked = inside.facts()
-    if (is_vague(bound) and asked & bound.facts()) or not all(_is_other(each, read) for each in asked - bound.facts()):
+    asked = inside.facts() - bound.facts()
+    if is_vague(bound) and len(asked) < len(inside.facts()):
+        return False
+    if not all(_is_other(each, read) or _is_set_here(module, each, bound) for each in asked):
         return False
     if _is_caught(module, read):
         return False
@@ -177,6 +179,17 @@ def _is_other(fact: Term, read: ir.Value) -> bool:
     if fact.compared is not None and subject.op == "Modulo":
         return True
     return subject.is_path and bool(_OF_RUN.search(last_name(subject.name))) and not _FOR_AMP.search(subject.name)
+
+
+def _is_set_here(module: Module, fact: Term, bound: Formula) -> bool:
+    """Whether a fact is about a variable that only gets literals, none of them where the scaler's flag decides."""
+    known = decided(module)
+    test = known.tests.get(fact)
+    bindings = module.names.bindings(test) if isinstance(test, ir.Name) else []
+    values = [each.value for each in bindings if isinstance(each, Assigned)]
+    return 0 < len(values) == len(bindings) and all(
+        isinstance(each, ir.Constant) and not known.inside(each).facts() & bound.facts() for each in values
+    )
 
 
 def _is_of_checkpoint(fact: Term) -> bool:

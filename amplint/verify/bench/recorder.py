@@ -86,6 +86,8 @@ class Recorder(Listener):
         self._is_plain = False  # the step that is requested has no scaler
         self.overflowing: list[Any] = []  # optimizers that may overflow, in the order of their first steps
         self.may_overflow: Callable[[Any], bool] = lambda optimizer: True
+        self.where: Callable[[], str] = lambda: ""  # the line that is run, as it is said
+        self._compared = 0  # so many times
         self._scalers: list[torch.amp.GradScaler] = []
         self._optimizers: list[Any] = []
         self._places: dict[int, tuple[int, int]] = {}  # by a parameter's id: its optimizer, its number there
@@ -395,6 +397,9 @@ class Recorder(Listener):
         part = f"{_UPDATE if what == _UPDATE else _STEP}: {what if number is None else f'optimizer {number + 1}'}"
         for each in (to, self.observed.parts.setdefault(part, Compared())):
             each.add(error, factor)
+        self._compared += 1
+        if number is not None or what == _CLIP:
+            self.observed.places.setdefault(part, []).append((self._compared, self.where()))
 
     def _late(self, clip: Clip) -> None:
         """Of a clip of gradients that a step has used already: how far beyond the bound they were."""

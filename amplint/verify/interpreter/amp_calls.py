@@ -60,6 +60,7 @@ class AmpEvents:
     def run(self, site: Site, do: Callable[[], Any], *, of_amp: bool = False) -> Any:
         """Do what an AMP event does. `of_amp`: makes a region or scaler."""
         self._record.executed.add(site.call)
+        self._record.event = site.where
         self._record.note(site.code, site.call, "")
         self._training.event(site.event.kind if site.event is not None else "")
         try:

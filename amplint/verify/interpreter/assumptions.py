@@ -237,9 +237,9 @@ class Facts:
     _known: dict[str, _Known] = field(default_factory=dict)
 
     def _of(self, value: Unknown) -> _Known:
-        known = self._known.get(value.text)
+        known = self._known.get(value.setting)
         if known is None:
-            known = self._known[value.text] = _Known()
+            known = self._known[value.setting] = _Known()
             if value.text in self.tools:
                 never = value.text in self.always or value.text in self.there
                 known.values = [_SOMETHING] if never else [_SOMETHING, None]
@@ -265,7 +265,7 @@ class Facts:
 
     def must_be_none(self, value: Unknown) -> bool:
         """Whether what was decided leaves it only None."""
-        known = self._known.get(value.text)
+        known = self._known.get(value.setting)
         return known is not None and known.values == [None]
 
     def may_only_be(self, value: Unknown) -> list[str]:

@@ -278,7 +278,7 @@ class MethodCalls:
             if event is not None:
                 self._state.record.executed.add(site.call)  # what it does is in the method
             return self._of_instance(base, name, args, kwargs, site)
-        if isinstance(base, (ClassValue, ModuleValue)):
+        if isinstance(base, (ClassValue, ModuleValue, Dotted)):
             called = self._lookup.attribute(base, name, site.call, site.frame)
             return self._evaluator.call_value(called, args, kwargs, site)
         if name == "get" and args:
@@ -343,6 +343,8 @@ class MethodCalls:
             return self._tensors.method(base.tensor, name, args, kwargs, site)
         if base.tensor is not None and name in SHAPES:
             return Unknown(site.text, inputs=(base,), tensor=base.tensor)
+        if name == "get" and args and isinstance(args[0], str):
+            return base.entry(args[0], site.text)
         if name in SAME_METHODS:
             return self._nets.method(base, name, [*args, *kwargs.values()], site.call)
         if (clipped := self._gradients.named_clip(base, args, kwargs, site)) is not MISSING:

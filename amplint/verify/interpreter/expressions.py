@@ -69,7 +69,9 @@ class Expressions:
         if isinstance(base, Unknown):
             if isinstance(index, Unknown) and index.identity != index.text:  # which one of a loop's
                 index = key_of(index)
-            return base.child(f"[{index!r}]" if isinstance(index, (int, str)) else f"[{said(index)}]")
+            if isinstance(index, str):
+                return base.entry(index, f"{base.text}[{index!r}]")
+            return base.child(f"[{index!r}]" if isinstance(index, int) else f"[{said(index)}]")
         tensor = base if isinstance(base, torch.Tensor) else None
         return Unknown(frame.code.text(value), inputs=(base,), tensor=tensor)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from amplint.model.calls.external_calls import local_function
+from amplint.model.calls.external_calls import local_class, local_function, method
 from amplint.model.inference.constructions import constructions
+from amplint.model.inference.python_types import number
 from amplint.model.module import Module
 from amplint.model.syntax import ir
 from amplint.model.syntax.scopes import UNKNOWN
-from amplint.model.torch_facts.op_spellings import CLASSES, spelled
+from amplint.model.torch_facts.op_spellings import CLASSES, LOSSES, spelled
 
 # What gives inf or NaN, or gradients that are inf, for 0 or 1: a small number is 0 in float16, and one near 1 is 1.
 _FRAGILE = frozenset(
@@ -18,19 +19,62 @@ _FRAGILE = frozenset(
         "sqrt",
     )
 )  # fmt: skip
+# What leaves a loss in range: it computes nothing, or autocast runs it in float32, as it does torch's own losses.
+_KEPT: frozenset[str | None] = LOSSES - {"binary_cross_entropy"} | {
+    "contiguous", "float", "flatten", "gather", "log_softmax", "long", "mean", "permute", "reshape", "softmax",
+    "squeeze", "sum", "to", "transpose", "unsqueeze", "view",
+}  # fmt: skip
+_CLAMPS = ("clamp", "clamp_min", "clamp_max", "clamp_", "clip")
+_ZERO, _ONE = 2**-25, 2**-12  # what rounds to 0 in float16; of what is so near 1 half rounds to it
+_RISKY = ("Divide", "FloorDivide", "Power", "MatrixMultiply")
 _DEPTH = 3  # functions that call each other
 
 
 def fragile_op(module: Module, function: ir.Function, depth: int = _DEPTH) -> str:
-    """The first op of a function, or of one that it calls in its file, which float16 may break; "": there is none."""
+    """The first op of a function, or of one that it calls in its file, which float16 may break; "": there is none.
+
+    Of a clamp its bound, where that is 0 or 1 in float16.
+    """
     for call in (each for each in ir.values_below(function.body) if isinstance(each, ir.Call)):
-        found = next((each for each in _ops(module, call) if each in _FRAGILE), "")
-        other = local_function(module, call.func) if depth else None
-        if other is not None and other is not function:
-            found = found or fragile_op(module, other, depth - 1)
+        ops = [*_ops(module, call)]
+        found = next((each for each in ops if each in _FRAGILE), "") or _lost_bound(module, call, ops)
+        other = called(module, call) if depth else None
+        if other is not None and other[1] is not function:
+            found = found or fragile_op(*other, depth - 1)
         if found:
             return found
     return ""
+
+
+def _lost_bound(module: Module, call: ir.Call, ops: Iterable[str | None]) -> str:
+    """The bound of a clamp, with the op, where it rounds to 0 or 1 in float16 and is neither."""
+    op = next((each for each in ops if each in _CLAMPS), None)
+    for arg in call.args if op else ():
+        bound = number(module, arg.value)
+        if bound is not None and bound not in (0, 1) and (abs(bound) < _ZERO or 0 < abs(1 - bound) < _ONE):
+            return f"{op} at {bound:g}"
+    return ""
+
+
+def called(module: Module, call: ir.Call) -> tuple[Module, ir.Function] | None:
+    """The function that a call runs and a module has in sight, with its module; an instance's is a method."""
+    func = call.func
+    function = local_function(module, func)
+    if function is not None:
+        return module, function
+    made = constructions(module, func) if isinstance(func, (ir.Name, ir.Attribute)) else ()
+    classes = {local_class(module, each.func) for each in made}
+    cls = classes.pop() if len(classes) == 1 else None
+    function = (method(module, cls, "__call__") or method(module, cls, "forward")) if cls is not None else None
+    return (module, function) if function is not None else None
+
+
+def is_made_of_losses(module: Module, function: ir.Function) -> bool:
+    """Whether a function has nothing but losses of torch's own, and adds or weights them."""
+    values = [*ir.values_below(function.body)]
+    ops = [[*_ops(module, each)] for each in values if isinstance(each, ir.Call)]
+    risky = any(isinstance(each, ir.Binary) and each.op in _RISKY for each in values)
+    return bool(ops) and not risky and all(each and _KEPT.issuperset(each) for each in ops)
 
 
 def _ops(module: Module, call: ir.Call) -> Iterator[str | None]:

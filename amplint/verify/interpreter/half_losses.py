@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from amplint.model.calls.external_calls import local_class, local_function, method
 from amplint.model.half.analysis import returned_kind
 from amplint.model.half.layers import gives_float32
 from amplint.model.inference.constructions import constructions
@@ -20,13 +19,15 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to
 from amplint.model.torch_facts.op_spellings import CLASSES, LOSSES, spelled
 from amplint.verify.bench.instrument import open_regions
-from amplint.verify.interpreter.allowed_calls import library
-from amplint.verify.interpreter.fragile_ops import fragile_op
+from amplint.verify.interpreter.allowed_calls import OPS, library
+from amplint.verify.interpreter.fragile_ops import called, fragile_op, is_made_of_losses
 from amplint.verify.interpreter.run_state import RunRecord
 from amplint.verify.interpreter.standins import Closure, Dotted, Site, tensors_in
 from amplint.verify.interpreter.world import Stage, upstream
+from amplint.verify.program.program import Code
 
 FLOAT16 = frozenset(("float16",))
+_HALF = "float16"
 USUAL_START = 65536.0  # of a scaler that is given none
 _MOST = 65519.0  # what is more is inf in float16
 _SPACE = "torch.nn."
@@ -63,20 +64,34 @@ class HalfLosses:
 
     def loss(self, site: Site, runs: Closure | None, inputs: list[Any], made: torch.Tensor) -> None:
         """A criterion has been run."""
-        if any(each.dtype == "float16" for each in open_regions()) or any(True for _ in upstream(made, self._outputs)):
-            self._remember_fragile(site, runs)
         halves = [each for each in tensors_in(inputs) if self._is_output(each)]
         if halves and made.dtype is torch.float16 and not open_regions():
             keeps = self._keeps_half(site, runs, inputs, len(halves))
             if keeps is not False:
                 self._losses[made.grad_fn] = keeps is True, site
+        if region := _half_region():
+            self._not_run(site, runs, region, f"computes the loss in {region} and is not run")
+        elif any(True for _ in upstream(made, self._outputs)):
+            self._not_run(site, runs, "float16", "computes the loss of float16 outputs and is not run")
 
-    def _remember_fragile(self, site: Site, runs: Closure | None) -> None:
-        """Remember a loss of the program's own, for which the bench has another one, where float16 may break an op."""
-        found = _function(site, runs) if _spelling(site) is None else None
-        op = fragile_op(*found) if found is not None else ""
-        if op:
-            self._record.fragile_losses.setdefault(site.where, (site.text, op))
+    def part(self, site: Site, runs: Closure | None) -> None:
+        """A function of the program has been run that is no model: what it computes can be a part of the loss."""
+        found, region = _function(site, runs), _half_region()
+        if region and found is not None and found[1].name not in ("forward", "__call__"):
+            self._not_run(site, runs, region, f"computes a part of the loss in {region} and is not run")
+
+    def _not_run(self, site: Site, runs: Closure | None, dtype: str, how: str) -> None:
+        """Remember what computes a loss for which the bench has another one; of torch's own autocast keeps the range.
+
+        And which of its ops float16 may break, where that is in sight.
+        """
+        if _is_loss_of_torch(site) or _is_op(site):
+            return
+        found = _function(site, runs)
+        if found is not None and is_made_of_losses(*found):
+            return
+        op = fragile_op(*found) if found is not None and dtype == "float16" else ""
+        self._record.not_run.setdefault(site.where, (site.text, f"{how}; float16 may break its {op}" if op else how))
 
     def scaled(self, scaler: torch.amp.GradScaler, start: float | None, losses: list[Any], site: Site) -> None:
         """A scaler that starts at a scale (None: it can't be seen) scales losses."""
@@ -129,35 +144,57 @@ def _function(site: Site, runs: Closure | None) -> tuple[Module, ir.Function] | 
     """The function of the program that a call runs, with its module; None where none is in sight."""
     if runs is not None:
         return runs.frame.code.module, runs.function
-    found = _called(site.code.module, site.call)
+    found = called(site.code.module, site.call)
     if found is None and (elsewhere := site.code.linked_call(site.call)) is not None:
-        found = _called(*elsewhere)
+        found = called(*elsewhere)
     return found
-
-
-def _called(module: Module, call: ir.Call) -> tuple[Module, ir.Function] | None:
-    """The same, as far as a module has it in sight."""
-    func = call.func
-    function = local_function(module, func)
-    if function is not None:
-        return module, function
-    made = constructions(module, func) if isinstance(func, (ir.Name, ir.Attribute)) else ()
-    classes = {local_class(module, each.func) for each in made}
-    cls = classes.pop() if len(classes) == 1 else None
-    function = (method(module, cls, "__call__") or method(module, cls, "forward")) if cls is not None else None
-    return (module, function) if function is not None else None
 
 
 def _spelling(site: Site) -> str | None:
     """Which of torch's losses a call computes; None: none of them, or it can't be seen."""
-    module, func = site.code.module, site.call.func
+    func = site.call.func
     known = library(site.code, func)
     if isinstance(known, Dotted):
         found = {spelled(known.name)}
     elif isinstance(func, (ir.Name, ir.Attribute, ir.Call)):
-        names = {module.names.only(each.func) or "" for each in constructions(module, func)}
-        found = {CLASSES.get(each.rpartition(".")[2]) if each.startswith(_SPACE) else None for each in names}
+        found = {_of_class(each) for each in site.code.known(_constructed, func)}
     else:
         return None
     only = found.pop() if len(found) == 1 else None
     return only if only in LOSSES else None
+
+
+def _is_loss_of_torch(site: Site) -> bool:
+    """Whether a call is of one of torch's losses, or of one or another of them."""
+    func = site.call.func
+    if not isinstance(func, (ir.Name, ir.Attribute, ir.Call)) or library(site.code, func) is not None:
+        return False
+    made = site.code.known(_constructed, func)
+    return bool(made) and all(each.startswith(_SPACE) and each.endswith("Loss") for each in made)
+
+
+def _of_class(name: str) -> str | None:
+    return CLASSES.get(name.rpartition(".")[2]) if name.startswith(_SPACE) else None
+
+
+def _constructed(code: Code, func: ir.Name | ir.Attribute | ir.Call) -> set[str]:
+    """The qualified names of the classes that what is called can be of, in this file or as callers give it."""
+    module = code.module
+    names = {module.names.only(each.func) or "" for each in constructions(module, func)}
+    if names:
+        return names
+    sources = code.callers.looked_at(code, func)
+    return {of.module.names.only(each.func) or "" if isinstance(each, ir.Call) else "" for of, each in sources}
+
+
+def _half_region() -> str:
+    """The dtype of a float16 region that is open; "": none is."""
+    return _HALF if any(each.dtype == _HALF for each in open_regions()) else ""
+
+
+def _is_op(site: Site) -> bool:
+    """Whether a call is of an op of torch's, a function or a method: what it is given was computed before."""
+    func, known = site.call.func, library(site.code, site.call.func)
+    if isinstance(known, Dotted):
+        return known.name.startswith("torch.")
+    return isinstance(func, ir.Attribute) and func.attr in OPS

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from amplint.model.objects.key_parts import part_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import ifs_round
@@ -170,13 +171,13 @@ def _tied(site: Site, function: ir.Function) -> _Tied:
     code, call = site.code, site.call
     given = {each.name: passed for each in function.params if (passed := argument(call, function, each.name))}
     makers = {name: made for name, passed in given.items() if (made := _makers(site, passed))}
-    known = {code.text(each) for made in makers.values() for value in made for each in ir.walk_values(value)}
+    known = {_setting(code, each) for made in makers.values() for value in made for each in ir.walk_values(value)}
     settings = {
         name: passed
         for name, passed in given.items()
         if name not in makers
         and _is_setting(passed)
-        and (_passed_on(site, passed) is not MISSING or not known.isdisjoint(map(code.text, ir.walk_values(passed))))
+        and (_passed_on(site, passed) is not MISSING or not known.isdisjoint(_settings(code, passed)))
     }
     return _Tied({name: given[name] for name in makers}, settings)
 
@@ -207,9 +208,33 @@ def _passed_on(site: Site, passed: ir.Value) -> Any:
 
 
 def _is_setting(passed: ir.Value) -> bool:
-    """Whether an argument is a variable or an attribute, or a condition on some."""
-    followed = (ir.Name, ir.Attribute, ir.Constant, ir.Compare, ir.Bool, ir.Unary)
-    return all(isinstance(each, followed) for each in ir.walk_values(passed))
+    """Whether an argument is a variable, an attribute or an entry, or a condition on some."""
+    followed = (ir.Name, ir.Attribute, ir.Constant, ir.Compare, ir.Bool, ir.Unary, ir.Subscript)
+    return all(isinstance(each, followed) or _key(each) is not None for each in ir.walk_values(passed))
+
+
+def _settings(code: Code, value: ir.Value) -> set[str]:
+    """What a value and its parts are called, whichever way they are written."""
+    return {_setting(code, each) for each in ir.walk_values(value)}
+
+
+def _setting(code: Code, value: ir.Value) -> str:
+    """The same of a value itself: `cfg["amp"]`, `cfg.amp` and `cfg.get("amp")` are one setting."""
+    if isinstance(value, ir.Attribute):
+        return part_of(_setting(code, value.base), value.attr)
+    base = value.base if isinstance(value, ir.Subscript) else ir.called_on(value, "get")
+    key = _key(value)
+    return part_of(_setting(code, base), key) if base is not None and key is not None else code.text(value)
+
+
+def _key(value: ir.Value) -> str | None:
+    """The key by which a value is taken of another, where it is written out; None: it is no such value."""
+    given: ir.Value | None = None
+    if isinstance(value, ir.Subscript):
+        given = value.index
+    elif isinstance(value, ir.Call) and ir.called_on(value, "get") is not None and value.positional:
+        given = value.positional[0]
+    return given.value if isinstance(given, ir.Constant) and isinstance(given.value, str) else None
 
 
 def _wraps(value: Any) -> bool:

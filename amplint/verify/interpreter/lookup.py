@@ -14,6 +14,7 @@ from amplint.model.module import Module
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Binding, Defined, Imported, Scope
 from amplint.model.syntax.nesting import ifs_round, loop_of
+from amplint.model.syntax.scopes import canonical
 from amplint.model.torch_facts.names import SCALERS
 from amplint.verify.bench.instrument import gradient
 from amplint.verify.interpreter.allowed_calls import ATTRIBUTES, METHODS, constant, library
@@ -467,7 +468,9 @@ class Lookup:
                 return Dotted(f"{base.cls.name}.{name}")
             return self._instances.of_class(base, name, None) or Unknown(f"{base.cls.name}.{name}")
         if isinstance(base, Dotted):
-            return Dotted(f"{base.name}.{name}")
+            found = canonical(f"{base.name}.{name}")
+            known = constant(found)
+            return Dotted(found) if known is None else known
         if isinstance(base, torch.amp.GradScaler) and name == "_scale":
             return self._stage.scale_of(base)
         return _of_object(base, name, value, frame.code)

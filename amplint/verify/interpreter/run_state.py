@@ -81,12 +81,13 @@ class RunRecord:
     unsure_losses: dict[str, str] = field(
         default_factory=dict
     )  # lines with losses that may be float16, and their calls
-    fragile_losses: dict[str, tuple[str, str]] = field(
-        default_factory=dict
-    )  # lines with losses of float16 that aren't run, their calls, and which of their ops float16 may break
+    # Lines on which the program computes a loss in half precision and the bench has its own: the call, and how.
+    not_run: dict[str, tuple[str, str]] = field(default_factory=dict)
+    unseen_regions: dict[str, str] = field(default_factory=dict)  # lines with contexts out of sight, named of autocast
     unscaled: str = ""  # the first line that asks for gradients of a float16 loss that no scaler scales
     unseen_model: bool = False  # one was run whose own regions can't be seen
     caught: list[str] = field(default_factory=list)  # exceptions of torch's that the program has caught, with lines
+    event: str = ""  # the line of the last event, as it is said
     ended: Raised | None = None  # by an exception
     scalers: Remade = field(default_factory=Remade)
     busy: bool = False  # events have run in this iteration

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from amplint.model.objects.key_parts import part_of
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Unknown:
         "net",
         "origin",
         "role",
+        "setting",
         "tensor",
         "test",
         "text",
@@ -63,6 +65,7 @@ class Unknown:
         counts: Callable[[bool], int] | None = None,
     ) -> None:
         self.text = text
+        self.setting = text  # what is the same for `cfg["amp"]`, `cfg.amp` and `cfg.get("amp")`
         self.identity = text  # tells it from others that the program writes in the same way
         self.mark = ""  # what its identity ends with, under any name
         self.origin = origin  # the unseen call that returned it
@@ -82,7 +85,7 @@ class Unknown:
         """What a loop gets from it at a place; `text` is the loop's variable. A batch is no model's output."""
         found = self.child(f"[{at}]")
         if isinstance(found, Unknown):
-            found.text = text
+            found.text = found.setting = text
             if batch:
                 found.fixed, found.tensor = True, None
         return found
@@ -96,7 +99,17 @@ class Unknown:
         """Give what a call returned a variable's name, once."""
         if self.origin is not None and not self.named:
             self.text, self.identity = text, (identity or text) + self.mark
+            self.setting = text
             self.named = True
+
+    def entry(self, key: str, text: str) -> Any:
+        """What a key is of it, as the program writes it; one that is a name is that attribute, too."""
+        suffix = part_of("", key)
+        is_new = suffix not in self.children
+        found = self.child(suffix)
+        if is_new and isinstance(found, Unknown):
+            found.text = text
+        return found
 
     def child(self, suffix: str) -> Any:
         """What `.name` or `[index]` is of it."""
@@ -106,7 +119,7 @@ class Unknown:
                 found = Unknown(self.text + suffix)
             else:
                 found = Unknown(self.text + suffix, inputs=(self,), tensor=self.tensor)
-            found.identity = self.identity + suffix
+            found.identity, found.setting = self.identity + suffix, self.setting + suffix
             self.children[suffix] = found
         return found
 

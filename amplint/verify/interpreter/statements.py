@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from amplint.verify.interpreter.tensor_calls import TensorCalls
 from amplint.verify.program.presence import asked_for
 from amplint.verify.program.program import STEPS, Code
 
+_OF_AMP = re.compile(r"(?i)auto_?cast")
 _FEW = 4  # iterations of a loop without events
 _MOST_ADDED = 64  # items of a list
 
@@ -302,6 +304,8 @@ class Statements(Interpreter[Path]):
         if _is_context(value):
             with ExitStack() as left:
                 return go(entered(left, value, frame.code.where(item.context)))
+        if isinstance(value, Unknown) and _OF_AMP.search(frame.code.text(item.context)):
+            self._state.record.unseen_regions.setdefault(frame.code.where(item.context), frame.code.text(item.context))
         return go(value)
 
     def attempt(self, statement: ir.Try, states: list[Path]) -> Paths[Path]:

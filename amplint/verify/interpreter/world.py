@@ -207,6 +207,7 @@ class Stage:
         self._made_in: dict[Any, tuple[ir.Call, int]] = {}  # by what has made them in the graph: results, and when
         self._losses: dict[Any, ir.Call] = {}  # by what has made them in the graph: the unseen calls that return them
         self._settled = frozenset(knowledge.nets)
+        self._unowned: set[str] = set()  # models that are run, and that no optimizer is known to have
         self._born = 0
         self._made: list[str] = []
         nets = [each for owned in knowledge.optimizers.values() for each in owned or ()]
@@ -418,8 +419,12 @@ class Stage:
             self._born += 1
         if known and not own and self._hangs_on_parts(made):
             return made * 1.0
+        own = own or bool(not whole and self._namesake(net))
         if not own and not whole and self.knowledge.called:
             return made  # a batch: the models are run elsewhere
+        if not own and net is not None and len(self._atoms) > 1:
+            self._unowned.add(net)
+            self.guessed |= self._unowned if len(self._unowned) > 1 else set()
         for atom in self._touched(net) if own and net is not None else [*self._atoms]:
             made = self._through(self.parts[atom], made)
         return made
@@ -443,11 +448,20 @@ class Stage:
     def _touched(self, net: str) -> list[str]:
         """The parts that a model's output hangs on: its own, and those that no model which is run has."""
         self.knowledge.learn_call(net)
-        own = self.parts_of(net)
+        own = self._namesake(net) or self.parts_of(net)
         if own[0] not in self._atoms:
             return own
+        taken = {each for called in self.knowledge.called for each in self._namesake(called)}
         others = (each for each in self._atoms if not any(_related(each, called) for called in self.knowledge.called))
-        return [*own, *(each for each in others if each not in own)]
+        return [*own, *(each for each in others if each not in own and each not in taken)]
+
+    def _namesake(self, net: str | None) -> list[str]:
+        """What the one optimizer has that is called like a model, where nothing is asked for its parameters."""
+        optimizers = self.knowledge.optimizers
+        if net is None or self.knowledge.nets or len(optimizers) < 2:
+            return []
+        named = [text for text in optimizers if _sounds_like(text, net)]
+        return [_of(named[0])] if len(named) == 1 and _of(named[0]) in self.parts else []
 
     def _is_own(self, net: str | None) -> bool:
         return net is not None and (

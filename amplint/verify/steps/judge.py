@@ -48,6 +48,9 @@ class Judged:
     unseen: str = field(default="", compare=False)  # what a step that is right may do wrong all the same
     none_used: str = field(default="", compare=False)  # where conditions make it use None as an object, and which
     unfollowed: str = field(default="", compare=False)  # of a step that is wrong: what else it does that can't be seen
+    differs: str = field(default="", compare=False)  # where its gradients or updates are first not the reference's
+    not_run: list[str] = field(default_factory=list, compare=False)  # what computes a loss in half precision, in words
+    unseen_region: str = field(default="", compare=False)  # a context out of sight that is named of autocast, in words
     unscaled: str = field(default="", compare=False)  # where it has a loss in float16 that no scaler scales, in words
 
 
@@ -73,7 +76,8 @@ class Path:
     warned: dict[str, set[int]] = field(default_factory=dict)  # by warnings: the lines that have them
     half_losses: dict[str, float] = field(default_factory=dict)  # lines that scale float16 losses, and the start scale
     unsure_losses: dict[str, str] = field(default_factory=dict)  # lines with losses that may be float16, and the calls
-    fragile_losses: dict[str, tuple[str, str]] = field(default_factory=dict)  # not run: lines, calls, and a fragile op
+    not_run: dict[str, tuple[str, str]] = field(default_factory=dict)  # by lines: calls for losses, and how
+    unseen_regions: dict[str, str] = field(default_factory=dict)  # lines with contexts out of sight, named of autocast
     unscaled: str = ""  # a line that has a loss in float16 that no scaler scales, in words
     unsure_dtype: str = ""  # the same of a line that makes a region whose dtype is out of sight
     unseen_model: bool = False  # one was run whose own regions can't be seen
@@ -101,6 +105,15 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
         return Judged(UNKNOWN, reason=failed)
     found = _judge(paths, failed=failed, guessed=guessed, missing=missing)
     found.unscaled = next((each.unscaled for each in paths if each.unscaled and not each.none_used), "")
+    found.not_run = _not_run(paths)
+    found.unseen_region = next(
+        (
+            f"{where}: amplint can't see what {_short(text)} does"
+            for each in paths
+            for where, text in each.unseen_regions.items()
+        ),
+        "",
+    )
     used = next((each for each in paths if each.none_used), None)
     if used is not None:
         found.none_used = f"{used.none_used}{f' where {used.label}' if used.label else ''}"
@@ -146,7 +159,16 @@ def _wrong(paths: list[Path], told: list[tuple[Path, Fault]]) -> Judged:
     answers = {id(path): path.answers for path, _ in told}
     parts = {each.label: _parts(each, shown[each.label]) for each in paths}
     worst = _worst([fault for _, fault in told])
-    return Judged(WRONG, worst, paths=shown, answers=list(answers.values()), warned=_warned(paths), parts=parts)
+    differs = next(filter(None, (_first_wrong(path, parts[path.label]) for path, _ in told)), "")
+    found = Judged(WRONG, worst, paths=shown, answers=list(answers.values()), warned=_warned(paths), parts=parts)
+    return replace(found, differs=differs)
+
+
+def _first_wrong(path: Path, parts: dict[str, tuple[int, int]]) -> str:
+    """The line of the first step or clip of a path whose gradients are not the reference's; "": there is none."""
+    places = path.observed.places
+    wrong = [places[part][at] for part, (_, at) in parts.items() if 0 <= at < len(places.get(part, ()))]
+    return min(wrong)[1] if wrong else ""
 
 
 def _right(paths: list[Path]) -> Judged:
@@ -169,12 +191,15 @@ def _out_of_sight(paths: list[Path]) -> str:
     if unsure:
         return unsure
     scaled = any(each.unseen_model and any(each.observed.enabled) for each in paths)
-    if scaled and not any(each.observed.regions for each in paths):
+    if scaled and not any(each.observed.regions or each.unseen_regions for each in paths):
         return "a scaler is on and there is no region: amplint can't see whether the model has one"
-    fragile = (each for path in paths for each in path.fragile_losses.items())
-    for where, (call, op) in fragile:
-        return f"{where}: amplint doesn't run {_short(call)}, and can't see what float16 does to its {op}"
     return ""
+
+
+def _not_run(paths: list[Path]) -> list[str]:
+    """The losses of half precision that the program computes and no run has, a sentence for each line."""
+    found = {where: each for path in paths for where, each in path.not_run.items()}
+    return [f"{where}: {_short(text)} {how}" for where, (text, how) in found.items()]
 
 
 def _by_who_owns_what(paths: list[Path], guessed: set[str]) -> tuple[list[tuple[Path, Fault]], str]:

@@ -272,5 +272,7 @@ def _half(judged: Judged) -> dict[str, Any]:
         found["unseen"],
         found["none_used"],
         found["unfollowed"],
+        found["unseen_region"],
+        found["differs"],
     )  # which `paths` and `findings` say in words
     return found

@@ -221,7 +221,8 @@ class _Trial:
         path.warned = run.record.warned
         path.half_losses = run.record.half_losses
         path.unsure_losses = run.record.unsure_losses
-        path.fragile_losses = run.record.fragile_losses
+        path.not_run = run.record.not_run
+        path.unseen_regions = run.record.unseen_regions
         path.unseen_model = run.record.unseen_model
         if reference.observed.steps:
             _take_unscaled(path, run)
@@ -243,7 +244,7 @@ class _Trial:
             return
         if _differs(self._again_with(pair, cache_enabled=False)):
             observed.take_comparisons(plain)
-            observed.parts = plain.parts
+            observed.parts, observed.places = plain.parts, plain.places
 
     def _again_with(self, pair: _Pair, **regions: bool) -> Observed:
         """What the program's run shows with some arguments of its regions changed."""
@@ -309,6 +310,7 @@ class _Trial:
             run = Interpreter(self._step, self._code, stage, choices, self._class)
             recorder.clears_in_sight = not stage.clears_itself
             run.record.heard = caught
+            recorder.where = lambda: run.record.event
             run.run()
         return run
 

@@ -327,6 +327,29 @@ def unless_unscaled(verdict: Verdict, last: Judged) -> Verdict:
     return Verdict(NOT_CHECKABLE, f"{last.unscaled}: {why}")
 
 
+def with_out_of_sight(verdict: Verdict, last: Judged) -> Verdict:
+    """The verdict on a step of which `last` is known, with what no run has had of it.
+
+    A region that can't be seen leaves nothing of a clean step; a loss that is not run is another one than the bench's.
+    """
+    if verdict.verdict not in (CONFIRMED, CLEAN):
+        return verdict
+    if last.unseen_region and verdict.verdict == CLEAN:
+        return Verdict(NOT_CHECKABLE, last.unseen_region)
+    told = [verdict.reason, last.unseen_region, *last.not_run[:1]]
+    if (others := len(last.not_run) - 1) > 0:
+        told.append(f"nor {'is 1 other' if others == 1 else f'are {others} others'}")
+    return Verdict(verdict.verdict, "; ".join(filter(None, told)))
+
+
+def with_place(verdict: Verdict, before: Judged, findings: Iterable[Found]) -> Verdict:
+    """The verdict on a step that misbehaves, with the line where that begins, if nothing else names a cause."""
+    is_told = verdict.verdict != MISBEHAVES or verdict.reason or any(each.shown for each in findings)
+    if is_told or not before.differs:
+        return verdict
+    return Verdict(MISBEHAVES, f"{before.differs} is the first that differs from the run without AMP")
+
+
 def unexplained(judged: Judged, findings: Iterable[Found]) -> list[str]:
     """The observables that show something which no finding of the step is about."""
     known = shown_by(each.code for each in findings)

@@ -38,6 +38,8 @@ from amplint.verify.steps.verdict import (
     unexplained,
     unless_unscaled,
     with_errors,
+    with_out_of_sight,
+    with_place,
 )
 
 # A step has one of these words, in its own file or in those that it leads to; what hasn't is not even parsed.
@@ -248,7 +250,9 @@ class Verifier:
         errors = [
             found for each, found in zip(inside, listed, strict=True) if each.severity is Severity.ERROR or found.shown
         ]
-        verdict = unless_unscaled(with_errors(verdict, before, errors), after or before)
+        last = after or before
+        verdict = with_place(verdict, before, listed)
+        verdict = with_out_of_sight(unless_unscaled(with_errors(verdict, before, errors), last), last)
         return StepRow(
             path=path,
             name=step["name"],
