@@ -87,14 +87,17 @@ class Message(NamedTuple):
     def ordered_for(self, concepts: Collection[str]) -> Message:
         """The same message for a text that speaks of these concepts.
 
-        The causes that are about them come first, and those that they rule out are gone.
+        The causes that are about them come first, and those that they rule out are gone. What they don't speak of is
+        not the first.
         """
 
         def said(cause: Cause) -> float:
             return max((1 + each.weight for each in cause.about if each.fits(concepts)), default=0.0)
 
         left = [each for each in self.causes if not any(every.fits(concepts) for every in each.unless)]
-        return self._replace(causes=tuple(sorted(left, key=said, reverse=True)))
+        ordered = sorted(left, key=said, reverse=True)
+        first = next((each for each in ordered if not each.about or said(each)), ordered[0])
+        return self._replace(causes=(first, *(each for each in ordered if each is not first)))
 
     @property
     def codes(self) -> tuple[str, ...]:

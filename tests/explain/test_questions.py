@@ -85,6 +85,13 @@ def first_cause(text: str) -> str:
     return find(text, asked=True).hits[0].message.causes[0].why
 
 
+def test_what_is_not_said_is_not_first() -> None:
+    assert "hangs" not in first_cause("AttributeError: 'AmpState' object has no attribute 'opt_properties'")
+    for message in known():
+        first = message.ordered_for(frozenset()).causes[0]
+        assert not first.about or first.about[0].fits(()) or all(each.about for each in message.causes), message.id
+
+
 def test_what_is_done_already_is_no_answer() -> None:
     text = "nan after 2 epochs with fp16 gradient accumulation, accelerator.clip_grad_norm_"
     assert "in each micro-batch" in first_cause(text.replace("nan after 2 epochs", "unscale_ error"))
