@@ -121,7 +121,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "norm": (0.5, r"norms?|grad ?norms?"),
     "outputs": (
         1.5,
-        r"outputs?|logits?|activations?|forward(?: pass)?|features?|embeddings?|hidden states?|attention(?: scores?)?|"
+        r"outputs?|latents?|logits?|activations?|forward(?: pass)?|features?|embeddings?|hidden states?|"
+        r"attention(?: scores?)?|"
         r"softmax|layer ?norm|batch ?norm|images?|detections?|preds?|predictions?|boxes",
     ),
     "weights": (1.5, r"weights?|params?|(?<!precision )parameters?"),
@@ -245,7 +246,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         2.5,
         rf"slow\w*|(?:not|no|cannot|cant|never|hardly|isnt|without|doesnt|dont|any|zero|little)(?: \w+){{0,4}} {_FAST}|"
         r"same (?:\w+ )?(?:speed|time|throughput)|"
-        r"(?:speed|throughput) (?:(?:is|was|gets|becomes|much|even|a lot|far|significantly) )*(?:lower|"
+        r"(?:lower|less|worse|reduced) (?:\w+ )?(?:speed|throughput|fps)|(?:speed|throughput) (?:(?:is|"
+        r"was|gets|becomes|much|even|a lot|far|significantly) )*(?:lower|"
         r"worse|reduced|drops|dropped|"
         r"decreas\w*|halved)|"
         r"times? (?:(?:is|are|was|were|stays?|remains?|also|almost|nearly|about) )*(?:the )?(?:same|equal|identical)|"
@@ -256,7 +258,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:failure|lack|loss) of (?:\w+ ){0,4}(?:acceleration|speed ?ups?)",
     ),
     "hangs": (2.5, rf"hang(?:s|ing)?|freezes|stuck forever|deadlock\w*|stuck {_WAITS}"),
-    "memory": (2.5, r"memory(?! (?:access|address|format))|vram|oom"),
+    "memory": (2.5, r"memory(?! (?:access|address|format|efficient attention))|vram|oom"),
     "host memory": (2, r"(?:system|cpu|host|main) (?:memory|ram)|(?<!v)ram"),
     "no effect": (
         2,
@@ -403,7 +405,10 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "numpy": (2, r"numpy"),
     "mask": (2, r"masks?|masked|masking|1e9|1e 9|masked fill"),
     "epsilon": (2.5, r"eps|epsilons?|1e 8|1e 12"),
-    "flash attention": (3, r"flash ?attn\w*|flash ?attention\w*|xformers|sage ?attention\w*"),
+    "flash attention": (
+        3,
+        r"flash ?attn\w*|flash ?attention\w*|memory efficient attention|xformers|sage ?attention\w*",
+    ),
     "average": (
         3,
         r"ema\w*(?! (?:buffers?|states?))|exponential moving averages?|"

@@ -31,6 +31,8 @@ from tests.explaining.sources import LIBRARIES, in_binary, prints, torch_file
 NOT_SHOWN = {
     "scale-at-minimum",
     "amp-checks",
+    "scale-collapses",
+    "float32-on-the-cpu",
     "spconv-without-kernel",
     "scheduler-not-stepped",
     "overflow-skipped",
