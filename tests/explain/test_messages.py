@@ -253,6 +253,35 @@ class TestWhatTheTableClaims:
         assert layer.weight.dtype is torch.float32
 
 
+def test_the_backward_of_a_compiled_function_has_the_region_of_its_call() -> None:
+    layer = nn.Linear(64, 64)
+    x = torch.randn(4, 64, dtype=torch.bfloat16)
+    weights = torch.randn(4, 64)
+
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", enabled=False):
+            return x.float() @ layer.weight.T
+
+    def gradient(of: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = of(x)
+        return torch.autograd.grad((y * weights).sum(), layer.weight)[0]
+
+    assert not torch.equal(gradient(torch.compile(inner, backend="aot_eager")), gradient(inner))
+    torch._dynamo.reset()
+    with torch._functorch.config.patch(backward_pass_autocast="off"):
+        assert torch.equal(gradient(torch.compile(inner, backend="aot_eager")), gradient(inner))
+
+
+def test_a_loss_of_two_dtypes_raises_in_the_backward() -> None:
+    prediction = torch.randn(3, requires_grad=True)
+    loss = nn.functional.huber_loss(prediction.bfloat16(), torch.randn(3))
+    with pytest.raises(RuntimeError) as error:
+        loss.backward()
+    (hit,) = find(f"RuntimeError: {error.value}", asked=True).hits
+    assert "a loss got a prediction and a target of two dtypes" in hit.message.causes[0].why
+
+
 def test_rules_know_their_messages() -> None:
     assert [each.id for each in leading_to("AMP405") if each.says] == ["unscale-twice"]
     assert [each.id for each in leading_to("AMP301") if each.says] == []
