@@ -86,7 +86,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "vanishing": (2, r"vanish\w*"),
     "zero": (
         1.5,
-        r"0(?: 0+)?(?! \d)|(?<!by )zeros?(?! grad)|zeroed|1e \d+|tiny|"
+        r"0(?: 0+)?(?! \d)|(?<!by )zeros?(?! grad)|zeroed|1e \d+|\d+e (?:0[4-9]|1\d)|tiny|"
         r"(?:no|empty|zero) (?:detections?|predictions?|boxes|bboxes|masks?|labels?|results?)",
     ),
     "division by zero": (
@@ -96,7 +96,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "falling": (
         1.5,
         r"decreas\w*|falls?|falling|fell|drop\w*|collaps\w*|halv\w*|shrink\w*|(?:go|goes|going|gets?|down) "
-        r"(?:down|to|towards?)|reduc\w*|declin\w*|smaller|minimum|lower\w*",
+        r"(?:down|to|towards?)|(?<!to )reduc\w*|declin\w*|smaller|minimum|lower\w*",
     ),
     "growing": (
         1.5,
@@ -177,6 +177,18 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "keep": (1, r"keep\w*|stays?|remain\w*|work(?:s|ing)?|compatible"),
     "from scratch": (2, r"from scratch|random(?:ly)? initiali[sz]\w*|untrained"),
     "found dtype": (2, r"found dtype"),
+    "linear algebra": (
+        3,
+        r"linalg\w*|cholesky\w*|svd|qr decomposition|matrix (?:inverse|inversion|exponential)|eigh?|eigenvalues?|"
+        r"pinv\w*|lstsq|slogdet|logdet",
+    ),
+    "embedding": (2, r"embedding(?: layers?| outputs?)"),
+    "allowed": (
+        1,
+        r"(?:is it|is that|is this|are they) (?:\w+ )?(?:ok|okay|fine|wrong|bad|safe|allowed|correct|right)|ok to|"
+        r"(?:should|can|may|must) (?:i|we|it|the|backward|optimizer)|where (?:do|should|to)|belongs?|"
+        r"(?:inside|outside|within)",
+    ),
     "tf32": (3, r"tf32|allow tf32|tensorfloat\w*|float32 matmul precision"),
     "size": (2, r"(?<!batch )sizes?|as (?:large|big) as|disk|megabytes?|mb|gb"),
     "checkpointing": (
@@ -206,7 +218,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "worse": (
         1.5,
         r"worse|worst|lower|bad|badly|poor\w*|degrad\w*|hurt\w*|drop\w*|decreas\w*|gap|"
-        r"(?<!all )reduc\w*(?! (?:scatter|dtype|precision))|declin\w*|inferior|"
+        r"(?<!all )(?<!to )reduc\w*(?! (?:scatter|dtype|precision))|declin\w*|inferior|"
         r"los[et]s?|losing|below|underperform\w*|deteriorat\w*|terrible|garbage|broken|fall\w*|less accurate|tank\w*|"
         r"collaps\w*|wrong|not as good|"
         r"(?:higher|larger|increased) (?:\w+ )?(?:loss|perplexity|error|wer|ppl)|"
@@ -221,7 +233,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "worse in bfloat16": (
         4,
-        rf"(?:{_BFLOAT})(?: (?!than|but)\w+){{0,6}} {_WORSE}|"
+        rf"(?:{_BFLOAT})(?: (?!than|but)\w+){{0,8}} {_WORSE}|"
         rf"{_WORSE}(?: (?!than)\w+){{0,5}} (?:with|in|using|under|for|to) (?:pure )?(?:{_BFLOAT})",
     ),
     "different": (
@@ -254,7 +266,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"takes? forever|"
         r"speed (?:is |stays )?(?:the )?(?:same|unchanged)|"
         r"(?:time|times|duration) (?:\w+ ){0,2}(?:doubl|increas|higher|twice)\w*|"
-        r"takes? (?:\w+ )?(?:more|longer)|(?<!no )longer|throughput|"
+        r"takes? (?:\w+ )?(?:more|longer)|(?:twice|times) as long|(?<!no )longer(?! (?:than )?\d|"
+        r"\w* (?:sequences?|inputs?))|throughput|"
         r"(?:failure|lack|loss) of (?:\w+ ){0,4}(?:acceleration|speed ?ups?)",
     ),
     "hangs": (2.5, rf"hang(?:s|ing)?|freezes|stuck forever|deadlock\w*|stuck {_WAITS}"),
@@ -450,12 +463,13 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"(?:model|net|network|everything|weights) (?:to )?(?:half|bfloat16|float16|bf16|fp16)|model half|half model|"
         r"model (?:has|is|are|in|with)(?: (?:a|in|the|dtype|already|itself))* (?:fp16|bf16|half|float16|"
         r"bfloat16)(?! mixed)|"
+        r"(?:fp16|bf16|half|float16|bfloat16) (?:weights|params|parameters)|"
         r"pure (?:fp16|bf16|half|float16|bfloat16)|to torch (?:bfloat16|float16|half)|"
         r"(?:cast|convert)\w* (?:the |my |whole |all |its )*(?:model|weights|everything|params|parameters|network)",
     ),
     "scaled": (
         2,
-        r"huge|enormous|(?:very|extremely|abnormally|unusually|insanely) (?:large|big|high)|"
+        r"huge|enormous|\d+e[4-9]|(?:very|extremely|abnormally|unusually|insanely) (?:large|big|high)|"
         r"(?:too|way|far|times) (?:\w+ )?(?:large|big|high)\w*",
     ),
     "65536": (3, r"65536x?|65 536|65k|2 16 times"),
