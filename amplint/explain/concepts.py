@@ -104,7 +104,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "diverging": (
         2,
-        r"diverg\w*|abnormal\w*|non ?monoton\w*|not monoton\w*|fluctuat\w*|bounc\w*|"
+        r"diverg\w*|deconverg\w*|abnormal\w*|non ?monoton\w*|not monoton\w*|fluctuat\w*|bounc\w*|"
         r"erratic|unstable|instabilit\w*|spik\w*|explo\w*|blow\w* up|blew up|oscillat\w*|jump\w*|"
         r"(?:goes|going|shoots?) up",
     ),
@@ -128,12 +128,13 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "weights": (1.5, r"weights?|params?|(?<!precision )parameters?"),
     "scale": (
         2,
-        r"(?:loss|grad|gradient|amp|dynamic|scaler|fp16 grad) scales?|get scale|scal(?:e|ing) factor|"
+        r"(?:loss|grad|gradient|amp|dynamic|scaler|fp16 grad) scales?|get scale|scale values?|"
+        r"values? of (?:the )?(?:grad)?scaler|scal(?:e|ing) factor|"
         r"scale(?: \w+)? (?:is|keeps?|goes|gets?|drops?|falls?|becomes?|reache[sd]|"
         r"(?:decreas|increas|halv|shrink|grow|doubl|collaps|explod)\w*)",
     ),
     "scale not finite": (4, r"scale (?:\w+ ){0,3}(?:nan|inf|infinity)"),
-    "low scale": (1, r"(?:scale|reducing(?! hysteresis)) (?:\w+ ){0,2}to (?:[01](?: \d+)?|\de \d+)(?! ?\d)"),
+    "low scale": (1, r"(?:scale|reducing(?! hysteresis)) (?:\w+ ){0,2}to (?:[0-8](?: \d+)?|\de \d+)(?! ?\d)"),
     "scaler": (1.5, rf"{_SCALER}|(?:loss|gradient) scaling"),
     "quality": (
         1.5,
@@ -213,7 +214,8 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         rf"{_NOT}(?: (?:even|really|ever|seems?|appears?|want|be|to|get|able|properly|actually|the|my|model|network))*"
         r" (?:learn|converg|train(?!er))\w*|"
         r"(?:struggl\w*|hard|difficult|trouble|problems?|slow) (?:to |in |with )?(?:converg|learn)\w*|"
-        r"(?:bad|poor|terrible|no) (?:convergence|learning)",
+        r"(?:bad|poor|terrible|no) (?:convergence|learning)|(?:issues?|problems?|trouble) with (?:the )?convergence|"
+        r"convergence (?:issues?|problems?)",
     ),
     "worse": (
         1.5,
@@ -416,7 +418,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "fft": (3, r"fft|r?fft\w*|stft|spectrograms?|fourier"),
     "inputs": (1, r"inputs?|batch(?:es)?|tensors?"),
     "numpy": (2, r"numpy"),
-    "mask": (2, r"masks?|masked|masking|1e9|1e 9|masked fill"),
+    "mask": (2, r"masks?(?! (?:r ?cnn|rcnn|heads?|loss|branch|former)\b)|masked|masking|1e9|1e 9|masked fill"),
     "epsilon": (2.5, r"eps|epsilons?|1e 8|1e 12"),
     "flash attention": (
         3,
