@@ -114,7 +114,7 @@ def test_what_is_done_already_is_no_answer() -> None:
         ("torch.compile with amp has low performance on several GPUs", "It is slow"),
         ("compile+amp+ddp raises NotImplementedError", "A bug of this release"),
         ("time_embed(t): mat1 and mat2 must have the same dtype, Float and Half", "a layer computes a part of it"),
-        ("apex with two GPUs is stuck in amp.initialize", "It hangs on several GPUs"),
+        ("apex with two GPUs is stuck in amp.initialize", "With several GPUs apex hangs"),
     ],
 )
 def test_the_first_cause_is_the_one_in_question(text: str, cause: str) -> None:
