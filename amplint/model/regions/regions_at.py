@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_sites import callers
+from amplint.model.calls.call_sites import CallSites, callers
+from amplint.model.calls.external_calls import local_class, method
 from amplint.model.calls.gradients_off import never_has_gradients
-from amplint.model.inference.formulas import FALSE, both, contradict
+from amplint.model.inference.formulas import FALSE, TRUE, Formula, both, contradict
 from amplint.model.inference.value_sets import decided
 from amplint.model.regions.openers import Open, openers
 from amplint.model.syntax import ir
+from amplint.model.torch_facts.modules import RETURNS_ITSELF
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 # Calls from one function to the next, from a region to what runs in it.
 _DEEPEST = 4
 _WAYS = 32
+_CALLED = ("forward", "__call__")  # what the call of an object runs
 # Decorators that leave a function what it is, as far as regions go.
 _PLAIN = ("torch.", "builtins.", "functools.", "abc.", "typing.")
 
@@ -84,17 +87,34 @@ class _Reader:
         if function.is_generator or function.is_async or not self._is_plain(function):
             return []
         found: dict[tuple[int, int], Open] = {}
-        for call in self._sites(function):
+        for call, chosen in self._ways(function):
             own = ir.function_of(call) is function
             for each in () if own else self.at(call, depth - 1):
-                when = both(each.when, self._decided.inside(call)) if each.when is not None else None
+                when = both(each.when, chosen, self._decided.inside(call)) if each.when is not None else None
                 if when != FALSE and len(found) < _WAYS:
                     found.setdefault((each.region.call.id, each.entered.id), each._replace(when=when, site=call))
         return list(found.values())
 
+    def _ways(self, function: ir.Function) -> list[tuple[ir.Call, Formula]]:
+        """The calls of a function that matter, each with what has to hold for it to be one."""
+        sure = self._sites(function)
+        return [*((each, TRUE) for each in sure), *self._chosen(function, {each.id for each in sure})]
+
     def _sites(self, function: ir.Function) -> list[ir.Call]:
-        """The calls of a function that matter."""
+        """The calls that surely run a function and matter."""
         return callers(self._module, function)
+
+    def _chosen(self, function: ir.Function, sure: set[int]) -> Iterator[tuple[ir.Call, Formula]]:
+        """The calls of one of several objects, of which one runs a method: `criterion = A() if args.a else B()`."""
+        if function.cls is None or function.name not in _CALLED:
+            return
+        for call in self._module.once(CallSites).of(function):
+            found = self._decided.alternatives(call.func) if call.id not in sure else []
+            for each in found if len(found) > 1 else ():
+                made = ir.before_calls(each.value, *RETURNS_ITSELF)
+                cls = local_class(self._module, made.func) if isinstance(made, ir.Call) else None
+                if cls is not None and method(self._module, cls, function.name) is function:
+                    yield call, each.when
 
     def _is_plain(self, function: ir.Function) -> bool:
         regions = {each.context.id for each in self._openers.decorating(function)}
@@ -114,6 +134,7 @@ class _TrainingReader(_Reader):
         super().__init__(module)
         self._through = sites
 
-    def _sites(self, function: ir.Function) -> list[ir.Call]:
-        calls = self._through.get(function.id) or super()._sites(function)
-        return [each for each in calls if not never_has_gradients(self._module, each)]
+    def _ways(self, function: ir.Function) -> list[tuple[ir.Call, Formula]]:
+        calls = self._through.get(function.id)
+        found = [(each, TRUE) for each in calls] if calls else super()._ways(function)
+        return [each for each in found if not never_has_gradients(self._module, each[0])]
