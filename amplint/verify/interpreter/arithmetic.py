@@ -16,7 +16,7 @@ from amplint.verify.interpreter.assumptions import Facts
 from amplint.verify.interpreter.evaluate import Truth
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunState
-from amplint.verify.interpreter.standins import MISSING, Dotted, Key, Unknown, value_of
+from amplint.verify.interpreter.standins import MISSING, Dotted, Key, Unknown, as_setting, value_of
 from amplint.verify.interpreter.world import Stage
 
 _LARGEST = 1 << 40  # an integer's absolute value, an item's count
@@ -89,6 +89,7 @@ class Arithmetic:
     def unary(self, op: str, operand: Any, text: str) -> Any:
         """`op operand`."""
         if op == "Not":
+            operand = as_setting(operand)
             if isinstance(operand, Unknown):
                 return Unknown(f"not {operand.text}", test=lambda matters: not self._truth.of(operand, matters=matters))
             return not self._truth.of(operand, matters=False)

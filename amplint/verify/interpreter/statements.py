@@ -31,6 +31,7 @@ from amplint.verify.interpreter.standins import (
     Path,
     Raised,
     Unknown,
+    as_setting,
     defined,
     value_of,
 )
@@ -152,7 +153,7 @@ class Statements(Interpreter[Path]):
     def arms(self, statement: ir.If, states: list[Path]) -> tuple[list[Path], list[Path]]:
         """The path, in the arm that it takes."""
         frame = states[0].frame
-        value = self._evaluator.evaluate(statement.test, frame)
+        value = as_setting(self._evaluator.evaluate(statement.test, frame))
         decided = (
             self._is_object(statement.test, frame)
             if isinstance(value, Unknown)
