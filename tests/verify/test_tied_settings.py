@@ -323,3 +323,51 @@ EITHER_DTYPE = "torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.floa
 def test_a_scaler_and_a_dtype_that_one_call_gives(dtype: str, scales: str, unscaled: bool) -> None:
     (found,) = interpret(BY_DTYPE.replace("DTYPE", dtype).replace("SCALES", scales))
     assert (found.judged.state, bool(found.judged.unscaled)) == ("right", unscaled), found.judged
+
+
+TRAINER = """
+import torch
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model = model
+        self.optimizer = optimizer
+        self.use_amp = False
+        self.scaler = torch.amp.GradScaler("cuda", enabled=False)
+
+    def prepare(self, use_amp=False):
+        self.use_amp = False
+        if use_amp:
+            self.use_amp = True
+            SCALER
+        else:
+            self.scaler = torch.amp.GradScaler("cuda", enabled=False)
+
+    def train(self, loader):
+        on = bool(self.use_amp and self.scaler is not None)
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16, enabled=on):
+                loss = torch.nn.functional.mse_loss(self.model(x), y)
+            if on and self.scaler is not None:
+                self.scaler.scale(loss).backward()
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+            else:
+                loss.backward()
+                self.optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("scaler", "unscaled"),
+    [
+        ('self.scaler = torch.amp.GradScaler("cuda", enabled=True)', False),
+        ('self.scaler = torch.amp.GradScaler("cuda")', False),
+        ('self.scaler = torch.amp.GradScaler("cuda", enabled=False)', True),
+        ("self.half = True", True),
+    ],
+)
+def test_a_flag_and_a_scaler_that_one_method_sets(scaler: str, unscaled: bool) -> None:
+    (found,) = interpret(TRAINER.replace("SCALER", scaler))
+    assert (found.judged.state, bool(found.judged.unscaled)) == ("right", unscaled), found.judged
