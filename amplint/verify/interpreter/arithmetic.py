@@ -93,6 +93,7 @@ class Arithmetic:
             if isinstance(operand, Unknown):
                 return Unknown(f"not {operand.text}", test=lambda matters: not self._truth.of(operand, matters=matters))
             return not self._truth.of(operand, matters=False)
+        operand = value_of(operand)
         if isinstance(operand, (int, float, torch.Tensor)) and op in ("Minus", "Plus"):
             return -operand if op == "Minus" else operand
         return Unknown(text, inputs=(operand,))
@@ -122,6 +123,9 @@ class Arithmetic:
             for one, other in ((left, right), (right, left)):
                 if isinstance(one, torch.Tensor) and one.requires_grad and isinstance(other, Unknown):
                     self._roles.summand(other)
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, torch.Tensor) and not one.requires_grad and isinstance(other, Unknown):
+                self._roles.factor(other)
         half_seen = _half_seen(op, left, right, text)
         if half_seen is not MISSING:
             return half_seen
