@@ -272,10 +272,10 @@ class Statements(Interpreter[Path]):
     def _count(self, statement: ir.For | ir.While, frame: Frame) -> int | None:
         """How often a loop is run at most; None: as often as it has items."""
         code = frame.code
-        if not code.matters(statement.body):
-            return 1 if isinstance(statement, ir.While) else _FEW
         if _over_parameters(statement):
             return None
+        if not code.matters(statement.body):
+            return 1 if isinstance(statement, ir.While) else _FEW
         if code.only_loops(statement):
             return 1
         return INNER if self._loops else self._state.iterations
