@@ -184,7 +184,7 @@ class Statements(Interpreter[Path]):
             return False  # nothing comes behind it, with AMP or without
         if _returns_instead(statement.then, frame):
             return self._truth.of(value, matters=True)
-        if _both_return(statement):
+        if _both_return(statement) or _is_of_returns(statement, frame):
             return self._truth.of(value, matters=matters)
         if left is not None and not matters:
             # Between events it matters whether the rest of an iteration is left out; how many there are doesn't.
@@ -385,6 +385,23 @@ def _both_return(statement: ir.If) -> bool:
     """Whether either arm ends with a value of the function: neither of them leaves it earlier than the other."""
     arms = (statement.then.statements[-1], statement.orelse.statements[-1] if statement.orelse is not None else None)
     return all(isinstance(each, ir.Return) and each.value is not None for each in arms)
+
+
+def _is_of_returns(statement: ir.If, frame: Frame) -> bool:
+    """Whether an arm is one of `if a: return x` and `elif b: return y`, which end a suite that has no events."""
+    first = statement
+    while isinstance(around := first.block.owner, ir.If) and around.orelse is first.block:
+        first = around
+    arms = [first]
+    while (other := arms[-1].orelse) is not None and isinstance(each := other.statements[-1], ir.If):
+        arms.append(each)
+    returns = (each.then.statements[-1] for each in arms)
+    return (
+        len(arms) > 1
+        and first is first.block.statements[-1]
+        and all(isinstance(each, ir.Return) and each.value is not None for each in returns)
+        and not frame.code.matters(first.block)
+    )
 
 
 def _returns_tool(code: Code, function: ir.Function) -> bool:
