@@ -9,8 +9,11 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
+from amplint.explain.languages import english
+
 _NOT = (
-    r"(?:not|no|never|none|nothing|without|doesnt|doest|dosent|dont|didnt|isnt|arent|wasnt|wont|cant|cannot|stop(?:s|ped)?|"
+    r"(?:not|no|never|none|nothing|without|doesnt|doest|dosent|dont|didnt|isnt|arent|wasnt|wont|cant|"
+    r"cannot|stop(?:s|ped)?|"
     r"fail(?:s|ed)? to|hardly|barely|refuses? to|unable to)"
 )
 _CHANGE = (
@@ -28,6 +31,11 @@ _MIXED = (
     r"(?:reduced|low|lower|half) precision"
 )
 
+# Where a program waits that is stuck, and does not learn badly.
+_WAITS = (
+    r"(?:in|at|on|when|during|while) (?:\w+ ){0,3}"
+    r"(?:amp|initiali\w*|init|backward|forward|nccl|ddp|loading|barrier|all ?reduce|launch|spawn)"
+)
 _GAN = (
     r"(?:[a-z]{1,3}|cycle|style|star|info|hifi|melgan|vqgan|realesr)?(?<!be)(?<!or)gans?\d?|"
     r"discriminators?|wgan\w*|"
@@ -49,12 +57,13 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "accelerate": (2, r"accelerator\w*|accelerates?"),
     "compiled": (
         3,
-        r"torch ?compiled?|inductor|(?:torch)?dynamo|aot ?(?:autograd|eager)|full ?graph|with compile|"
+        r"torch ?compiled?|compile (?:and |with )?(?:amp|autocast|ddp|fsdp)|inductor|(?:torch)?dynamo|"
+        r"aot ?(?:autograd|eager)|full ?graph|with compile|"
         r"compiled (?:the |a |my )?(?:model|graph|function|module|region|code|forward|version)|"
         r"compil(?:e|ing) (?:the |a |my )?(?:whole )?(?:model|network|module|forward)",
     ),
     # What it is a model of
-    "batch norm": (2, r"(?:sync ?)?batch ?norm\w*|(?:sync ?)?bn\d?"),
+    "batch norm": (2, r"(?:\w*?|sync )batch ?norm\w*|(?:sync ?)?bn\d?"),
     "running statistics": (
         6,
         r"(?:running|moving) (?:mean|var\w*|stat\w*|averages? of the (?:mean|var\w*))|track running stats|"
@@ -77,7 +86,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "vanishing": (2, r"vanish\w*"),
     "zero": (
         1.5,
-        r"0(?: 0+)?(?! \d)|(?<!by )zeros?(?! grad)|zeroed|1e \d+|tiny|"
+        r"0(?: 0+)?(?! \d)|(?<!by )zeros?(?! grad)|zeroed|1e \d+|\d+e (?:0[4-9]|1\d)|tiny|"
         r"(?:no|empty|zero) (?:detections?|predictions?|boxes|bboxes|masks?|labels?|results?)",
     ),
     "division by zero": (
@@ -87,7 +96,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "falling": (
         1.5,
         r"decreas\w*|falls?|falling|fell|drop\w*|collaps\w*|halv\w*|shrink\w*|(?:go|goes|going|gets?|down) "
-        r"(?:down|to|towards?)|reduc\w*|declin\w*|smaller|minimum|lower\w*",
+        r"(?:down|to|towards?)|(?<!to )reduc\w*|declin\w*|smaller|minimum|lower\w*",
     ),
     "growing": (
         1.5,
@@ -95,28 +104,37 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "diverging": (
         2,
-        r"diverg\w*|abnormal\w*|non ?monoton\w*|not monoton\w*|fluctuat\w*|bounc\w*|"
+        r"diverg\w*|deconverg\w*|abnormal\w*|non ?monoton\w*|not monoton\w*|fluctuat\w*|bounc\w*|"
         r"erratic|unstable|instabilit\w*|spik\w*|explo\w*|blow\w* up|blew up|oscillat\w*|jump\w*|"
         r"(?:goes|going|shoots?) up",
     ),
     # What they are numbers of
+    # The loss is NaN, and not only gradients or a norm of which a text about a loss speaks.
+    "loss itself": (
+        1.5,
+        r"loss(?:es)?(?: (?:is|are|has|have|was|were|always|also|been|becomes?|became|turns?|turned|goes|"
+        r"going|to|at|as|all|"
+        r"value|values|heatmap|itself|just|only))* (?:nans?|inf(?:inite)?)|(?:nan|infinite) loss(?:es)?",
+    ),
     "loss": (1, r"loss(?:es)?|costs?|objective|criterion"),
     "gradients": (1.5, r"(?<!no )grads?|gradients?|grad ?norms?"),
     "norm": (0.5, r"norms?|grad ?norms?"),
     "outputs": (
         1.5,
-        r"outputs?|logits?|activations?|forward(?: pass)?|features?|embeddings?|hidden states?|attention(?: scores?)?|"
+        r"outputs?|latents?|logits?|activations?|forward(?: pass)?|features?|embeddings?|hidden states?|"
+        r"attention(?: scores?)?|"
         r"softmax|layer ?norm|batch ?norm|images?|detections?|preds?|predictions?|boxes",
     ),
-    "weights": (1.5, r"weights?|params?|parameters?"),
+    "weights": (1.5, r"weights?|params?|(?<!precision )parameters?"),
     "scale": (
         2,
-        r"(?:loss|grad|gradient|amp|dynamic|scaler|fp16 grad) scales?|get scale|scal(?:e|ing) factor|"
+        r"(?:loss|grad|gradient|amp|dynamic|scaler|fp16 grad) scales?|get scale|scale values?|"
+        r"values? of (?:the )?(?:grad)?scaler|scal(?:e|ing) factor|"
         r"scale(?: \w+)? (?:is|keeps?|goes|gets?|drops?|falls?|becomes?|reache[sd]|"
         r"(?:decreas|increas|halv|shrink|grow|doubl|collaps|explod)\w*)",
     ),
     "scale not finite": (4, r"scale (?:\w+ ){0,3}(?:nan|inf|infinity)"),
-    "low scale": (1, r"(?:scale|reducing) (?:\w+ ){0,2}to (?:[01](?: \d+)?|\de \d+)(?! ?\d)"),
+    "low scale": (1, r"(?:scale|reducing(?! hysteresis)) (?:\w+ ){0,2}to (?:[0-8](?: \d+)?|\de \d+)(?! ?\d)"),
     "scaler": (1.5, rf"{_SCALER}|(?:loss|gradient) scaling"),
     "quality": (
         1.5,
@@ -144,7 +162,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "later": (
         1.5,
         rf"after {_SOME}{_TIME}|later|suddenly|eventually|midway|halfway|in the middle|over time|at some point|late in|"
-        rf"(?:for|within|around|about|at|every|in) {_SOME}{_TIME}|{_TIME} (?:later|in)|epochs?|\d+k? {_TIME}|"
+        rf"(?:for|within|around|about|at|every(?! time)|in) {_SOME}{_TIME}|{_TIME} (?:later|in)|epochs?|\d+k? {_TIME}|"
         r"randomly|sometimes|occasionally|long runs?",
     ),
     "resume": (
@@ -152,7 +170,28 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         r"resum\w*|restart\w*|reload\w*|continu\w+ (?:the )?(?:training )?from|warm ?start\w*|"
         r"(?:load|restor)\w* (?:a |an |the |from |my |old |saved |training )*(?:checkpoints?|ckpts?|state)",
     ),
-    "checkpoint": (2, r"checkpoints?|ckpts?|state ?dicts?|sav(?:e|es|ed|ing)"),
+    "checkpoint": (
+        2,
+        r"checkpoints?|ckpts?|state ?dicts?|sav(?:e|es|ed|ing)|(?:model |file |weights? )+sizes?|on disk",
+    ),
+    "affects": (2, r"affects?|influences?|impacts?|affecting|effect on|any harm|harmful|harms?"),
+    "keep": (1, r"keep\w*|stays?|remain\w*|work(?:s|ing)?|compatible"),
+    "from scratch": (2, r"from scratch|random(?:ly)? initiali[sz]\w*|untrained"),
+    "found dtype": (2, r"found dtype"),
+    "linear algebra": (
+        3,
+        r"linalg\w*|cholesky\w*|svd|qr decomposition|matrix (?:inverse|inversion|exponential)|eigh?|eigenvalues?|"
+        r"pinv\w*|lstsq|slogdet|logdet",
+    ),
+    "embedding": (2, r"embedding(?: layers?| outputs?)"),
+    "allowed": (
+        1,
+        r"(?:is it|is that|is this|are they) (?:\w+ )?(?:ok|okay|fine|wrong|bad|safe|allowed|correct|right)|ok to|"
+        r"(?:should|can|may|must) (?:i|we|it|the|backward|optimizer)|where (?:do|should|to)|belongs?|"
+        r"(?:inside|outside|within)",
+    ),
+    "tf32": (3, r"tf32|allow tf32|tensorfloat\w*|float32 matmul precision"),
+    "size": (2, r"(?<!batch )sizes?|as (?:large|big) as|disk|megabytes?|mb|gb"),
     "checkpointing": (
         2.5,
         r"(?:gradient|activation|grad) checkpoint\w*|checkpointing|checkpointed|recomput\w*|use reentrant|"
@@ -162,9 +201,10 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     # What goes wrong
     "stuck": (
         2,
-        rf"{_NOT}(?: \w+){{0,3}} {_CHANGE}\w*|flat|stuck|"
+        rf"{_NOT}(?: \w+){{0,3}} {_CHANGE}\w*|flat|stuck(?! (?:forever|{_WAITS})\b)|"
         r"(?:stay\w*|remain\w*|keeps?|kept|nearly|almost) (?:\w+ )?constant|constant (?:loss|acc\w*)|"
-        r"(?:loss|acc\w*|metrics?|weights?) (?:is|are) (?:\w+ )?constant|"
+        r"(?:loss|acc\w*|metrics?|weights?) (?:is|are|stays?|remains?) (?:\w+ )?(?:constant|fixed|"
+        r"a fixed (?:number|value))|"
         r"stall\w*|plateau\w*|frozen|unchanged|at chance|"
         r"(?:stays?|remains?) at|(?:stay\w*|remain\w*|exactly|always|keeps?) (?:at )?(?:the )?same|"
         r"random (?:guess\w*|chance|level)|chance level|same (?:loss|value)",
@@ -174,12 +214,13 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         rf"{_NOT}(?: (?:even|really|ever|seems?|appears?|want|be|to|get|able|properly|actually|the|my|model|network))*"
         r" (?:learn|converg|train(?!er))\w*|"
         r"(?:struggl\w*|hard|difficult|trouble|problems?|slow) (?:to |in |with )?(?:converg|learn)\w*|"
-        r"(?:bad|poor|terrible|no) (?:convergence|learning)",
+        r"(?:bad|poor|terrible|no) (?:convergence|learning)|(?:issues?|problems?|trouble) with (?:the )?convergence|"
+        r"convergence (?:issues?|problems?)",
     ),
     "worse": (
         1.5,
         r"worse|worst|lower|bad|badly|poor\w*|degrad\w*|hurt\w*|drop\w*|decreas\w*|gap|"
-        r"(?<!all )reduc\w*(?! (?:scatter|dtype|precision))|declin\w*|inferior|"
+        r"(?<!all )(?<!to )reduc\w*(?! (?:scatter|dtype|precision))|declin\w*|inferior|"
         r"los[et]s?|losing|below|underperform\w*|deteriorat\w*|terrible|garbage|broken|fall\w*|less accurate|tank\w*|"
         r"collaps\w*|wrong|not as good|"
         r"(?:higher|larger|increased) (?:\w+ )?(?:loss|perplexity|error|wer|ppl)|"
@@ -194,7 +235,7 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "worse in bfloat16": (
         4,
-        rf"(?:{_BFLOAT})(?: (?!than|but)\w+){{0,6}} {_WORSE}|"
+        rf"(?:{_BFLOAT})(?: (?!than|but)\w+){{0,8}} {_WORSE}|"
         rf"{_WORSE}(?: (?!than)\w+){{0,5}} (?:with|in|using|under|for|to) (?:pure )?(?:{_BFLOAT})",
     ),
     "different": (
@@ -219,19 +260,25 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
         2.5,
         rf"slow\w*|(?:not|no|cannot|cant|never|hardly|isnt|without|doesnt|dont|any|zero|little)(?: \w+){{0,4}} {_FAST}|"
         r"same (?:\w+ )?(?:speed|time|throughput)|"
+        r"(?:lower|less|worse|reduced) (?:\w+ )?(?:speed|throughput|fps)|(?:speed|throughput) (?:(?:is|"
+        r"was|gets|becomes|much|even|a lot|far|significantly) )*(?:lower|"
+        r"worse|reduced|drops|dropped|"
+        r"decreas\w*|halved)|"
         r"times? (?:(?:is|are|was|were|stays?|remains?|also|almost|nearly|about) )*(?:the )?(?:same|equal|identical)|"
         r"takes? forever|"
         r"speed (?:is |stays )?(?:the )?(?:same|unchanged)|"
         r"(?:time|times|duration) (?:\w+ ){0,2}(?:doubl|increas|higher|twice)\w*|"
-        r"takes? (?:\w+ )?(?:more|longer)|(?<!no )longer|throughput|"
+        r"takes? (?:\w+ )?(?:more|longer)|(?:twice|times) as long|(?<!no )longer(?! (?:than )?\d|"
+        r"\w* (?:sequences?|inputs?))|throughput|"
         r"(?:failure|lack|loss) of (?:\w+ ){0,4}(?:acceleration|speed ?ups?)",
     ),
-    "hangs": (2.5, r"hang(?:s|ing)?|freezes|stuck forever|deadlock\w*"),
-    "memory": (2.5, r"memory(?! (?:access|address|format))|vram|oom"),
+    "hangs": (2.5, rf"hang(?:s|ing)?|freezes|stuck forever|deadlock\w*|stuck {_WAITS}"),
+    "memory": (2.5, r"memory(?! (?:access|address|format|efficient attention))|vram|oom"),
     "host memory": (2, r"(?:system|cpu|host|main) (?:memory|ram)|(?<!v)ram"),
     "no effect": (
         2,
-        r"no effect|any effect|no impact|(?:does|do) nothing|(?:not|doesnt|didnt|dont) do anything|no difference|"
+        r"no effect|any effect|no impact(?! on)|ineffective|(?:does|do) nothing|(?:not|doesnt|didnt|"
+        r"dont) do anything|no difference|"
         r"nothing happens|not working|(?:doesnt|not|isnt) work\w*|ignored?|"
         r"(?:not|isnt|arent|never) (?:being )?(?:applied|used|enabled|active|cast\w*|convert\w*|entered)|"
         r"(?:still|stays?|remains?|returns?|are|is) (?:in |use[sd]? |being )?(?:computed in |running in |all )?"
@@ -242,27 +289,32 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     ),
     "float16 for bfloat16": (
         3,
+        r"(?:bf16|bfloat16)(?: \w+){0,8} backward(?: \w+){0,3} (?:in|as|with|uses?|computes?) (?:fp16|float16|half)|"
+        r"(?:bf16|bfloat16)(?: \w+){0,14} (?:cast\w*|convert\w*|downcast\w*|conver\w*)(?: down)? (?:in)?to "
+        r"(?:torch )?(?:fp16|float16|half)|"
         r"(?:uses?|using|returns?|comput\w+|runs?|is|are|still|stays?|always|defaults? to|gives?)(?: \w+){0,3} "
         r"(?:fp16|float16|half)(?: \w+){0,3} (?:although|though|even|instead of|but|despite|inside|in|under|when|while)"
         r"(?: \w+){0,6} (?:bf16|bfloat16)|(?:fp16|float16|half) (?:in place of|instead of|and not) (?:bf16|bfloat16)",
     ),
     "fast path": (3, r"transformer ?encoder\w*|multi ?head ?attention|mha|fast ?path"),
-    "fails": (1, r"fails?|failed|raises?|crash\w*|errors?|breaks?|exception"),
+    "fails": (1, r"notimplementederror|fails?|failed|raises?|crash\w*|errors?|breaks?|exception"),
     "is half": (
         1.5,
         rf"(?<!not )(?<!doesnt )(?<!dont )(?<!isnt )(?<!arent )(?<!never )"
-        rf"(?:(?:is|are)(?: (?!with|in|when|using|under|after|for|and|but|not|never)\w+){{0,5}}|"
+        rf"(?:(?:is|are)(?: (?!with|in|when|using|under|after|for|and|but|not|never|should\w*|supposed|expected)\w+)"
+        rf"{{0,5}}|"
         r"becomes?|returns?|gives?|stays?|remains?|still) "
         rf"(?:a |of |type |torch )*(?:{_HALF}|{_BFLOAT})",
     ),
     "is float32": (
         2,
         r"(?:is|are|still|stays?|remains?|returns?|becomes?|gets?|gives?|have|has|being|always|in|dtype)"
-        r"(?: (?:still|always|all|kept|stored|computed|returned|in|of|type|dtype|torch|being|as|be))* "
-        r"(?:fp32|float32|full precision|32 bit)(?: (?:despite|even|although|though|under|with|inside|in|within|when|"
-        r"while|instead of|not|but|after|and|tensors?)|$)|"
+        r"(?: (?:still|always|all|kept|stored|computed|returned|in|of|type|dtype|torch|being|as|be|actually|only))* "
+        r"(?:fp32|float32|(?:full|single) precision|32 bit)(?: fp32| float32)?(?: (?:which|shouldnt|why|"
+        r"is this|despite|even|although|though|under|with|inside|in|within|when|"
+        r"while|instead of|not|but|after|and|tensors?)|  |$)|"
         r"(?:gradients?|grads?|weights?|param(?:eter)?s?|loss|outputs?|states?|norm|softmax) "
-        r"(?:fp32|float32)(?: (?:despite|even|under|with|inside|in|when|while)|$)",
+        r"(?:fp32|float32)(?: (?:despite|even|under|with|inside|in|when|while)|  |$)",
     ),
     "float32 op": (2, r"softmax|(?:layer|group|rms) ?norms?|cross ?entropy|cumsum|sums?"),
     "other dtype": (
@@ -292,7 +344,10 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "missing": (1, r"install\w*|import\w*|modules?|not found|replac\w*|migrat\w*|instead of"),
     "deprecated": (3, r"deprecat\w*|futurewarning"),
     # Parts of a program
-    "clip": (2.5, r"clip\w*"),
+    "clip": (
+        2.5,
+        r"clip\w*(?! (?:load|models?|vit|rn50|encoders?|loss|image|text|vision)\b)(?<!openai clip)",
+    ),
     "backward": (1, r"backwards?|backprop\w*"),
     "unscale": (2.5, r"unscal\w*"),
     "accumulate": (2.5, r"accumulat\w*|accum|micro ?batch\w*"),
@@ -363,9 +418,12 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "fft": (3, r"fft|r?fft\w*|stft|spectrograms?|fourier"),
     "inputs": (1, r"inputs?|batch(?:es)?|tensors?"),
     "numpy": (2, r"numpy"),
-    "mask": (2, r"masks?|masked|masking|1e9|1e 9|masked fill"),
+    "mask": (2, r"masks?(?! (?:r ?cnn|rcnn|heads?|loss|branch|former)\b)|masked|masking|1e9|1e 9|masked fill"),
     "epsilon": (2.5, r"eps|epsilons?|1e 8|1e 12"),
-    "flash attention": (3, r"flash ?attn\w*|flash ?attention\w*|xformers|sage ?attention\w*"),
+    "flash attention": (
+        3,
+        r"flash ?attn\w*|flash ?attention\w*|memory efficient attention|xformers|sage ?attention\w*",
+    ),
     "average": (
         3,
         r"ema\w*(?! (?:buffers?|states?))|exponential moving averages?|"
@@ -377,18 +435,43 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
     "cast inside": (
         2,
         r"(?:cast\w*|conver\w*|upcast\w*|promot\w*)(?: \w+){0,3} (?:to |into )?(?:torch )?(?:float32|fp32|float)|"
-        r"(?:no|not|without)(?: \w+)? (?:conversion|converted|cast|casting) back|rotary|rope|time ?steps? embeddings?",
+        r"(?:no|not|without)(?: \w+)? (?:conversion|converted|cast|casting) back|rotary|rope|"
+        r"time ?steps? embeddings?|time embed\w*",
+    ),
+    # What is said to be so already, so that it is no answer.
+    "does already": (
+        1,
+        r"(?:i|we) (?:do|did|put|have|am|use|used|set|call|called|unscale|clip|added|add|tried|made sure|"
+        r"checked|am using)|"
+        r"already|even (?:with|after|though|if)|despite|although|no matter|no effect|did not help|"
+        r"doesnt help|didnt help",
+    ),
+    "sync gradients": (3, r"sync gradients?"),
+    "manual optimization": (
+        3,
+        r"manual (?:optimi[sz]ation|backward|opt)|automatic optimi[sz]ation(?: \w+){0,2} false|manual_backward|"
+        r"(?:automatic to|from automatic) manual",
+    ),
+    # Loaders that give weights in half without being asked.
+    "loaded in half": (
+        3,
+        r"clip load(?: \w+)*|openai clip|"
+        r"d?type (?:\w+ )?auto|(?:load\w*|from pretrained)(?: \w+){0,6} (?:in |as |d?type |"
+        r"torch )+(?:fp16|float16|half)",
     ),
     "manual cast": (
         2.5,
         r"(?:with|using|use[ds]?|passed|pass|set) half(?! precision)|half (?:as (?:an )?argument|flag|option|true)|"
         r"(?:model|net|network|everything|weights) (?:to )?(?:half|bfloat16|float16|bf16|fp16)|model half|half model|"
+        r"model (?:has|is|are|in|with)(?: (?:a|in|the|dtype|already|itself))* (?:fp16|bf16|half|float16|"
+        r"bfloat16)(?! mixed)|"
+        r"(?:fp16|bf16|half|float16|bfloat16) (?:weights|params|parameters)|"
         r"pure (?:fp16|bf16|half|float16|bfloat16)|to torch (?:bfloat16|float16|half)|"
         r"(?:cast|convert)\w* (?:the |my |whole |all |its )*(?:model|weights|everything|params|parameters|network)",
     ),
     "scaled": (
         2,
-        r"huge|enormous|(?:very|extremely|abnormally|unusually|insanely) (?:large|big|high)|"
+        r"huge|enormous|\d+e[4-9]|(?:very|extremely|abnormally|unusually|insanely) (?:large|big|high)|"
         r"(?:too|way|far|times) (?:\w+ )?(?:large|big|high)\w*",
     ),
     "65536": (3, r"65536x?|65 536|65k|2 16 times"),
@@ -417,14 +500,14 @@ _CONCEPTS: dict[str, tuple[float, str]] = {
 _EXPRESSIONS = {name: re.compile(rf"\b(?:{words})\b") for name, (_, words) in _CONCEPTS.items()}
 # What amplint knows nothing of: other frameworks, and other ways to make a model small.
 _ELSEWHERE = re.compile(
-    r"\b(?:tensorflow\w*|tf (?:tensor|nn|keras|float16)|"
-    r"keras|jax|flax|mxnet|paddle\w*|mindspore|oneflow|tensorrt|onnx\w*|int8|int4|[48] ?bit|gptq|awq|"
+    r"\b(?:tensorflow\w*|tf (?:tensor|nn|keras|float16|cast|function)|set floatx|"
+    r"keras|jax|flax|mxnet|paddle\w*|mindspore|oneflow|tensorrt|onnx\w*|int8|int4|[1248] ?bit|gptq|awq|"
     r"gguf|fp8|float8|fp4|nvfp4|quanti[sz]\w*|sklearn|xgboost)\b"
 )
 # What a question about half precision speaks of; and what has troubles of its own, which are the same in float32.
 _HALF_PRECISION = frozenset(
     {"amp", "manual cast", "dtype mismatch", "is half", "overflow", "underflow", "65536", "scale", "unscale"}
-    | {"inf check", "fused", "gtx 16"}
+    | {"inf check", "fused", "gtx 16", "loaded in half"}
 )
 # Words of a question that may say nothing of half precision, since amplint is asked; a longer one would mention it.
 _BRIEF = 15
@@ -458,6 +541,28 @@ _LOST = re.compile(
     r"(?:performance|accuracy|precision|quality)\b",
     re.IGNORECASE,
 )
+# What is as it should be, or is said of float32 only: no complaint about AMP.
+_NO_COMPLAINT = re.compile(
+    r"\bmemory(?: (?:usage|consumption|use|footprint))? (?:is|was|gets|becomes) "
+    r"(?:only |just |about |roughly |nearly |almost )*"
+    r"(?:half|halved|lower|less|reduced|smaller|fine|ok)\b(?! than i expect)|"
+    r"\bmemory (?:does |do |is |was |really )*sav(?:e|es|ed)\b|\bsav(?:e|es|ed|"
+    r"ing) (?:\w+ ){0,3}memory(?=[^.]{0,12}\bbut\b)|"
+    r"\b(?:less|half the|half of the) (?:gpu )?memory\b(?=[^.]{0,40}\b(?:but|slower|longer)\b)|"
+    r"\b(?:fp32|float32|full precision)(?: (?!fp16|float16|bf16|amp)\w+){0,4},? (?:but|and|although) "
+    r"(?:is |it is |it's |runs )?(?:very |too |much |really )?slow\w*",
+    re.IGNORECASE,
+)
+# What was tried and did not help.
+_TRIED = re.compile(
+    r"\b(?:i|we)(?:'ve| have| had| also)* (?:tried|set|changed|increased|decreased|lowered|raised|used|added|reduced|"
+    r"switched)\b[^.;\n]{0,80}?\b(?:no difference|no effect|no change|(?:did|does)(?: not|"
+    r"n't) (?:help|work|change|fix)|"
+    r"without success|no help)\b",
+    re.IGNORECASE,
+)
+# Learning rates, which are no epsilons.
+_RATE = re.compile(r"\b(?:lr|learning[ _]rate)(?: \w+){0,3}?[ =:]+[-+]?[\d.]+(?:e[-+]?\d+)?", re.IGNORECASE)
 # Words that are written in two ways.
 _ONE_WORD = re.compile(r"\b(bf|fp|float|bfloat|b float|grad|data|check) (16|32|scaler|parallel|point)(?=s?\b)")
 
@@ -517,12 +622,14 @@ def is_long_without_amp(text: str) -> bool:
 
 def concepts_of(text: str) -> frozenset[str]:
     """The concepts that a question speaks of."""
-    said = _LOST.sub(" accuracy drops ", _RELEASE.sub(" ", text))
+    said = _LOST.sub(
+        " accuracy drops ", _RATE.sub(" lr ", _TRIED.sub(" ", _NO_COMPLAINT.sub(" ", _RELEASE.sub(" ", text))))
+    )
     words = normalized(_AT_THE_START.sub(" ", _SETTING.sub(" ", said)))
     return frozenset(name for name, expression in _EXPRESSIONS.items() if expression.search(words))
 
 
 def normalized(text: str) -> str:
-    """A question in lower case, without punctuation, and `fp 16` as `fp16`."""
-    words = _APART.sub(" ", text.lower().translate(_APOSTROPHES)).replace(".", " ")
+    """A question in lower case and in English words, without punctuation, and `fp 16` as `fp16`."""
+    words = _APART.sub(" ", english(text).translate(_APOSTROPHES)).replace(".", " ")
     return _ONE_WORD.sub(r"\1\2", words).strip()

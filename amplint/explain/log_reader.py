@@ -26,6 +26,7 @@ _PREFIX = re.compile(
     | (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[ ]+\d+[ ]{_CLOCK}(?:[ ][\w.-]+[ ][\w./-]+(?:\[\d+\])?:)?
     | [EWIF]\d{{4}}[ ]{_CLOCK}[ ]+\d+[ ]\S+:\d+\]                  # glog
     | \[?(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)\]?(?:[ ]?[:|-])?(?=\s)
+    | \[[\w./-]+\.py:\d+:\w+\]                                     # DeepSpeed: who logs it
     | [│┃║]                                                        # rich
     | (?:E|>)[ ]{{3}}                                              # pytest
     | >[ ]                                                         # a quotation
@@ -40,6 +41,8 @@ _FRAMES = (
     re.compile(r"^(?:File )?(?P<path>(?:[A-Za-z]:)?[^\s:*?\"<>|][^:*?\"<>|\n]*\.pyw?):(?P<row>\d+)(?=[:, ]|$)"),
 )
 _WARNING = re.compile(r"^[^\n]*\.pyw?:\d+: \w*Warning\b")
+# The places that may be in one line with a message.
+_PLACE = re.compile(r'File "[^"\n]+", line \d+(?:, in [\w.<>]+)?|(?:^|(?<=\s))[^\s:]+\.pyw?:\d+:?(?=\s|$)')
 _SUMMARY = re.compile(
     r"^(?:[\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Failure)\b\s*(?::|$)|Traceback \(most recent)"
 )
@@ -128,6 +131,11 @@ def decode(data: bytes) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
     return data.decode("utf-8-sig", "replace")
+
+
+def without_places(text: str) -> str:
+    """A text without the files and lines that it names."""
+    return _PLACE.sub(" ", text).strip()
 
 
 def place_of(stack: list[Frame]) -> Frame | None:

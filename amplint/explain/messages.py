@@ -29,7 +29,8 @@ class Text(NamedTuple):
 class Cause(NamedTuple):
     """A usual cause: the rules that find it, if any does, and what to do; `change` is a small diff.
 
-    A text that is `about` one of these concepts makes it the first of its message's causes.
+    A text that is `about` one of these concepts makes it the first of its message's causes, and one that says `unless`
+    rules it out: what is to be done is done already.
     """
 
     rules: tuple[str, ...]
@@ -37,6 +38,7 @@ class Cause(NamedTuple):
     do: str
     change: str = ""
     about: tuple[Asked, ...] = ()
+    unless: tuple[Asked, ...] = ()
 
     @property
     def before(self) -> str:
@@ -83,12 +85,19 @@ class Message(NamedTuple):
         return not contexts or any(not contexts.isdisjoint(each.wanted) for each in of)
 
     def ordered_for(self, concepts: Collection[str]) -> Message:
-        """The same message for a text that speaks of these concepts: the causes that are about them come first."""
+        """The same message for a text that speaks of these concepts.
+
+        The causes that are about them come first, and those that they rule out are gone. What they don't speak of is
+        not the first.
+        """
 
         def said(cause: Cause) -> float:
             return max((1 + each.weight for each in cause.about if each.fits(concepts)), default=0.0)
 
-        return self._replace(causes=tuple(sorted(self.causes, key=said, reverse=True)))
+        left = [each for each in self.causes if not any(every.fits(concepts) for every in each.unless)]
+        ordered = sorted(left, key=said, reverse=True)
+        first = next((each for each in ordered if not each.about or said(each)), ordered[0])
+        return self._replace(causes=(first, *(each for each in ordered if each is not first)))
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -132,6 +141,7 @@ def _message(table: dict[str, Any]) -> Message:
                 each["do"],
                 each.get("change", "").strip("\n"),
                 tuple(map(asked, each.get("about", ()))),
+                tuple(map(asked, each.get("unless", ()))),
             )
             for each in table["cause"]
         ),

@@ -10,7 +10,8 @@ from functools import cache
 from typing import NamedTuple
 
 from amplint.explain.concepts import concepts_of, contexts, is_elsewhere, is_long_without_amp, is_without_amp
-from amplint.explain.log_reader import Frame, Log
+from amplint.explain.languages import english
+from amplint.explain.log_reader import Frame, Log, without_places
 from amplint.explain.messages import Message, Text, known
 from amplint.explain.patterns import Pattern, literals, pattern, squeeze
 
@@ -19,9 +20,13 @@ _SHORT, _SHORT_LINES = 500, 4
 # Words that identify a message of which only a part is given.
 _PART = 3
 _EXCEPTION = re.compile(r"^\s*(?:[\w.]*(?:Error|Warning|Exception)\s*:\s*)+")
+# Letters that a word has at least, in which one may be wrong.
+_LONG = 7
+_LETTERS = re.compile(r"[A-Za-z]+")
 _ERROR = re.compile(
     r"\b(?:[A-Z]\w*(?:Error|Exception)|(?:CUDA|cuDNN|NCCL) error):\s*\S|^\s*[\w.]*(?:Error|Warning|Exception)\s*:"
 )
+_OUT_OF_MEMORY = re.compile(r"out of memory|\boom\b", re.IGNORECASE)
 # Times that a message stands in a log among which one with a frame of the user's is looked for.
 _LOOKED_AT = 100
 # What all lines have that `Message.lines` are about.
@@ -39,7 +44,7 @@ _SENTENCE = re.compile(
     r"it|why|how|while|only)\b",
     re.IGNORECASE,
 )
-_CLAUSE = re.compile(r"[:;,\n\"\u201c\u201d]\s")
+_CLAUSE = re.compile(r"[:;,\n\"\u201c\u201d]\s|\([-+\d.e]+\)")
 # Messages that one part of a wording may be of: more, and it says nothing.
 _FEW = 3
 # The weight of a word that no wording has.
@@ -70,8 +75,20 @@ class Found(NamedTuple):
 def find(text: str, *, asked: bool = False) -> Found:
     """The messages in a text, each once, in the order in which they first stand there.
 
-    What a person has `asked` may be a question, if it is short; what a program has printed never is.
+    What a person has `asked` may be a question, if it is short; what a program has printed never is. If a short text
+    says nothing as it is, it is read again without the places that it names, and with its words spelled as messages
+    spell them.
     """
+    found = _find(text, asked)
+    if not found.hits and asked and len(text) <= _SHORT:
+        bare = without_places(text)
+        for form in dict.fromkeys((bare, _spelled(bare))):
+            if form and form != text and (other := _find(form, asked)).hits:
+                return other
+    return found
+
+
+def _find(text: str, asked: bool) -> Found:
     log = Log(text)
     short = len(text) <= _SHORT and len(log.lines) <= _SHORT_LINES and not log.frames
     question = asked and short
@@ -79,8 +96,9 @@ def find(text: str, *, asked: bool = False) -> Found:
     if not question:
         hits = _more(hits, _by_line(log))
     elif not hits:
-        hits = _by_words(text) or _by_part(text)
-        sentence = _SENTENCE.search(text) is not None
+        general = is_elsewhere(text)
+        hits = [each for each in _by_words(text) or _by_part(text) if not (general and each.message.beside)]
+        sentence = _SENTENCE.search(english(text)) is not None
         if not (hits or is_elsewhere(text) or is_without_amp(text) or (sentence and is_long_without_amp(text))):
             hits = _asked(text)
             if not (hits and sentence):
@@ -93,7 +111,7 @@ def find(text: str, *, asked: bool = False) -> Found:
 
 def _ordered(hit: Hit, question: str) -> Hit:
     """A hit with its causes in the order that the question suggests; in a log, what led to the message."""
-    if not any(each.about for each in hit.message.causes):
+    if not any(each.about or each.unless for each in hit.message.causes):
         return hit
     text = question or "\n".join([hit.shown, *(frame.source for frame in hit.stack)])
     return hit._replace(message=hit.message.ordered_for(concepts_of(text)))
@@ -114,10 +132,16 @@ def _patterns() -> tuple[tuple[Message, Text, Pattern], ...]:
 
 def _by_text(log: Log, *, alone: bool, asked: bool) -> list[Hit]:
     at_place: dict[int, list[tuple[Message, Text]]] = {}
+    quantized = asked and is_elsewhere("\n".join(log.lines))
+
+    def elsewhere(message: Message, text: Text) -> bool:
+        """Whether a message that is general is likely to be about something else."""
+        return text.origin == "python" or (quantized and bool(message.beside))
+
     for message, text, wording in _patterns():
         places = wording.places(log.squeezed)
         # What Python says of anything is a question about AMP only next to a word that is.
-        if places and ((alone and not (asked and text.origin == "python")) or _is_beside(message, log)):
+        if places and ((alone and not (asked and elsewhere(message, text))) or _is_beside(message, log)):
             for place in places:
                 at_place.setdefault(place, []).append((message, text))
     found: dict[Message, tuple[Text, list[int]]] = {}
@@ -164,7 +188,7 @@ def _asked(text: str) -> list[Hit]:
     """The symptoms that a question is about: those that say most of it."""
     concepts = concepts_of(text)
     # An error that is not known is no question, wherever it stands, unless it is about numbers or memory.
-    if _ERROR.search(text) and concepts.isdisjoint({"nan", "memory"}):
+    if _ERROR.search(text) and "nan" not in concepts and not _OUT_OF_MEMORY.search(text):
         return []
     weights = {
         message: max((each.weight for each in message.asked if each.fits(concepts)), default=0.0)
@@ -212,6 +236,28 @@ def _weights() -> dict[str, float]:
     """How rare each word of the wordings is among them."""
     spread = Counter(word for _, wording, _ in _patterns() for word in _words_in(wording.text))
     return {word: math.log(1 + len(_patterns()) / times) for word, times in spread.items()}
+
+
+def _spelled(text: str) -> str:
+    """A text with the long words corrected that are but one letter off a word of the messages."""
+    known_words = [each for each in _weights() if len(each) >= _LONG]
+
+    def corrected(found: re.Match[str]) -> str:
+        word = found[0]
+        if len(word) < _LONG - 1 or word.lower() in _weights():
+            return word
+        return next((each for each in known_words if _is_one_off(word.lower(), each)), word)
+
+    return _LETTERS.sub(corrected, text)
+
+
+def _is_one_off(word: str, other: str) -> bool:
+    """Whether one letter is missing, added or another, or two are swapped."""
+    if abs(len(word) - len(other)) > 1 or word[0] != other[0] or word in (other + "s", other[:-1]):
+        return False
+    start = next((at for at, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), min(len(word), len(other)))
+    one, two = word[start:], other[start:]
+    return one[1:] == two[1:] or one[1:] == two or one == two[1:] or (one[:2] == two[:2][::-1] and one[2:] == two[2:])
 
 
 def _by_part(text: str) -> list[Hit]:

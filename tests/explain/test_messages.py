@@ -30,6 +30,11 @@ from tests.explaining.sources import LIBRARIES, in_binary, prints, torch_file
 # What a program on a CPU can't show: other libraries, several processes, and other devices.
 NOT_SHOWN = {
     "scale-at-minimum",
+    "amp-checks",
+    "scale-collapses",
+    "float32-on-the-cpu",
+    "spconv-without-kernel",
+    "scheduler-not-stepped",
     "overflow-skipped",
     "transformers-fp16-and-bf16",
     "transformers-removed-arguments",
@@ -186,6 +191,8 @@ class TestWhatTorchPrints:
         "state_dict to be dict-like",
         "Can't call numpy() on Tensor that requires grad",
         "'forward'",
+        "has no attribute 'scale'",
+        "has no attribute 'scaler'",
         "cannot convert float NaN to integer",
         "evaluation gives NaN",
     )
@@ -244,6 +251,35 @@ class TestWhatTheTableClaims:
         with torch.autocast("cpu"):
             layer = parametrize.register_parametrization(nn.Linear(4, 4), "weight", Cast())
         assert layer.weight.dtype is torch.float32
+
+
+def test_the_backward_of_a_compiled_function_has_the_region_of_its_call() -> None:
+    layer = nn.Linear(64, 64)
+    x = torch.randn(4, 64, dtype=torch.bfloat16)
+    weights = torch.randn(4, 64)
+
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", enabled=False):
+            return x.float() @ layer.weight.T
+
+    def gradient(of: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = of(x)
+        return torch.autograd.grad((y * weights).sum(), layer.weight)[0]
+
+    assert not torch.equal(gradient(torch.compile(inner, backend="aot_eager")), gradient(inner))
+    torch._dynamo.reset()
+    with torch._functorch.config.patch(backward_pass_autocast="off"):
+        assert torch.equal(gradient(torch.compile(inner, backend="aot_eager")), gradient(inner))
+
+
+def test_a_loss_of_two_dtypes_raises_in_the_backward() -> None:
+    prediction = torch.randn(3, requires_grad=True)
+    loss = nn.functional.huber_loss(prediction.bfloat16(), torch.randn(3))
+    with pytest.raises(RuntimeError) as error:
+        loss.backward()
+    (hit,) = find(f"RuntimeError: {error.value}", asked=True).hits
+    assert "a loss got a prediction and a target of two dtypes" in hit.message.causes[0].why
 
 
 def test_rules_know_their_messages() -> None:

@@ -404,3 +404,44 @@ def test_the_first_cause_of_a_log_is_that_of_its_lines() -> None:
 def test_the_line_of_a_message_that_is_wrapped() -> None:
     log = Log("one\ntwo unscale_() has\nalready been called on this optimizer since the last update().\nthree")
     assert log.line_of(log.squeezed.index("unscale_")) == 1
+
+
+class TestAnotherForm:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "ValueError : Attempting to unscale FP16 gradients",
+            "ValueError: Attemting to unscale FP16 gradients.",
+            "Atempting to unscale FP16 gradeints.",
+            "train.py:12: ValueError: Attempting to unscale FP16 gradients.",
+            'File "/a/train.py", line 3, in step ValueError: Attempting to unscale FP16 gradients.',
+            "[2026-01-02 03:04:05,678] [INFO] [train.py:12:step] Attempting to unscale FP16 gradients.",
+        ],
+    )
+    def test_what_is_around_a_message_does_not_hide_it(self, text: str) -> None:
+        assert ids(text, asked=True) == ["unscale-fp16-gradients"]
+
+    def test_the_place_of_a_warning(self) -> None:
+        said = "RuntimeWarning: invalid value encountered in cast"
+        assert ids(f"/a/b/image_processor.py:147: {said}", asked=True) == ids(said, asked=True) != []
+
+    def test_a_value_in_parentheses(self) -> None:
+        assert ids("FloatingPointError: Minimum loss scale reached (0.0001).", asked=True) == ["scale-at-minimum"]
+        assert "scale-at-minimum" in ids(
+            "decrease scale anymore (12) and more: cannot decrease scale anymore", asked=True
+        )
+
+    def test_who_logs_it_is_no_frame(self) -> None:
+        (hit,) = find("[INFO] [stage3.py:2323:_overflow_clean_up] OVERFLOW! Rank 0 Skipping step.").hits
+        assert not hit.stack
+
+    @pytest.mark.parametrize(
+        "text", ["precession of gears", "ValueError: Attaching the scale of FP64", "overflew the city"]
+    )
+    def test_only_one_letter_is_corrected(self, text: str) -> None:
+        assert ids(text, asked=True) == []
+
+    def test_class_indices_in_float32(self) -> None:
+        said = "RuntimeError: expected scalar type Long but found {}"
+        assert ids(said.format("Half"), asked=True) == ["half-class-targets"]
+        assert ids(said.format("Float"), asked=True) == ids(said.format("Float")) == []

@@ -115,3 +115,11 @@ def test_the_last_batch_is_a_boundary_too(test: str, codes: set[str]) -> None:
     found = {finding.code for finding in check(BOUNDARY.format(test=test), "train.py")}
     assert found <= codes
     assert ("AMP405" in found) is ("AMP405" in codes)
+
+
+def test_a_variable_that_is_true_without_accumulation_is_a_boundary() -> None:
+    steps = "        steps = number % every == 0\n        if every == 1:\n            steps = True\n"
+    text = BOUNDARY.format(test="steps").replace("        scaler.unscale_", f"{steps}        scaler.unscale_")
+    (finding,) = (each for each in check(text, "train.py") if each.code in ("AMP404", "AMP405", "AMP411"))
+    assert finding.code == "AMP405"
+    assert "on every micro step" in finding.message

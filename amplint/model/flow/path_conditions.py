@@ -258,13 +258,16 @@ class Conditions:
         return any(self._is_count(value, depth) for value in self._predicates.parts(test))
 
     def _is_count(self, value: ir.Value, depth: int) -> bool:
-        """Whether a part of a test is `i % k`, a length, or a variable that is set to tests about counters only."""
+        """Whether a part of a test is `i % k`, a length, or a variable that is set to tests about counters only, or to
+        True where each iteration steps.
+        """
         if isinstance(value, ir.Binary):
             return value.op == "Modulo"
         if isinstance(value, ir.Call):
             return isinstance(value.func, ir.Name) and value.func.name == "len"
         sources = self._objects.sources(value) if isinstance(value, ir.Name) and depth else ()
-        return bool(sources) and all(self.counts(source, depth - 1) for source in sources)
+        tests = [each for each in sources if not isinstance(each, ir.Constant)]
+        return bool(tests) and all(self.counts(each, depth - 1) for each in tests)
 
     def _ends_counting(self, test: ir.Value, whole: ir.Bool, other_counts: bool) -> bool:
         """Whether a part of a test compares the counter of the other part: `i % k == 0 or i == last`."""

@@ -126,7 +126,7 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(twice.place),
             f"gradients are divided by the scale again: `{module.on_one_line(twice.first)}` on "
-            f"{module.line(twice.first)} has divided them: they are far too small here; don't divide them again",
+            f"{module.line(twice.first)} has already divided them, so they are far too small; remove this division",
             withheld="remove the division by hand",
             severity=Severity.ERROR if twice.changes else Severity.WARNING,
         )

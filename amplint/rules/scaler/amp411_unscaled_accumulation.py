@@ -70,6 +70,7 @@ from amplint.rules.shared.scaler_order import (
     dynamic,
     guards,
     misuses,
+    on_micro_steps,
     one_for_each,
     places,
     reached_events,
@@ -139,6 +140,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     early = misuses(module, "AMP418") if each.violation.kind is ViolationKind.BACKWARD_BEHIND_UNSCALE else []
     if any(other.violation.at == each.violation.at for other in (*misuses(module, "AMP406"), *early)):
         return None
+    if any(other.violation.at == each.violation.at and on_micro_steps(other) for other in misuses(module, "AMP405")):
+        return None  # AMP405 says so
     unseen = _has_unseen_optimizer(module, each)
     if not unseen and not _stays_in_sight(module, each):
         return None

@@ -13,14 +13,16 @@ from amplint.model.inference.formulas import Formula, bearing_on, both, either, 
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
 from amplint.model.objects.key_parts import last_name
 from amplint.model.objects.terms import Op, Term
+from amplint.model.regions.training_regions import runs_in, trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Scope
 from amplint.model.syntax.nesting import ifs_round, upwards
 from amplint.model.syntax.operators import ORDERS
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALER_METHODS, SCALERS
-from amplint.rules.shared.enabled_flags import said, turning
+from amplint.rules.shared.enabled_flags import can_be_float16, said, turning
 from amplint.rules.shared.finite_checks import catches
+from amplint.rules.shared.scaler_order import receiver
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -273,6 +275,7 @@ def _on_none(module: Module) -> Iterator[UnboundUse]:
         when = _when_none(module, read)
         if when:
             done.add(module.text(read))
+        if when and not _is_in_region(module, read):  # else AMP210 says so
             yield UnboundUse(read, Missing.NONE, None, when)
 
 
@@ -292,3 +295,16 @@ def _when_none(module: Module, read: ir.Name | ir.Attribute) -> str:
         return ""
     world = possible(inside, none, ON_CUDA)
     return said(module, world, none, turning(world, none)) if world is not None else ""
+
+
+def _is_in_region(module: Module, read: ir.Value) -> bool:
+    """Whether a loss that a scaler would scale comes out of a float16 region where the scaler is None."""
+    known = decided(module)
+    none = negated(known.present(read))
+    return any(
+        possible(runs_in(module, entered, "float16"), known.around(each.event.call), none) is not None
+        for each in trained(module)
+        if each.event.kind == "scale" and receiver(each.event) is read and not each.unseen
+        for entered in each.entered
+        if can_be_float16(module, entered.region)
+    )

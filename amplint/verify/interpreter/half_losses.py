@@ -65,13 +65,13 @@ class HalfLosses:
     def loss(self, site: Site, runs: Closure | None, inputs: list[Any], made: torch.Tensor) -> None:
         """A criterion has been run."""
         halves = [each for each in tensors_in(inputs) if self._is_output(each)]
-        if halves and made.dtype is torch.float16 and not open_regions():
-            keeps = self._keeps_half(site, runs, inputs, len(halves))
-            if keeps is not False:
-                self._losses[made.grad_fn] = keeps is True, site
+        keeps = self._keeps_half(site, runs, inputs, len(halves)) if halves else None
+        is_half = bool(halves) and made.dtype is torch.float16 and not open_regions()
+        if is_half and keeps is not False:
+            self._losses[made.grad_fn] = keeps is True, site
         if region := _half_region():
             self._not_run(site, runs, region, f"computes the loss in {region} and is not run")
-        elif any(True for _ in upstream(made, self._outputs)):
+        elif not is_half and keeps is not False and any(True for _ in upstream(made, self._outputs)):
             self._not_run(site, runs, "float16", "computes the loss of float16 outputs and is not run")
 
     def part(self, site: Site, runs: Closure | None) -> None:

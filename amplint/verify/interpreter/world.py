@@ -422,7 +422,7 @@ class Stage:
         own = own or bool(not whole and self._namesake(net))
         if not own and not whole and self.knowledge.called:
             return made  # a batch: the models are run elsewhere
-        if not own and net is not None and len(self._atoms) > 1:
+        if not own and net is not None and len(self._atoms) > 1 and not self.knowledge.nets:
             self._unowned.add(net)
             self.guessed |= self._unowned if len(self._unowned) > 1 else set()
         for atom in self._touched(net) if own and net is not None else [*self._atoms]:

@@ -106,18 +106,20 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
     found = _judge(paths, failed=failed, guessed=guessed, missing=missing)
     found.unscaled = next((each.unscaled for each in paths if each.unscaled and not each.none_used), "")
     found.not_run = _not_run(paths)
-    found.unseen_region = next(
-        (
-            f"{where}: amplint can't see what {_short(text)} does"
-            for each in paths
-            for where, text in each.unseen_regions.items()
-        ),
-        "",
-    )
+    found.unseen_region = _unseen_region(paths)
     used = next((each for each in paths if each.none_used), None)
     if used is not None:
         found.none_used = f"{used.none_used}{f' where {used.label}' if used.label else ''}"
     return found
+
+
+def _unseen_region(paths: list[Path]) -> str:
+    """The first context that may be a region, in words: not where AMP is off, if it is a region where AMP is on."""
+    seen = any(each.observed.regions for each in paths)
+    for each in paths:
+        for where, text in each.unseen_regions.items() if not seen or any(each.observed.enabled) else ():
+            return f"{where}: amplint can't see what {_short(text)} does"
+    return ""
 
 
 def _judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[str]) -> Judged:

@@ -146,7 +146,8 @@ def codes(folder: Path, files: dict[str, str]) -> list[str]:
         (folder / name).write_text(text)
     look_again()
     first = folder / next(iter(files))
-    result = check_bytes(first.read_bytes(), str(first), Settings(enabled_codes([]), isolated=True))
+    settings = Settings(enabled_codes([]) - {"AMP310"}, isolated=True)  # none of them opens a region
+    result = check_bytes(first.read_bytes(), str(first), settings)
     return [each.code for each in result.findings]
 
 
