@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from amplint.model.calls.external_calls import local_class
+from amplint.model.flow.tensors import SCALE_READS
 from amplint.model.flow.value_uses import ValueUses, mentions_gradients
 from amplint.model.module import Module
 from amplint.model.syntax import ir
@@ -544,7 +545,8 @@ def _is_enum(cls: ClassValue) -> bool:
 def _measures(code: Code, value: ir.Value) -> bool:
     """Whether `p.grad` is read for its size: not to compare it with None, or to ask whether it is finite.
 
-    Nor to divide gradients by their own norm: that is the same at any scale, and else the steps show it.
+    Nor to divide gradients by their own norm: that is the same at any scale, and else the steps show it. Nor by the
+    scale: what is read then is not what they are.
     """
     if ValueUses(code.module, value).found == {"divisor"} or _is_relative(code.module, value):
         return False
@@ -556,7 +558,15 @@ def _measures(code: Code, value: ir.Value) -> bool:
         up = parent.parent if called and parent.parent is not None else parent
     if isinstance(parent, ir.Call):
         return ir.last_name(parent.func) in _SIZES
-    return isinstance(parent, ir.Binary)
+    return isinstance(parent, ir.Binary) and not (
+        parent.op == "Divide" and parent.left is up and _is_scale(code, parent.right)
+    )
+
+
+def _is_scale(code: Code, value: ir.Value) -> bool:
+    """Whether a value is a scaler's scale, as a function may be given it."""
+    made = [source for _, source in code.callers.looked_at(code, value)]
+    return bool(made) and all(isinstance(each, ir.Call) and ir.last_name(each.func) in SCALE_READS for each in made)
 
 
 @dataclass(eq=False)
