@@ -91,7 +91,7 @@ class LazyFrames:
                 values.append(self._evaluator.evaluate(passed, frame))
                 tied = _tied(Site(call, frame), function)
                 if _wraps(values[-1]) or tied.holds(name, values[-1]):
-                    settings = {each: self._evaluator.evaluate(value, frame) for each, value in tied.settings.items()}
+                    settings = {each: self._evaluator.evaluate(tied.settings[each], frame) for each in tied.decide}
                     return {each: value for each, value in settings.items() if tied.holds(each, value)} | {
                         name: values[-1]
                     }
@@ -160,7 +160,7 @@ class _Tied(NamedTuple):
 
     scalers: dict[str, ir.Value]
     settings: dict[str, ir.Value]  # that are given along with scalers
-    decide: frozenset[str]  # those of them that decide what the scalers are
+    decide: list[str]  # those of them that decide what the scalers are
 
     def holds(self, name: str, value: Any) -> bool:
         """Whether a parameter has to be given a value, as another one hangs together with it."""
@@ -177,7 +177,7 @@ def _tied(site: Site, function: ir.Function) -> _Tied:
     given = {each.name: passed for each in function.params if (passed := argument(call, function, each.name))}
     makers = {name: made for name, passed in given.items() if (made := _makers(site, passed))}
     if not makers:
-        return _Tied({}, {}, frozenset())
+        return _Tied({}, {}, [])
     known = {
         _setting(code, each)
         for made in makers.values()
@@ -185,12 +185,12 @@ def _tied(site: Site, function: ir.Function) -> _Tied:
         for each in ir.walk_values(value)
     }
     settings = {name: passed for name, passed in given.items() if name not in makers and _is_setting(passed)}
-    decide = (
+    decide = [
         name
         for name, passed in settings.items()
         if _passed_on(site, passed) is not MISSING or not known.isdisjoint(_settings(code, passed))
-    )
-    return _Tied({name: given[name] for name in makers}, settings, frozenset(decide))
+    ]
+    return _Tied({name: given[name] for name in makers}, settings, decide)
 
 
 def _hangs_on(code: Code, values: list[ir.Value]) -> list[ir.Value]:
