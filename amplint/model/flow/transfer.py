@@ -29,6 +29,7 @@ from amplint.model.flow.tensors import Tensors
 from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import OF_SCALER, Event
+from amplint.model.objects.key_parts import is_attribute
 from amplint.model.objects.terms import Op, path, present
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
@@ -361,6 +362,9 @@ class Transfer:
 
     def _after_direct_step(self, event: Event, state: State) -> State:
         optimizer, call = event.optimizer or "", event.call.id
+        if is_attribute(state.gradients_of(optimizer).scaler, optimizer):
+            # The project's own class around an optimizer and its scaler: its step may be the scaler's.
+            return state.with_gradients(optimizer, _havoc(state.gradients_of(optimizer)))
         self._note_direct_step(event, state.gradients_of(optimizer), state)
         state = self._over(event, [optimizer], state)
         held = state.gradients_of(optimizer)

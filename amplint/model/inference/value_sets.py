@@ -64,7 +64,7 @@ _MANY = 1000  # more devices than anybody compares with
 # Tests of tests of tests: a formula doubles with each. So does the work where a loop sets what its own tests ask for.
 _DEEP = 10
 _MOST_TESTS = 400
-_ACCELERATORS = ("xpu", "mps", "npu", "hpu")
+_ACCELERATORS = ("xpu", "mps", "npu", "hpu", "xla", "mlu", "musa", "mtia")
 _NOT_ON_CUDA = {"torch.cuda.amp.amp_definitely_not_available"}
 # What is true only where there is CUDA, though it may be false there too; and what says that there is another device.
 _TRUE_ON_CUDA = {"torch.cuda.is_bf16_supported", "torch.cuda.is_initialized"}

@@ -14,11 +14,14 @@ from amplint.model.flow.state import State
 from amplint.model.flow.violations import OF_CALLERS_GRADIENTS, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
+from amplint.model.objects.key_parts import overlap
 from amplint.model.objects.terms import Fact, Op, path, present
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import conditions, exclusive, loop_of, loops_round, upwards
+from amplint.model.syntax.scopes import UNKNOWN
 from amplint.model.torch_facts.grad_scaler import Stage
+from amplint.model.torch_facts.modules import RETURNS_ITSELF, WRAPPERS
 from amplint.rules.shared.clips import clips_scaled, unscale_for
 from amplint.rules.shared.norm_reads import reads_behind, takes_norm
 from amplint.rules.shared.scaler_order import Misuse, backward_between, calls_of, misuses, receiver, stepping
@@ -81,7 +84,26 @@ class ClipFix:
             if len(owners) != 1:
                 return "amplint can't tell which of several optimizers owns these parameters"
         assert isinstance(steps[0], ir.Call)
+        if self._has_none_of_them(steps[0]):
+            name = self._module.text(steps[0].args[0].value) if steps[0].args else "the optimizer"
+            return f"`{name}` has other parameters than those that are clipped here; clip its own, after `unscale_()`"
         return steps[0]
+
+    def _has_none_of_them(self, step: ir.Call) -> bool:
+        """Whether a new object's parameters are clipped, and the step's optimizer has those of others."""
+        known, optimizer, subject = objects(self._module), self._optimizer_key(step), self._reached.event.subject
+        owned = known.owns.get(optimizer, set()) if optimizer is not None else set()
+        model = ir.called_on(subject, "parameters")
+        if not owned or UNKNOWN in owned or not isinstance(model, ir.Name):
+            return False
+        made = [ir.before_calls(each, *RETURNS_ITSELF) for each in known.sources(model)]
+        is_new = bool(made) and all(
+            isinstance(each, ir.Call)
+            and not known.names_in(each) & owned
+            and not self._module.names.of(each.func) & WRAPPERS
+            for each in made
+        )
+        return is_new and not any(overlap(one, root) for one in owned for root in self._roots())
 
     def _before(self, step: ir.Call) -> tuple[Fix | None, str | None]:
         """An `unscale_` for a step, where it is right before the clip; or why there is none."""
