@@ -207,7 +207,7 @@ TWO = """\
             "        if args.early:\n            nn.utils.clip_grad_value_(model.parameters(), 1.0)\n"
             "        optimizer.zero_grad()\n",
             UNKNOWN,
-            "the step also fails without AMP",
+            "with verify's stand-ins the step also fails without AMP",
         ),
         # A step that only AMP leaves out.
         (

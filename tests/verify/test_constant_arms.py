@@ -71,6 +71,62 @@ def test_a_clip_that_only_later_batches_reach_is_not_dead() -> None:
     assert ran(SCALED.format("if i > 1000:\n" + CLIP.replace("CLIP", "1.0"))).judged.state == UNKNOWN
 
 
+NESTED = "CFG = {'TRAIN': {'CLIP_GRAD': None, 'STEPS': 2}, 'AMP_LEVEL': 'O1'}\n"
+DICT_CLIP = SCALED.format("if config['TRAIN']['CLIP_GRAD']:\n" + CLIP.replace("CLIP)", "1.0)"))
+DICT_EITHER = EITHER.replace("config.amp", "config['AMP_LEVEL'] != 'O0'")
+BY_DICT = MAIN.replace("Config()", "CFG")
+BY_PROGRAM = """
+from library import model, loader
+
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    train(model, loader, optimizer, torch.amp.GradScaler("cuda"), CFG)
+"""
+
+
+@pytest.mark.parametrize("body", [DICT_CLIP, DICT_EITHER])
+def test_an_arm_that_an_entry_of_a_dict_of_the_file_switches_off(body: str) -> None:
+    assert ran(body, NESTED, BY_DICT).judged.state == RIGHT
+    (found,) = interpret(HEAD + NESTED + STEP.replace("BODY", body.replace("\n", "\n        ")) + BY_PROGRAM)
+    assert found.judged.state == RIGHT
+    assert ran(body.replace("config[", "CFG["), NESTED).judged.state == RIGHT
+
+
+@pytest.mark.parametrize(
+    "set_anew",
+    [
+        "CFG['TRAIN']['CLIP_GRAD'] = given",
+        "CFG['TRAIN'].update({'CLIP_GRAD': given})",
+        "CFG['TRAIN'].update(CLIP_GRAD=given)",
+        "CFG[given] = given",
+    ],
+)
+def test_an_entry_that_something_sets_is_no_constant(set_anew: str) -> None:
+    body = DICT_CLIP.replace("config[", "CFG[")
+    found = ran(body, NESTED, f"\ndef prepare(given):\n    {set_anew}\n").judged
+    assert (found.state, found.reason.endswith("holds in no run")) == (UNKNOWN, True)
+
+
+def test_what_is_wrong_next_to_a_dead_entry_shows() -> None:
+    body = DICT_CLIP.replace("scaler.step(optimizer)\n", "optimizer.step()\n").replace(
+        "scaler.unscale_(optimizer)\n", ""
+    )
+    assert ran(body.replace("config[", "CFG["), NESTED).judged.state == WRONG
+
+
+@pytest.mark.parametrize(
+    ("imported", "asked"),
+    [("from configs import seq as configs", "configs.use_amp"), ("from settings import USE_AMP", "USE_AMP")],
+)
+def test_a_setting_of_a_file_out_of_sight_is_tried_both_ways(imported: str, asked: str) -> None:
+    body = EITHER.replace("config.amp", asked)
+    assert ran(body, f"{imported}\n").judged.state == RIGHT
+    wrong = body.replace("    optimizer.step()", "    scaler.unscale_(optimizer)\n    optimizer.step()")
+    assert ran(wrong, f"{imported}\n").judged.state == WRONG
+    turned = body.replace(f"if {asked}", f"if not {asked}").replace("scaler.scale(loss)", "loss")
+    assert ran(turned, f"{imported}\n").judged.state != RIGHT
+
+
 OPTIMIZER = """
 class Own(torch.optim.Optimizer):
     def __init__(self, params, lr=0.02):

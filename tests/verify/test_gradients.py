@@ -393,3 +393,33 @@ def test_gradients_that_are_not_finite_without_amp_either_are_no_fault_of_it() -
     (ran,) = interpret(text)
     assert ran.judged.state == UNKNOWN
     assert "even without AMP" in ran.judged.reason
+
+
+NORM = """
+import torch
+
+def norm(parameters, scale=1):
+    total = 0.0
+    for p in parameters:
+        if p.grad is not None:
+            total += (p.grad.detach().data / scale).norm(2).item() ** 2
+    return total ** 0.5
+
+def train(model, optimizer, loader, scaler, args):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = torch.nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        print(norm(model.parameters(), scale=GIVEN))
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "state"), [("scaler.get_scale()", RIGHT), ("args.factor", WRONG), ("len(loader)", WRONG)]
+)
+def test_a_norm_that_a_function_divides_by_the_scale(given: str, state: str) -> None:
+    (found,) = interpret(NORM.replace("GIVEN", given))
+    assert found.judged.state == state

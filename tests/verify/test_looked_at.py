@@ -580,6 +580,48 @@ def test_what_may_train_and_has_no_step_in_sight_is_not_checkable(
     assert found.rows[0].reason
 
 
+INHERITED = """
+import torch
+from library.trainers import Trainer
+from torch import nn
+
+class Own(BASE):
+    def train(self, model, loader):
+        self.prepare()
+        for x, y in loader:
+            with torch.autocast("cuda"):
+                loss = nn.functional.mse_loss(model(x), y)
+            self.scaler.scale(loss).backward()
+            self.run_callbacks("on_train_batch")
+            self.optimizer_step()
+"""
+
+
+def test_a_step_of_a_class_out_of_sight(verifier: Verifier, tmp_path: Path) -> None:
+    found = check(verifier, project(tmp_path, a=INHERITED.replace("BASE", "Trainer")) / "a.py")
+    (row,) = found.rows
+    line = INHERITED.partition("self.optimizer_step()")[0].count("\n") + 1
+    said = f"line {line}: amplint can't see what self.optimizer_step() of Trainer does"
+    assert (row.verdict, row.reason) == ("not checkable", said)
+
+
+@pytest.mark.parametrize(
+    ("base", "own"),
+    [
+        ("nn.Module", ""),
+        ("Trainer", "    def optimizer_step(self):\n        self.steps += 1\n"),
+        ("Trainer", "    def set(self):\n        self.optimizer_step = self.count\n"),
+    ],
+)
+def test_a_method_that_is_in_sight_is_not_said_to_be_hidden(
+    verifier: Verifier, tmp_path: Path, base: str, own: str
+) -> None:
+    text = INHERITED.replace("BASE", base) + own
+    (row,) = check(verifier, project(tmp_path, a=text) / "a.py").rows
+    assert row.verdict == "not checkable"
+    assert "but no optimizer step is reached from it" in row.reason
+
+
 # --- what trains nothing
 
 

@@ -134,3 +134,63 @@ def test_each_optimizer_has_the_parameters_of_its_own_model() -> None:
     assert right.judged.state == RIGHT
     (wrong,) = interpret(PAIR.replace("        scaler.unscale_(UNSCALED)\n", ""))
     assert wrong.judged.state == WRONG
+
+
+SORTED = """
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+class Loss(nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(classes, classes))
+
+def build(model, lr):
+    decay, rest = [], []
+    for name, parameter in model.named_parameters():
+        (rest if parameter.ndim == 1 else decay).append(parameter)
+    return torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}], lr=lr)
+
+def train(model, loader, criterion, local):
+    optimizer = build(nn.ModuleList(GIVEN), 0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    clipped = [*model.parameters()] + [*criterion.parameters()] + [*local.parameters()]
+    for x, y in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            output, features = model(x)
+            loss = criterion(output, y) + 0.8 * local(features, y)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(clipped, max_norm=5.0)
+        scaler.step(optimizer)
+        scaler.update()
+
+def main(loader, data):
+    model = Net()
+    model = DDP(model)
+    criterion = Loss(data.classes)
+    criterion = DDP(criterion)
+    local = Loss(data.classes)
+    local = DDP(local)
+    train(model, loader, criterion, local)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "state"),
+    [
+        ("[model, criterion, local]", RIGHT),
+        ("[model, criterion.module, local.module]", RIGHT),
+        ("[model, criterion]", WRONG),
+    ],
+)
+def test_a_loop_over_all_parameters_of_several_models(given: str, state: str) -> None:
+    (found,) = interpret(SORTED.replace("GIVEN", given))
+    assert found.judged.state == state, found.judged

@@ -176,3 +176,43 @@ def test_a_step_that_clears_only_what_was_not_skipped_leaves_the_overflow() -> N
     text = GIVEN.replace("if zero_grad_first:\n            optimizer.zero_grad()", "before = self.scaler.get_scale()")
     found = ran(text.replace("AFTER", "if self.scaler.get_scale() >= before:\n            optimizer.zero_grad()"))
     assert found.shown == {"skips"}
+
+
+ARMS = """
+import torch
+
+def evaluate(model, loader, args):
+    found = {}
+    for x, y in loader:
+        total = model(x).sum().item()
+        if args.kind == "one":
+            found["loss"] = total
+            return found
+        elif args.kind == "two":
+            found["loss"] = total / 2
+            return found
+
+def log(values):
+    for name, value in values.items():
+        print(name, value)
+
+def train(model, loader, optimizer, scaler, args):
+    for epoch in range(3):
+        for x, y in loader:
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = torch.nn.functional.mse_loss(model(x), y)
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            UNSCALE
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+        log(evaluate(model, loader, args))
+"""
+
+
+def test_a_value_that_each_arm_returns() -> None:
+    (right,) = interpret(ARMS.replace("UNSCALE", "scaler.unscale_(optimizer)"))
+    assert (right.judged.state, right.judged.reason) == (RIGHT, "")
+    (wrong,) = interpret(ARMS.replace("UNSCALE", "pass"))
+    assert wrong.judged.state == WRONG

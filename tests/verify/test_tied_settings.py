@@ -50,6 +50,10 @@ TIED = {
         'amp = args.amp\n    scaler = torch.amp.GradScaler("cuda") if amp else None', "scaler, amp",
     ),
     "turned round": ('scaler = None if args.fp32 else torch.amp.GradScaler("cuda")', "scaler, not args.fp32"),
+    "a variable of its own": (
+        'scales = args.amp and device == "cuda"\n    scaler = torch.amp.GradScaler("cuda", enabled=scales)',
+        "scaler, args.amp",
+    ),
     "its switch": ('scaler = torch.amp.GradScaler("cuda", enabled=args.amp)', "scaler, args.amp"),
 }  # fmt: skip
 CLASS = """
@@ -275,3 +279,95 @@ READ = ('cfg.get("fp16", False)', 'cfg["fp16"]', "cfg.fp16")
 def test_a_setting_that_a_constructor_reads_twice(made: str, given: str, unscaled: bool) -> None:
     (found,) = interpret(METHOD.replace("MADE", made).replace("GIVEN", given))
     assert bool(found.judged.unscaled) is unscaled
+
+
+BY_DTYPE = """
+import torch
+
+def train(model, loader, optimizer, scaler=None, amp_dtype=torch.float16):
+    for x, y in loader:
+        optimizer.zero_grad()
+        if scaler is not None:
+            with torch.autocast("cuda", dtype=amp_dtype):
+                loss = torch.nn.functional.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss = torch.nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+
+def main(model, loader, args):
+    on_cuda = torch.cuda.is_available()
+    dtype = DTYPE
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    scales = on_cuda and SCALES
+    scaler = torch.amp.GradScaler("cuda", enabled=scales) if on_cuda else None
+    for epoch in range(3):
+        train(model, loader, optimizer, scaler=scaler, amp_dtype=dtype)
+"""
+EITHER_DTYPE = "torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scales", "unscaled"),
+    [
+        (EITHER_DTYPE, "dtype == torch.float16", False),
+        ("torch.bfloat16", "False", False),
+        ("torch.bfloat16 if args.bf16 else torch.float16", "not args.bf16", False),
+        (EITHER_DTYPE, "args.scales", True),
+        ("torch.float16", "False", True),
+    ],
+)
+def test_a_scaler_and_a_dtype_that_one_call_gives(dtype: str, scales: str, unscaled: bool) -> None:
+    (found,) = interpret(BY_DTYPE.replace("DTYPE", dtype).replace("SCALES", scales))
+    assert (found.judged.state, bool(found.judged.unscaled)) == ("right", unscaled), found.judged
+
+
+TRAINER = """
+import torch
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model = model
+        self.optimizer = optimizer
+        self.use_amp = False
+        self.scaler = torch.amp.GradScaler("cuda", enabled=False)
+
+    def prepare(self, use_amp=False):
+        self.use_amp = False
+        if use_amp:
+            self.use_amp = True
+            SCALER
+        else:
+            self.scaler = torch.amp.GradScaler("cuda", enabled=False)
+
+    def train(self, loader):
+        on = bool(self.use_amp and self.scaler is not None)
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16, enabled=on):
+                loss = torch.nn.functional.mse_loss(self.model(x), y)
+            if on and self.scaler is not None:
+                self.scaler.scale(loss).backward()
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+            else:
+                loss.backward()
+                self.optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("scaler", "unscaled"),
+    [
+        ('self.scaler = torch.amp.GradScaler("cuda", enabled=True)', False),
+        ('self.scaler = torch.amp.GradScaler("cuda")', False),
+        ('self.scaler = torch.amp.GradScaler("cuda", enabled=False)', True),
+        ("self.half = True", True),
+    ],
+)
+def test_a_flag_and_a_scaler_that_one_method_sets(scaler: str, unscaled: bool) -> None:
+    (found,) = interpret(TRAINER.replace("SCALER", scaler))
+    assert (found.judged.state, bool(found.judged.unscaled)) == ("right", unscaled), found.judged

@@ -16,7 +16,7 @@ from amplint.verify.interpreter.assumptions import Facts
 from amplint.verify.interpreter.evaluate import Truth
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunState
-from amplint.verify.interpreter.standins import MISSING, Dotted, Key, Unknown, value_of
+from amplint.verify.interpreter.standins import MISSING, Dotted, Key, Unknown, as_setting, value_of
 from amplint.verify.interpreter.world import Stage
 
 _LARGEST = 1 << 40  # an integer's absolute value, an item's count
@@ -89,9 +89,11 @@ class Arithmetic:
     def unary(self, op: str, operand: Any, text: str) -> Any:
         """`op operand`."""
         if op == "Not":
+            operand = as_setting(operand)
             if isinstance(operand, Unknown):
                 return Unknown(f"not {operand.text}", test=lambda matters: not self._truth.of(operand, matters=matters))
             return not self._truth.of(operand, matters=False)
+        operand = value_of(operand)
         if isinstance(operand, (int, float, torch.Tensor)) and op in ("Minus", "Plus"):
             return -operand if op == "Minus" else operand
         return Unknown(text, inputs=(operand,))
@@ -121,6 +123,9 @@ class Arithmetic:
             for one, other in ((left, right), (right, left)):
                 if isinstance(one, torch.Tensor) and one.requires_grad and isinstance(other, Unknown):
                     self._roles.summand(other)
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, torch.Tensor) and not one.requires_grad and isinstance(other, Unknown):
+                self._roles.factor(other)
         half_seen = _half_seen(op, left, right, text)
         if half_seen is not MISSING:
             return half_seen

@@ -11,7 +11,7 @@ import torch
 from amplint.model.syntax import ir
 from amplint.verify.interpreter.assumptions import Facts
 from amplint.verify.interpreter.run_state import RunState
-from amplint.verify.interpreter.standins import CannotFollow, Frame, Site, Unknown
+from amplint.verify.interpreter.standins import CannotFollow, Frame, Site, Unknown, as_setting
 from amplint.verify.interpreter.unseen_training import UnseenTraining
 
 ByKind = Mapping[type[ir.Value], Callable[[Any, Frame], Any]]
@@ -101,6 +101,7 @@ class Truth:
         return holds
 
     def _of(self, value: Any, *, matters: bool) -> bool:
+        value = as_setting(value)
         if isinstance(value, Unknown):
             return self._facts.truth(value, matters=matters)
         if isinstance(value, torch.Tensor):

@@ -14,7 +14,7 @@ from amplint.verify.interpreter.arithmetic import Arithmetic, compared_number, s
 from amplint.verify.interpreter.assignments import Assignments, LoopItems
 from amplint.verify.interpreter.evaluate import ByKind, Evaluator, Truth
 from amplint.verify.interpreter.lookup import Lookup, TableItems
-from amplint.verify.interpreter.standins import MISSING, Closure, Frame, Unknown, key_of
+from amplint.verify.interpreter.standins import MISSING, Closure, Frame, Unknown, as_setting, key_of
 from amplint.verify.program.program import Code
 
 
@@ -88,7 +88,7 @@ class Expressions:
         return self._arithmetic.binary(value.op, left, right, text)
 
     def _bool(self, value: ir.Bool, frame: Frame) -> Any:
-        left = self._evaluator.evaluate(value.left, frame)
+        left = as_setting(self._evaluator.evaluate(value.left, frame))
         wanted = value.op == "and"  # what the left one has to be for the right one to count
         if not isinstance(left, Unknown):
             return (

@@ -18,6 +18,8 @@ from amplint.verify.program.callers import argument, with_parameter
 from amplint.verify.program.program import Code
 from amplint.verify.program.unfollowed import makes
 
+_MOST_VALUES = 20  # of variables that a scaler hangs on
+
 
 class LazyFrames:
     """Makes frames of code that isn't run, with what the program's calls give the functions.
@@ -89,7 +91,7 @@ class LazyFrames:
                 values.append(self._evaluator.evaluate(passed, frame))
                 tied = _tied(Site(call, frame), function)
                 if _wraps(values[-1]) or tied.holds(name, values[-1]):
-                    settings = {each: self._evaluator.evaluate(value, frame) for each, value in tied.settings.items()}
+                    settings = {each: self._evaluator.evaluate(tied.settings[each], frame) for each in tied.decide}
                     return {each: value for each, value in settings.items() if tied.holds(each, value)} | {
                         name: values[-1]
                     }
@@ -157,13 +159,16 @@ class _Tied(NamedTuple):
     """What a call gives that hangs together, by the names of parameters, as it is written in the call."""
 
     scalers: dict[str, ir.Value]
-    settings: dict[str, ir.Value]  # that decide what the scalers are
+    settings: dict[str, ir.Value]  # that are given along with scalers
+    decide: list[str]  # those of them that decide what the scalers are
 
     def holds(self, name: str, value: Any) -> bool:
         """Whether a parameter has to be given a value, as another one hangs together with it."""
         if name in self.scalers:
             return value is None or isinstance(value, torch.amp.GradScaler)
-        return name in self.settings and isinstance(value, Unknown)
+        return name in self.settings and (
+            isinstance(value, torch.dtype) or (name in self.decide and isinstance(value, Unknown))
+        )
 
 
 def _tied(site: Site, function: ir.Function) -> _Tied:
@@ -171,15 +176,37 @@ def _tied(site: Site, function: ir.Function) -> _Tied:
     code, call = site.code, site.call
     given = {each.name: passed for each in function.params if (passed := argument(call, function, each.name))}
     makers = {name: made for name, passed in given.items() if (made := _makers(site, passed))}
-    known = {_setting(code, each) for made in makers.values() for value in made for each in ir.walk_values(value)}
-    settings = {
-        name: passed
-        for name, passed in given.items()
-        if name not in makers
-        and _is_setting(passed)
-        and (_passed_on(site, passed) is not MISSING or not known.isdisjoint(_settings(code, passed)))
+    if not makers:
+        return _Tied({}, {}, [])
+    known = {
+        _setting(code, each)
+        for made in makers.values()
+        for value in _hangs_on(code, made)
+        for each in ir.walk_values(value)
     }
-    return _Tied({name: given[name] for name in makers}, settings)
+    settings = {name: passed for name, passed in given.items() if name not in makers and _is_setting(passed)}
+    decide = [
+        name
+        for name, passed in settings.items()
+        if _passed_on(site, passed) is not MISSING or not known.isdisjoint(_settings(code, passed))
+    ]
+    return _Tied({name: given[name] for name in makers}, settings, decide)
+
+
+def _hangs_on(code: Code, values: list[ir.Value]) -> list[ir.Value]:
+    """Values, and what the variables in them are set to."""
+    found = [*values]
+    for value in found:  # grows
+        for name in ir.walk_values(value):
+            bindings = code.module.names.bindings(name) if isinstance(name, ir.Name) else []
+            more = [each.value for each in bindings if isinstance(each, Assigned) and _is_condition(each.value)]
+            found += [each for each in more if each not in found][: _MOST_VALUES - len(found)]
+    return found
+
+
+def _is_condition(value: ir.Value) -> bool:
+    """Whether a value is a comparison, or a condition on some."""
+    return isinstance(value, (ir.Compare, ir.Bool, ir.Unary))
 
 
 def _makers(site: Site, passed: ir.Value) -> list[ir.Value]:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from amplint.model.calls.external_calls import local_class
+from amplint.model.flow.tensors import SCALE_READS
 from amplint.model.flow.value_uses import ValueUses, mentions_gradients
 from amplint.model.module import Module
 from amplint.model.syntax import ir
@@ -185,9 +186,9 @@ class Instances:
         """What the methods of a class store in an attribute, the constructor first; `MISSING`: nothing in sight."""
         for each in self.bases(cls):
             code = each.frame.code
-            values = _telling(each.cls.stored(name))[::-1]
-            matters = any(map(code.is_tool, values))
-            ordered = sorted(values, key=lambda value: _method_name(value) != "__init__")
+            values = (_telling(each.cls.stored(name)) or _set_with_scalers(code, each.cls.stored(name)))[::-1]
+            matters = any(code.is_tool(value) or _is_flag(value) for value in values)
+            ordered = sorted(values, key=lambda value: (_is_off(value), _method_name(value) != "__init__"))
             for value in ordered:
                 function = ir.function_of(value)
                 if function is None or is_filled_later(value, name, code):
@@ -308,6 +309,35 @@ def _telling(stored: Sequence[ir.Value | None]) -> list[ir.Value]:
     if len(flags) == len(stored) and len({each.value for each in flags if isinstance(each, ir.Constant)}) == 1:
         return values
     return [each for each in values if each not in flags]
+
+
+def _set_with_scalers(code: Code, stored: Sequence[ir.Value | None]) -> list[ir.Value]:
+    """The flags that a method stores which turns one on next to a scaler; none where no method does."""
+    flags = [each for each in stored if each is not None]
+    methods = {
+        _method_name(each)
+        for each in flags
+        if _is_constant(each, True) and any(map(code.is_tool, _stored_below(ir.statement_of(each).block)))
+    }
+    return [each for each in flags if _method_name(each) in methods]
+
+
+def _stored_below(block: ir.Block) -> Iterator[ir.Value]:
+    """What a suite stores in attributes."""
+    for each in ir.walk_statements(block, into=False):
+        if isinstance(each, ir.Assign) and each.value is not None and isinstance(each.targets[0], ir.Attribute):
+            yield each.value
+
+
+def _is_off(value: ir.Value) -> bool:
+    """Whether a value makes what is off as it is written: a scaler that another method replaces."""
+    enabled = value.keyword("enabled") if isinstance(value, ir.Call) else None
+    return isinstance(enabled, ir.Value) and _is_constant(enabled, False)
+
+
+def _is_flag(value: ir.Value) -> bool:
+    """Whether a value is True or False, as it is written."""
+    return _is_constant(value, True) or _is_constant(value, False)
 
 
 def _is_constant(value: ir.Value, what: bool | None) -> bool:
@@ -515,7 +545,8 @@ def _is_enum(cls: ClassValue) -> bool:
 def _measures(code: Code, value: ir.Value) -> bool:
     """Whether `p.grad` is read for its size: not to compare it with None, or to ask whether it is finite.
 
-    Nor to divide gradients by their own norm: that is the same at any scale, and else the steps show it.
+    Nor to divide gradients by their own norm: that is the same at any scale, and else the steps show it. Nor by the
+    scale: what is read then is not what they are.
     """
     if ValueUses(code.module, value).found == {"divisor"} or _is_relative(code.module, value):
         return False
@@ -527,7 +558,15 @@ def _measures(code: Code, value: ir.Value) -> bool:
         up = parent.parent if called and parent.parent is not None else parent
     if isinstance(parent, ir.Call):
         return ir.last_name(parent.func) in _SIZES
-    return isinstance(parent, ir.Binary)
+    return isinstance(parent, ir.Binary) and not (
+        parent.op == "Divide" and parent.left is up and _is_scale(code, parent.right)
+    )
+
+
+def _is_scale(code: Code, value: ir.Value) -> bool:
+    """Whether a value is a scaler's scale, as a function may be given it."""
+    made = [source for _, source in code.callers.looked_at(code, value)]
+    return bool(made) and all(isinstance(each, ir.Call) and ir.last_name(each.func) in SCALE_READS for each in made)
 
 
 @dataclass(eq=False)

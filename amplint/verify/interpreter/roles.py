@@ -43,6 +43,7 @@ class Roles:
     _truth: Truth
     _frames: LazyFrames
     _combined: dict[Instance, torch.optim.Optimizer] = field(default_factory=dict)  # of objects of the program
+    _factors: list[Unknown] = field(default_factory=list)  # taken for numbers since the last loss
 
     def tool(self, value: ir.Value, found: Any, frame: Frame) -> Any:
         """The scaler or optimizer that a value out of sight is, where the text uses it as one."""
@@ -193,7 +194,10 @@ class Roles:
 
     def as_loss(self, value: Any, site: Site) -> Any:
         """The tensor that a value is which is scaled, or whose gradients are asked for."""
+        factors, self._factors = self._factors, []
         if isinstance(value, torch.Tensor):
+            if not value.requires_grad:
+                self._demand_all(factors, Birth.LOSS)
             return value if value.numel() == 1 else self._stage.loss(None, [value])
         if isinstance(value, Unknown) and value.tensor is not None:
             return value.tensor if value.tensor.numel() == 1 else self._stage.loss(None, [value.tensor])
@@ -230,6 +234,10 @@ class Roles:
         if forward:
             self._stage.knowledge.learn_birth(value.origin, what)
         return self._demand_all(value.inputs, Birth.OUTPUT) or forward
+
+    def factor(self, value: Unknown) -> None:
+        """A value out of sight is taken for a number, next to a tensor without gradients: the next loss may need it."""
+        self._factors.append(value)
 
     def summand(self, value: Unknown) -> None:
         """Learn that a value out of sight is added to one that has gradients: a model's output, the next run has."""

@@ -4,6 +4,7 @@ and what is asked of it: the tensors in it, how the program writes it, where it 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 COPY = " (copy)"  # ends the identity of a deep copy
 MISSING = object()  # where there is no value, not even one out of sight
+_LIBRARIES = sys.stdlib_module_names | {"builtins", "torch", "numpy"}  # what they define is there
 # Attributes of a tensor that are none of its values, and have no gradients.
 _NO_VALUES = {".shape", ".ndim", ".dtype", ".device"}
 
@@ -225,6 +227,15 @@ class Dotted:
     """An object of a library, by its qualified name."""
 
     name: str
+
+
+def as_setting(value: Any) -> Any:
+    """A value that is asked for its truth: what is imported from a module out of sight is a setting, and no object."""
+    if not isinstance(value, Dotted) or "." not in value.name:
+        return value
+    first, *_, last = value.name.split(".")
+    is_class = last[:1].isupper() and not last.isupper()
+    return value if is_class or first in _LIBRARIES else Unknown(value.name)
 
 
 @dataclass(eq=False, slots=True)

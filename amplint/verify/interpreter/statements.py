@@ -31,6 +31,7 @@ from amplint.verify.interpreter.standins import (
     Path,
     Raised,
     Unknown,
+    as_setting,
     defined,
     value_of,
 )
@@ -152,7 +153,7 @@ class Statements(Interpreter[Path]):
     def arms(self, statement: ir.If, states: list[Path]) -> tuple[list[Path], list[Path]]:
         """The path, in the arm that it takes."""
         frame = states[0].frame
-        value = self._evaluator.evaluate(statement.test, frame)
+        value = as_setting(self._evaluator.evaluate(statement.test, frame))
         decided = (
             self._is_object(statement.test, frame)
             if isinstance(value, Unknown)
@@ -183,7 +184,7 @@ class Statements(Interpreter[Path]):
             return False  # nothing comes behind it, with AMP or without
         if _returns_instead(statement.then, frame):
             return self._truth.of(value, matters=True)
-        if _both_return(statement):
+        if _both_return(statement) or _is_of_returns(statement, frame):
             return self._truth.of(value, matters=matters)
         if left is not None and not matters:
             # Between events it matters whether the rest of an iteration is left out; how many there are doesn't.
@@ -271,10 +272,10 @@ class Statements(Interpreter[Path]):
     def _count(self, statement: ir.For | ir.While, frame: Frame) -> int | None:
         """How often a loop is run at most; None: as often as it has items."""
         code = frame.code
-        if not code.matters(statement.body):
-            return 1 if isinstance(statement, ir.While) else _FEW
         if _over_parameters(statement):
             return None
+        if not code.matters(statement.body):
+            return 1 if isinstance(statement, ir.While) else _FEW
         if code.only_loops(statement):
             return 1
         return INNER if self._loops else self._state.iterations
@@ -384,6 +385,23 @@ def _both_return(statement: ir.If) -> bool:
     """Whether either arm ends with a value of the function: neither of them leaves it earlier than the other."""
     arms = (statement.then.statements[-1], statement.orelse.statements[-1] if statement.orelse is not None else None)
     return all(isinstance(each, ir.Return) and each.value is not None for each in arms)
+
+
+def _is_of_returns(statement: ir.If, frame: Frame) -> bool:
+    """Whether an arm is one of `if a: return x` and `elif b: return y`, which end a suite that has no events."""
+    first = statement
+    while isinstance(around := first.block.owner, ir.If) and around.orelse is first.block:
+        first = around
+    arms = [first]
+    while (other := arms[-1].orelse) is not None and isinstance(each := other.statements[-1], ir.If):
+        arms.append(each)
+    returns = (each.then.statements[-1] for each in arms)
+    return (
+        len(arms) > 1
+        and first is first.block.statements[-1]
+        and all(isinstance(each, ir.Return) and each.value is not None for each in returns)
+        and not frame.code.matters(first.block)
+    )
 
 
 def _returns_tool(code: Code, function: ir.Function) -> bool:

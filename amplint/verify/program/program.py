@@ -13,6 +13,7 @@ from amplint.model import Module
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.external_calls import local_class
 from amplint.model.names.reaching_definitions import returned
+from amplint.model.names.tables import is_added_to, items_at
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.event import OF_SCALER, Event
 from amplint.model.syntax import ir
@@ -21,7 +22,7 @@ from amplint.model.syntax.nesting import loops_round, upwards
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER
 from amplint.model.usage.accelerators import LIBRARY
-from amplint.verify.program.callers import Callers
+from amplint.verify.program.callers import Callers, with_parameter
 from amplint.verify.program.files import Files, linked
 from amplint.verify.program.function_tables import Tables
 from amplint.verify.program.step_events import StepEvents
@@ -36,6 +37,7 @@ MAKES = {SCALER, *OLD_SCALER, AUTOCAST, *OLD_AUTOCAST}
 TOOLS = re.compile(
     r"(?i)(optim(izer)?|opt|scaler|scheduler|model|net|network|module)s(_?dict)?(\.(values|items|keys)\(\))?$"
 )
+_DEPTH = 4  # of dicts in dicts, and of functions that are given one
 REGION, _MADE = "region", "made"  # beside the kinds of events
 
 
@@ -473,6 +475,53 @@ class Code(Texts):
         )
         named = any(isinstance(each, ir.Constant) and each.value == attribute.attr for each in near.values)
         return len(stored) == 1 and _is_literal(stored[0]) and not others and not named
+
+    def writes_once(self, entry: ir.Subscript) -> bool:
+        """Whether an entry of a dict is a constant that the program writes out, and nothing sets it anew.
+
+        Of a dict that a function is given, in each call in sight.
+        """
+        found = self._entries(entry, _DEPTH)
+        return bool(found) and all(_is_literal(each) for _, each in found)
+
+    def _entries(self, entry: ir.Subscript, depth: int) -> list[tuple[Code, ir.Value]]:
+        """What a dict has at a literal key, with the files that write it out; nothing where that may change."""
+        key = entry.index.value if isinstance(entry.index, ir.Constant) else None
+        if not isinstance(key, str) or not depth:
+            return []
+        if isinstance(entry.base, ir.Subscript):
+            tables = self._entries(entry.base, depth - 1)
+        else:
+            tables = [*self._given_tables(entry.base, depth)]
+        if any(of._puts(key) for of in {id(of): of for of, _ in (*tables, (self, entry))}.values()):
+            return []
+        found = [(of, items_at(of.module, table, key)) for of, table in tables]
+        return [(of, each) for of, items in found for each in items] if all(items for _, items in found) else []
+
+    def _given_tables(self, table: ir.Value, depth: int) -> Iterator[tuple[Code, ir.Value]]:
+        """A dict; one that is a parameter as the calls in sight give it."""
+        function = with_parameter(table) if isinstance(table, ir.Name) else None
+        if function is None or not isinstance(table, ir.Name):
+            yield self, table
+        elif depth and not is_added_to(self.module, table):
+            for of, given in self.callers.given(function, table.name):
+                yield from of._given_tables(given, depth - 1)
+
+    def _puts(self, key: str) -> bool:
+        """Whether the file may put something into a dict at a key."""
+        near = self.module.whole.near(key)
+        targets = (target for each in near.statements for target in _set_by(each))
+        return any(
+            isinstance(each, ir.Subscript) and isinstance(each.index, ir.Constant) and each.index.value == key
+            for each in targets
+        ) or any(
+            ir.called_on(each, "update", "setdefault") is not None
+            and (
+                key in each.keywords
+                or any(isinstance(one, ir.Constant) and one.value == key for one in ir.walk_values(each))
+            )
+            for each in near.calls
+        )
 
     def is_called_again(self, call: ir.Call) -> bool:
         """Whether this file calls what a call calls elsewhere as well, by the text."""

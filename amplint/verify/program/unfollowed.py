@@ -9,6 +9,7 @@ from typing import Generic
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
+from amplint.model.syntax.scopes import owner_class
 from amplint.verify.program.callers import Callers
 from amplint.verify.program.code_file import AnyFile, CodeFile
 from amplint.verify.program.files import Files
@@ -23,6 +24,7 @@ HARMLESS = re.compile(
 PREPARES = re.compile(r"(?i)build|create|make|prepare|setup|init")
 # What a function is called that trains, wherever it comes from.
 _BY_NAME = re.compile(r"(?i)train|(^|_)(fit|step|run|loop|epochs?|optimi[sz]e)(_|$)")
+_STEPS = re.compile(r"(?i)step|optimi|backward|train_")  # the same of a method that a class inherits
 KNOWN = {*sys.stdlib_module_names, "builtins", "torch"}  # whose functions don't train with what they are given
 
 
@@ -62,6 +64,31 @@ class Unfollowed(Generic[AnyFile]):
         function = ir.function_of(func)
         is_given = function is not None and function.param(func.name) is not None
         return is_given or any(isinstance(each, Assigned) for each in code.module.names.bindings(func))
+
+    def inherits_training(self, code: AnyFile, call: ir.Call) -> str:
+        """The class out of sight, as it is written, that has the method which a call of `self` runs.
+
+        Empty where the method is in sight, or is not called like what trains.
+        """
+        func = call.func
+        cls = owner_class(func) if isinstance(func, ir.Attribute) else None
+        if cls is None or not isinstance(func, ir.Attribute) or not _STEPS.search(func.attr):
+            return ""
+        bases = [*self._files.bases(code, cls)]
+        if any(each.stored(func.attr) for _, each in bases) or any(
+            True for _ in self._files.method(code, cls, func.attr)
+        ):
+            return ""
+        return next(
+            (
+                of.text(base.value)
+                for of, each in bases
+                for base in each.bases
+                if not isinstance(self._files.what(of, base.value), ir.Class)
+                and not any(name.partition(".")[0] in KNOWN for name in of.module.names.of(base.value))
+            ),
+            "",
+        )
 
     def is_followed(self, code: AnyFile, call: ir.Call) -> bool:
         """Whether all that a call can run is a function of the program, or makes an instance of a class of it."""

@@ -230,7 +230,7 @@ def _why_nothing_is_compared(paths: list[Path]) -> str:
     """What a path does without AMP either, so that it can't be compared; "": they all can."""
     ended = next((each.reference_end for each in paths if each.reference_end), "")
     if ended:
-        return f"the step also fails without AMP: {ended}"
+        return f"with verify's stand-ins the step also fails without AMP: {ended}"
     for what, labels in (
         ("no step has finite gradients", [each.label for each in paths if each.not_finite]),
         ("no gradient reaches an optimizer's step", [each.label for each in paths if each.idle]),

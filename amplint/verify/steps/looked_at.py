@@ -184,6 +184,8 @@ class Looker:
         hidden = self._hidden(function)
         if hidden is not None:
             return Kind.HIDDEN, self._unseen(hidden)
+        if trains and missing and (inherited := self._inherited(function)):
+            return Kind.HIDDEN, inherited
         if trains:
             return Kind.HIDDEN, why if missing else f"{what}, but amplint sees no backward and no step for it"
         if self._steps or followed or not self._may_train(function, has):
@@ -343,6 +345,18 @@ class Looker:
             for value in ir.values_below(each.body if each is not None else owner.module.program.body):
                 if isinstance(value, ir.Call) and owner.unfollowed.hides_training(owner, value):
                     return f"{owner.where(value)}: amplint can't see what {_short(owner.text(value))} does"
+        return ""
+
+    def _inherited(self, function: ir.Function | None) -> str:
+        """That a function calls what may train of a class out of sight, in words; "": it doesn't."""
+        code = self._code
+        for each in code.reach(function):
+            owner = code.owner(each)
+            for value in ir.values_below(each.body if each is not None else owner.module.program.body):
+                cls = owner.unfollowed.inherits_training(owner, value) if isinstance(value, ir.Call) else ""
+                if cls:
+                    called = _short(owner.text(value))
+                    return f"{owner.where(value)}: amplint can't see what {called} of {cls} does"
         return ""
 
     def _seen_above(self, function: ir.Function | None, has: ir.Value, kind: Kind, *, alone: bool) -> _Above | None:

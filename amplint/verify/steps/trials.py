@@ -30,6 +30,7 @@ from amplint.verify.steps.judge import Judged, Path, judge
 
 _STALE = "modified by an inplace operation"
 _FROZEN = "does not require grad"
+_PARTS = (ir.Attribute, ir.Subscript)
 _SAME = {"Is", "IsNot", "Equal", "NotEqual"}
 _MOST_VALUES = 20  # of variables that a condition hangs on
 _MOST_OVERFLOWS = 3  # optimizers of which each has a run
@@ -376,14 +377,12 @@ def _is_constant(code: Code, test: ir.If, needed: bool, runs: StepRuns) -> bool:
     if runs.held.get(test.id) != {not needed}:
         return False
     values = [*ir.walk_values(test.test)]
-    followed = (ir.Name, ir.Attribute, ir.Constant, ir.Compare, ir.Bool, ir.Unary)
+    followed = (ir.Name, ir.Attribute, ir.Subscript, ir.Constant, ir.Compare, ir.Bool, ir.Unary)
     if not all(isinstance(each, followed) for each in values):
         return False
-    attributes = [each for each in values if isinstance(each, ir.Attribute)]
-    if attributes:
-        return all(code.sets_once(each.attr) or code.stores_once(each) for each in attributes)
-    names = [each for each in values if isinstance(each, ir.Name)]
-    return bool(names) and all(_is_set_once(code, each) for each in names)
+    inside = {each.base.id for each in values if isinstance(each, (ir.Attribute, ir.Subscript))}
+    asked = [each for each in values if isinstance(each, (ir.Name, *_PARTS)) and each.id not in inside]
+    return bool(asked) and all(_is_set_once(code, each) for each in asked)
 
 
 def _is_without_scaler(code: Code, test: ir.If, needed: bool, runs: StepRuns) -> bool:
@@ -395,10 +394,14 @@ def _is_without_scaler(code: Code, test: ir.If, needed: bool, runs: StepRuns) ->
     return outcomes == {not needed} or (needed not in outcomes and code.text(asked.value) in runs.always)
 
 
-def _is_set_once(code: Code, name: ir.Name) -> bool:
-    """Whether the one binding of a variable is a constant."""
-    home = name.scope.home(name.name)
-    bindings = home.bindings[name.name] if home is not None else []
+def _is_set_once(code: Code, value: ir.Value) -> bool:
+    """Whether all that sets a variable, an attribute or an entry is one constant."""
+    if isinstance(value, ir.Subscript):
+        return code.writes_once(value)
+    if isinstance(value, ir.Attribute):
+        return code.sets_once(value.attr) or code.stores_once(value)
+    home = value.scope.home(value.name) if isinstance(value, ir.Name) else None
+    bindings = home.bindings[ir.last_name(value)] if home is not None else []
     return len(bindings) == 1 and isinstance(bindings[0], Assigned) and isinstance(bindings[0].value, ir.Constant)
 
 
