@@ -81,7 +81,14 @@ from amplint.model.syntax.text_scan import code_of, has
 from amplint.model.torch_facts.deprecated_names import scaler_for
 from amplint.model.torch_facts.names import SCALERS
 from amplint.registry.rule import Rule
-from amplint.rules.shared.enabled_flags import can_be_float16, is_float16_on_cuda, plain_steps, said, turning
+from amplint.rules.shared.enabled_flags import (
+    can_be_float16,
+    is_float16_on_cuda,
+    plain_steps,
+    said,
+    settings_of_amp,
+    turning,
+)
 from amplint.rules.shared.finite_checks import stands_in
 from amplint.rules.shared.rehearsal import is_probe, is_rehearsal
 from amplint.rules.shared.scaler_usage import every_scaler_usage
@@ -217,7 +224,8 @@ def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
     world = possible(runs)
     if not steps or world is None:
         return None
-    under = said(module, world, runs, _deciding(module, world, entered), device_of(module, entered.region))
+    deciding = settings_of_amp(module, _deciding(module, world, entered))
+    under = said(module, world, runs, deciding, device_of(module, entered.region))
     return rule.finding(
         module.span(backward),
         f"{under}{', ' if under else ''}the loss from the float16 region on {module.line(entered.region.call)} is not "

@@ -83,6 +83,7 @@ from amplint.rules.shared.enabled_flags import (
     plain_steps,
     said,
     set_enabled,
+    settings_of_amp,
     settings_of_run,
     spelled,
     turning,
@@ -173,7 +174,7 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
     unseen = bool(given) and not any(_callers_give(module, each) for each in given)
     runs = runs_in(module, entered, "float16")
     about = turning(world, runs, *(known.inside(each.event.call) for each in others))
-    what = said(module, world, arm, settings_of_run(module, about), device_of(module, entered.region))
+    what = said(module, world, arm, settings_of_amp(module, about), device_of(module, entered.region))
     return rule.finding(
         module.span(entered.region.call),
         f"{what}{', ' if what else ''}autocast runs in float16 while the backward pass on "

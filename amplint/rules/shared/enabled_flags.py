@@ -16,7 +16,7 @@ from amplint.model.calls.events import events
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import changes_defaults
-from amplint.model.inference.formulas import Formula, World, in_order
+from amplint.model.inference.formulas import Formula, World, both, fact, in_order
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
@@ -206,6 +206,13 @@ def _literal(module: Module, term: Term) -> str:
 def settings_of_run(module: Module, terms: Iterable[Term]) -> set[Term]:
     """Facts without those on how far a run is: what of two values is more, of which one is counted or set anew."""
     return {each for each in terms if not _is_progress(module, decided(module).tests.get(each))}
+
+
+def settings_of_amp(module: Module, terms: Iterable[Term]) -> set[Term]:
+    """Of these those that may be about AMP, by their names, or are about the device; all, if none is."""
+    found = settings_of_run(module, terms)
+    asked = _amp_settings(module, both(*map(fact, found)))
+    return {each for each in found if each in asked or each.op == Op.ON or _names_device(each)} or found
 
 
 def _is_progress(module: Module, test: ir.Value | None) -> bool:
