@@ -1,9 +1,9 @@
 """What the project of a file is: the folder in which its imports are followed, the same for each way to lint it.
 
 It is the nearest folder, at or above the file, that has one of MARKS. A `setup.py` counts only where there is none of
-them, and then the highest one: extensions in subfolders have their own. Without any of these, in an archive or a
-container, it is the folder that was given, else the working directory if the file is below it, else the file's own
-folder; a package isn't cut then. So where a mark is, the project depends on the disk alone.
+them, and then the highest one: extensions in subfolders have their own. In a package it is a module. Without any of
+these, in an archive or a container, it is the folder that was given, else the working directory if the file is below
+it, else the file's own folder; a package isn't cut then. So where a mark is, the project depends on the disk alone.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def project_of(folder: str, start: Start) -> Project:
             if _marks(os.path.join(each, mark)):
                 return Project(each, Reason.MARKED, mark)
     for each in reversed(above):
-        if is_file(os.path.join(each, SETUP)):
+        if is_file(os.path.join(each, SETUP)) and not is_present(os.path.join(each, _PACKAGE)):
             return Project(each, Reason.MARKED, SETUP)
     if is_recording():
         note(Kind.START, "", started_at(start))

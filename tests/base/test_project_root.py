@@ -58,6 +58,7 @@ LAYOUTS = {
     "repository above a mark": Layout({".git/HEAD": "", "here/setup.cfg": ""}, "here", "setup.cfg"),
     "repository above an extension": Layout({".git/HEAD": "", "here/train/setup.py": ""}, "", ".git"),
     "extension": Layout({"here/setup.py": "", "here/train/setup.py": ""}, "here", "setup.py"),
+    "module of a package": Layout({"here/setup.py": "", "here/__init__.py": ""}, None),
     "several": Layout({"here/setup.py": "", "here/setup.cfg": "", "here/.git/HEAD": ""}, "here", "setup.cfg"),
     "mark in the way": Layout({"here/.git/HEAD": "", "here/train/setup.cfg": ""}, "here/train", "setup.cfg"),
     "folder called like a mark": Layout({"here/.git/HEAD": "", "here/train/pyproject.toml/x": ""}, "here", ".git"),
