@@ -287,9 +287,10 @@ class Ownership:
         if reach is None:
             return True if self.is_alone(state) or self._is_only_backward else None
         owned = self._owned(optimizer, state) if optimizer else set()
-        still = {state.object_of(self._objects.call_context.translate(each)) for each in frozen}
-        if owned and all(any(contains(model, root) for model in still) for root in owned):
-            return False
+        if owned and frozen:
+            still = {state.object_of(self._objects.call_context.translate(each)) for each in frozen}
+            if all(any(contains(model, root) for model in still) for root in owned):
+                return False
         if not owned or UNKNOWN in owned:
             return True if (self.is_alone(state) and not optimizer) or self._is_only_backward else None
         roots = reach.roots

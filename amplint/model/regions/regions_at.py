@@ -97,12 +97,8 @@ class _Reader:
 
     def _ways(self, function: ir.Function) -> list[tuple[ir.Call, Formula]]:
         """The calls of a function that matter, each with what has to hold for it to be one."""
-        sure = self._sites(function)
+        sure = callers(self._module, function)
         return [*((each, TRUE) for each in sure), *self._chosen(function, {each.id for each in sure})]
-
-    def _sites(self, function: ir.Function) -> list[ir.Call]:
-        """The calls that surely run a function and matter."""
-        return callers(self._module, function)
 
     def _chosen(self, function: ir.Function, sure: set[int]) -> Iterator[tuple[ir.Call, Formula]]:
         """The calls of one of several objects, of which one runs a method: `criterion = A() if args.a else B()`."""

@@ -28,6 +28,10 @@ class Setting(NamedTuple):
 
 def frozen_at(module: Module, node: ir.Node) -> frozenset[str]:
     """The keys of the models that are frozen where a node runs: by the last setting before it in its function."""
+    return module.once(_frozen_at, node)  # paths come by the same backward again and again
+
+
+def _frozen_at(module: Module, node: ir.Node) -> frozenset[str]:
     last: dict[str, Setting] = {}
     for each in module.once(_settings):
         if each.statement.id < node.id and ir.function_of(each.statement) is ir.function_of(node):

@@ -63,7 +63,7 @@ from amplint.base.findings import Applicability, Confidence, Finding, Fix, Sever
 from amplint.model.calls.call_sites import passed, passed_by
 from amplint.model.calls.external_calls import bases_in_sight
 from amplint.model.inference.devices import device_of
-from amplint.model.inference.formulas import FALSE, TRUE, Formula, World, both, either, fact, likely, negated, possible
+from amplint.model.inference.formulas import FALSE, TRUE, Formula, World, both, choice, fact, likely, negated, possible
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region
@@ -168,11 +168,11 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
     if world is None:
         return None
     given = _given_none(module, others, world)
-    region = both(runs_in(module, entered, "float16"), arm)
+    runs = runs_in(module, entered, "float16")
+    region = both(runs, arm)
     if given and all(_has_scaler(module, each, region) for each in given):
         return None
     unseen = bool(given) and not any(_callers_give(module, each) for each in given)
-    runs = runs_in(module, entered, "float16")
     about = turning(world, runs, *(known.inside(each.event.call) for each in others))
     what = said(module, world, arm, settings_of_amp(module, about), device_of(module, entered.region))
     return rule.finding(
@@ -258,7 +258,7 @@ def _as_called(module: Module, scaler: ir.Name, call: ir.Call, region: Formula) 
 
 def _alike(one: Formula, other: Formula) -> Formula:
     """That two formulas come out alike."""
-    return either(both(one, other), both(negated(one), negated(other)))
+    return choice(one, other, negated(other))
 
 
 def _severity(module: Module, found: Trained) -> Severity | None:

@@ -196,7 +196,7 @@ def _how_sure(module: Module, each: Misuse, in_one_function: bool) -> Confidence
     known, optimizer = objects(module), each.violation.optimizer
     owns = known.owns.get(optimizer) or known.owns.get(known.original(optimizer))
     presumed = each.violation.gradients is None or (each.violation.gradients is GradientKind.SCALED and not owns)
-    held = [dict(state.groups).get(optimizer, state.rest) for state in each.states]
+    held = [state.gradients_of(optimizer) for state in each.states]
     # A loss that may not reach the optimizer's models at all: another optimizer's, by what else is seen.
     strange = bool(owns) and len(known.owns) > 1 and not any(one.sure for one in held)
     if strange or (confidence is Confidence.LIKELY and presumed):
@@ -231,7 +231,7 @@ def _is_carried(each: Misuse, step: Event) -> bool:
     backward, the update and the step don't come in this order.
     """
     key, at = each.violation.optimizer, each.node
-    held = [dict(state.groups).get(key, state.rest) for state in each.states]
+    held = [state.gradients_of(key) for state in each.states]
     origins = [each.flow.node(one.origin) for one in held if one.origin]
     early = [
         first.id < second.id < third.id

@@ -9,7 +9,7 @@ from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import events
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
-from amplint.model.syntax.nesting import ifs_round
+from amplint.model.syntax.nesting import ifs_round, upwards
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -39,18 +39,10 @@ def clipped_apart(module: Module) -> Iterator[ClippedApart]:
 
 def _other_block(statement: ir.If, node: ir.Node) -> ir.Block | None:
     """The suite of an if with two that a node is not in."""
-    inside = {id(each.block) for each in _upwards(node)}
+    inside = {id(each.block) for each in upwards(ir.statement_of(node))}
     both = [each for each in (statement.then, statement.orelse) if each is not None]
     others = [each for each in both if id(each) not in inside]
     return others[0] if len(both) == 2 and len(others) == 1 else None
-
-
-def _upwards(node: ir.Node) -> Iterator[ir.Statement]:
-    at: ir.Node | None = node
-    while at is not None:
-        if isinstance(at, ir.Statement):
-            yield at
-        at = at.parent
 
 
 def _step_of(module: Module, call: ir.Call, block: ir.Block | None) -> ir.Call | None:

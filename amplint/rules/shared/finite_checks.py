@@ -101,7 +101,7 @@ def is_caught(module: Module, node: ir.Node) -> bool:
     name = function.name if function is not None else ""
     raised = _raised(node)
     return any(
-        any(catches(module, handler, raised) for handler in each.handlers)
+        any(_catches(module, handler, raised) for handler in each.handlers)
         and (stands_in(node, each.body) or (name and _calls(each.body, name)))
         for each in (*module.whole.within(function).statements, *(module.whole.near(name).statements if name else ()))
         if isinstance(each, ir.Try)
@@ -119,7 +119,13 @@ def _raised(node: ir.Node) -> type[BaseException]:
     return SystemExit if isinstance(node, ir.Expr) else RuntimeError
 
 
-def catches(module: Module, handler: ir.Handler, raised: type[BaseException]) -> bool:
+def is_handled(module: Module, node: ir.Node, *raised: type[BaseException]) -> bool:
+    """Whether one of some exceptions that a node may raise is caught round it, in its own function."""
+    tries = (each.parent for each in upwards(ir.statement_of(node)) if isinstance(each.parent, ir.Try))
+    return any(_catches(module, handler, each) for one in tries for handler in one.handlers for each in raised)
+
+
+def _catches(module: Module, handler: ir.Handler, raised: type[BaseException]) -> bool:
     """Whether a handler may catch an exception, as far as its types can be told."""
     types = handler.type.items if isinstance(handler.type, ir.Sequence) else (handler.type,)
     for each in types:

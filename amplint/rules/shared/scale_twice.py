@@ -11,7 +11,7 @@ from amplint.model.flow.value_uses import takes_gradients
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
-from amplint.model.syntax.nesting import dominates, loop_of
+from amplint.model.syntax.nesting import dominates, loop_of, loops_round
 from amplint.model.torch_facts.signatures import CLIPS
 
 if TYPE_CHECKING:
@@ -129,7 +129,4 @@ def _before(module: Module, calls: list[ir.Call], each: _Division, scale: ir.Att
 def _in_one_round(call: ir.Call, place: ir.Value) -> bool:
     """Whether a call is in no loop that a later place is not in."""
     loop = loop_of(call)
-    at: ir.Node | None = place
-    while at is not None and at is not loop:
-        at = at.parent
-    return at is loop
+    return loop is None or loop in loops_round(place)

@@ -203,6 +203,7 @@ def _is_condition(flow: Flow, test: ir.Value) -> bool:
     return not flow.conditions.counts(test) and not flow.conditions.names_amp(test)
 
 
+# The rules that report calls of a scaler that raise, or may.
 _RAISING = ("AMP404", "AMP405", "AMP406", "AMP407", "AMP410", "AMP418")
 _COMPARES = re.compile(r" (?:[=!]=|[<>]=?|is|in|not in) ")
 _NEGATED = {" is not None": " is None", " is None": " is not None", " == ": " != ", " != ": " == "}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import callers
@@ -21,7 +22,7 @@ from amplint.model.syntax.operators import ORDERS
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALER_METHODS, SCALERS
 from amplint.rules.shared.enabled_flags import can_be_float16, said, turning
-from amplint.rules.shared.finite_checks import catches
+from amplint.rules.shared.finite_checks import is_handled
 from amplint.rules.shared.scaler_order import receiver
 
 if TYPE_CHECKING:
@@ -65,16 +66,10 @@ def unbound_uses(module: Module) -> Iterator[UnboundUse]:
             continue
         done.append((home, ir.last_name(target)))
         if isinstance(target, ir.Name):
-            yield from _first(_without(module, target, call))
+            yield from islice(_without(module, target, call), 1)
         else:
-            yield from _first(_without_attribute(module, target))
+            yield from islice(_without_attribute(module, target), 1)
     yield from _on_none(module)
-
-
-def _first(uses: Iterator[UnboundUse]) -> Iterator[UnboundUse]:
-    for each in uses:
-        yield each
-        return
 
 
 def _made(module: Module) -> Iterator[ir.Call]:
@@ -154,16 +149,10 @@ def _is_reached(module: Module, read: ir.Value, inside: Formula, bound: Formula,
         return False
     if not all(_is_other(each, read) or _is_set_here(module, each, bound) for each in asked):
         return False
-    if _is_caught(module, read):
+    if is_handled(module, read, *_RAISED):
         return False
     asserted = bearing_on(_asserted(module, ir.function_of(read)), missing)
     return possible(inside, both(missing, asserted, ON_CUDA)) is not None
-
-
-def _is_caught(module: Module, read: ir.Value) -> bool:
-    """Whether what a read raises is caught: not by a handler for an interruption."""
-    tries = (each.parent for each in upwards(ir.statement_of(read)) if isinstance(each.parent, ir.Try))
-    return any(catches(module, handler, each) for one in tries for handler in one.handlers for each in _RAISED)
 
 
 def _is_other(fact: Term, read: ir.Value) -> bool:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from amplint.model.inference.declared_settings import Options
 from amplint.model.inference.values import values_of
 from amplint.model.syntax import ir
-from amplint.model.syntax.nesting import upwards
-from amplint.rules.shared.finite_checks import catches
+from amplint.rules.shared.finite_checks import is_handled
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -76,5 +75,4 @@ def _is_guarded(module: Module, read: ir.Attribute) -> bool:
         return True
     if any(isinstance(each, ir.Constant) and each.value == read.attr for each in module.own.near(read.attr).values):
         return True
-    tries = (each.parent for each in upwards(ir.statement_of(read)) if isinstance(each.parent, ir.Try))
-    return any(catches(module, handler, AttributeError) for each in tries for handler in each.handlers)
+    return is_handled(module, read, AttributeError)
