@@ -115,7 +115,7 @@ class Protocol(Listener):
         self._logs: dict[int, ScaleLog] = {}
         self._all_logs: list[ScaleLog] = []
         self._asked_but_off: dict[int, Place | None] = {}  # scalers that are off though asked to be on
-        self._made_for: dict[tuple[int, Place | None], list[int]] = {}  # by optimizer and place: scalers stepped with
+        self._made_for: dict[int, dict[Place | None, list[int]]] = {}  # by optimizer and place: scalers stepped with
         self._scaled: list[_Scaled] = []
         self._backward: tuple[torch.amp.GradScaler | None, float, Place | None] = (None, 1.0, None)
         self._made_at: dict[int, Place | None] = {}  # optimizers
@@ -592,6 +592,8 @@ class Protocol(Listener):
         )
 
     def optimizer_made(self, optimizer: torch.optim.Optimizer) -> None:
+        for known in (self._backwards, self._without, self._made_for):
+            known.pop(id(optimizer), None)  # of an optimizer that is gone, whose address this one has
         self._made_at[id(optimizer)] = user_place()
         self._new.append(weakref.ref(optimizer))
 
@@ -748,7 +750,7 @@ class Protocol(Listener):
     def _made_again(self, optimizer: Any, scaler: torch.amp.GradScaler) -> None:
         """Scalers that are made again at one line for one optimizer: what the scale has learned is lost."""
         place = self._log(scaler).place
-        made = self._made_for.setdefault((id(optimizer), place), [])
+        made = self._made_for.setdefault(id(optimizer), {}).setdefault(place, [])
         serial = self._all_logs.index(self._log(scaler))
         if serial not in made:
             made.append(serial)

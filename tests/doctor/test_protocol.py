@@ -14,6 +14,8 @@ from amplint.doctor import observe
 from amplint.doctor.findings import Report
 
 START = """\
+import gc
+
 import torch
 from torch import nn
 
@@ -331,6 +333,28 @@ RIGHT = {
     "a scaler for each model": """
         model = nn.Linear(8, 2)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        scaler = torch.amp.GradScaler("cpu")
+        for _ in range(2):
+            optimizer.zero_grad()
+            scaler.scale(loss_of(model)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "a scaler for each model, whose optimizer takes the address of an earlier one": """
+        if step == 0:
+
+            class Large(torch.optim.SGD):  # hardly anything else is of its size, to take its address
+                __slots__ = tuple(f"unused_{number}" for number in range(52))
+
+        optimizer, others = None, []
+        gc.collect()
+        model = nn.Linear(8, 2)
+        optimizer = Large(model.parameters(), lr=0.05)
+        if step == 0:
+            address = id(optimizer)
+        while step % 2 == 0 and id(optimizer) != address and len(others) < 1000:
+            others.append(optimizer)
+            optimizer = Large(model.parameters(), lr=0.05)
         scaler = torch.amp.GradScaler("cpu")
         for _ in range(2):
             optimizer.zero_grad()
