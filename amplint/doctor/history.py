@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from statistics import median
 from typing import Any
 
@@ -26,7 +27,7 @@ class History:
         self._models = models
         self._first: list[float] = []
         self._last: list[float] = []
-        self._norms: dict[int, float] = {}
+        self._norms: dict[int, tuple[weakref.ref[torch.nn.Module], float]] = {}
         self._stepped_at: Place | None = None
         self._made: dict[int, Place | None] = {}  # optimizers
         self._schedulers: dict[int, Place | None] = {}  # where they were made, by the ids of their optimizers
@@ -41,8 +42,12 @@ class History:
         self._last = [*self._last[-_LAST + 1 :], abs(value)]
 
     def optimizer_made(self, optimizer: Any, place: Place | None) -> None:
-        """An optimizer is about to be made."""
-        self._made[id(optimizer)] = place
+        """An optimizer is about to be made. It may have the address of one that is gone."""
+        key = id(optimizer)
+        self._made[key] = place
+        self._schedulers.pop(key, None)
+        self._rates.pop(key, None)
+        self._over.discard(key)
 
     def scheduler_made(self, optimizer: Any, place: Place | None) -> None:
         """A scheduler of the learning rate was made."""
@@ -75,8 +80,13 @@ class History:
     def begin(self) -> None:
         """Remember how large the weights of models are that are new."""
         for model in self._models.alive():
-            if id(model) not in self._norms:
-                self._norms[id(model)] = _norm(model)
+            if self._first_norm(model) is None:
+                self._norms[id(model)] = (weakref.ref(model), _norm(model))
+
+    def _first_norm(self, model: torch.nn.Module) -> float | None:
+        """The norm that the weights of a model had at first: 0 where they can't be read, None for a new model."""
+        reference, first = self._norms.get(id(model), (None, 0.0))
+        return first if reference is not None and reference() is model else None
 
     def explosion(self) -> str:
         """How the loss and the weights have exploded while they stay finite, in words; "" if they have not."""
@@ -84,7 +94,7 @@ class History:
         if start <= 0 or len(self._last) < _LAST or min(self._last) <= _EXPLODED * start:
             return ""
         for model in self._models.alive():
-            first, now = self._norms.get(id(model), 0.0), _norm(model)
+            first, now = self._first_norm(model) or 0.0, _norm(model)
             if first > 0 and now > _GROWN * first:
                 weights = f"the norm of the weights from {first:.4g} to {now:.4g}"
                 return f"the loss grew from {start:.4g} to {max(self._last):.4g}, {weights}"
@@ -103,7 +113,7 @@ class History:
         start = self._start
         has_exploded = start > 0 and max(self._last) > _EXPLODED * start
         for model in self._models.alive():
-            first, now = self._norms.get(id(model), 0.0), _norm(model)
+            first, now = self._first_norm(model) or 0.0, _norm(model)
             if first > 0 and math.isfinite(now) and now > (_GROWN_TOO if has_exploded else _GROWN) * first:
                 loss = f"the loss grew from {start:.4g} to {max(self._last):.4g}, " if has_exploded else ""
                 return f"{loss}the norm of the weights from {first:.4g} to {now:.4g}"

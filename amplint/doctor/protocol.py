@@ -266,6 +266,8 @@ class Protocol(Listener):
 
     def scaler_made(self, scaler: torch.amp.GradScaler, asked: bool) -> None:
         place = user_place()
+        for known in (self._asked_but_off, self._off):
+            known.pop(id(scaler), None)  # of a scaler that is gone, whose address this one has
         if scaler.is_enabled():
             log = self._logs[id(scaler)] = ScaleLog(scaler, place)
             self._all_logs.append(log)

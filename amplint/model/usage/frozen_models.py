@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.call_context import CallContext
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import dominates
 from amplint.model.syntax.queries import is_false
@@ -33,7 +34,9 @@ def frozen_at(module: Module, node: ir.Node) -> frozenset[str]:
 
 def _frozen_at(module: Module, node: ir.Node) -> frozenset[str]:
     last: dict[str, Setting] = {}
-    for each in module.once(_settings):
+    with objects(module).within(CallContext()):  # the same for whoever asks
+        settings = module.once(_settings)
+    for each in settings:
         if each.statement.id < node.id and ir.function_of(each.statement) is ir.function_of(node):
             last[each.model] = each
     return frozenset(key for key, each in last.items() if each.on is False and dominates(each.statement, node))
@@ -83,7 +86,8 @@ def _literal(value: ir.Value | None) -> bool | None:
 
 def frozen(module: Module) -> frozenset[str]:
     """The keys of the models that the file freezes, also those of which it freezes only some weights."""
-    return module.once(_frozen)
+    with objects(module).within(CallContext()):  # the same for whoever asks
+        return module.once(_frozen)
 
 
 def _frozen(module: Module) -> frozenset[str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.model.usage.frozen_models import frozen
+from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.call_context import CallContext
+from amplint.model.usage.frozen_models import frozen, frozen_at
 from amplint.sources.source import Source
 from amplint.verify.program.files import lowered
 
@@ -29,3 +31,12 @@ LOOP = "model = make()\nfor p in model.parameters():\n    "
 )
 def test_a_model_is_frozen_where_its_weights_get_no_gradients(text: str, is_frozen: bool) -> None:
     assert bool(frozen(lowered(Source("train.py", text + "\n")))) is is_frozen
+
+
+def test_models_are_named_alike_whichever_call_is_followed_first() -> None:
+    text = "def step(model, loss):\n    model.requires_grad_(False)\n    loss.backward()\n"
+    apart, followed = (lowered(Source("train.py", text)) for _ in range(2))
+    (model,) = frozen(apart)
+    with objects(followed).within(CallContext(aliases={model: "0:critic"})):
+        found = frozen_at(followed, followed.whole.called("backward")[0]), frozen(followed)
+    assert found == ({model}, {model})

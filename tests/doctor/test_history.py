@@ -1,0 +1,76 @@
+"""What the doctor remembers of optimizers and models, where objects are made at the address of one that is gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from amplint.doctor.history import History
+
+
+class _Optimizer:
+    """What is asked of an optimizer, with a learning rate of its own."""
+
+    def __init__(self, rate: float) -> None:
+        self.param_groups = [{"lr": rate}]
+        self.defaults = {"lr": rate}
+
+
+class _Models:
+    """The models that are alive."""
+
+    def __init__(self) -> None:
+        self.models: list[nn.Module] = []
+
+    def alive(self) -> list[nn.Module]:
+        return self.models
+
+
+def _history(models: Any) -> History:
+    return History(models)
+
+
+def test_a_rate_does_not_rise_from_that_of_an_optimizer_that_is_gone() -> None:
+    history = _history(_Models())
+    optimizer = _Optimizer(0.001)
+    history.optimizer_made(optimizer, None)
+    history.stepped(optimizer, None)
+    optimizer.__init__(0.1)  # type: ignore[misc]  # what a new one at its address is to the tables
+    history.optimizer_made(optimizer, None)
+    history.stepped(optimizer, None)
+    assert history.rate() == (None, "")
+
+
+def test_a_rate_that_rises_is_named() -> None:
+    history = _history(_Models())
+    optimizer = _Optimizer(0.001)
+    history.optimizer_made(optimizer, None)
+    history.stepped(optimizer, None)
+    optimizer.param_groups[0]["lr"] = 0.1
+    history.stepped(optimizer, None)
+    assert history.rate()[1] == "the learning rate rose from 0.001 to 0.1, "
+
+
+def test_weights_do_not_grow_from_those_of_a_model_that_is_gone() -> None:
+    models = _Models()
+    history = _history(models)
+    small = nn.Linear(2, 2)
+    models.models = [small]
+    history.begin()
+    large = nn.Linear(2, 2)
+    large.weight.data.fill_(1e4)
+    history._norms[id(large)] = history._norms.pop(id(small))  # its address
+    models.models = [large]
+    history.begin()
+    assert history.growth() == ""
+
+
+def test_weights_that_grow_are_named() -> None:
+    models = _Models()
+    history = _history(models)
+    model = nn.Linear(2, 2)
+    models.models = [model]
+    history.begin()
+    model.weight.data.fill_(1e4)
+    assert "the norm of the weights from" in history.growth()
