@@ -16,6 +16,7 @@ from amplint.config.settings import Overrides, Resolver
 from amplint.doctor.findings import Finding, Place, Related, Span
 from amplint.engine.file import check_bytes
 from amplint.explain.search import find
+from amplint.sources.parsing import parsed
 from amplint.sources.source import Source
 
 _LONGEST = 300  # characters of a message
@@ -60,7 +61,7 @@ def explained(error: BaseException | None) -> str:
 def _related(code: str, path: str, place: Place, folder: str) -> Related | None:
     data = contents(path)
     source = Source.from_bytes(data, path)
-    tree = ast.parse(source.text)
+    tree = parsed(source.text)
     look_again()
     settings = Resolver(Overrides()).for_file(path)
     settings = settings._replace(codes=ALWAYS | {code}, unsafe_fixes=True, suspicions=True, unfixable=frozenset())

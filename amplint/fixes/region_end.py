@@ -18,6 +18,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.scopes import owner_class
+from amplint.sources.newer_strings import for_older_python
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -345,8 +346,9 @@ def _rows_inside_strings(module: Module) -> frozenset[int]:
     opened: list[int] = []
     starts = {getattr(tokenize, name, -1) for name in ("FSTRING_START", "TSTRING_START")}
     ends = {getattr(tokenize, name, -1) for name in ("FSTRING_END", "TSTRING_END")}
+    text = for_older_python(module.source.text)
     # tokenize counts lines as io does: with universal newlines, like ours.
-    for token in tokenize.generate_tokens(io.StringIO(module.source.text, newline=None).readline):
+    for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
         if token.type == tokenize.STRING:
             rows.update(range(token.start[0] + 1, token.end[0] + 1))
         elif token.type in starts:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from amplint.base.findings import Edit
+from amplint.sources.newer_strings import for_older_python
 from amplint.sources.source import Source, lines_of
 
 _NO_CODE = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
@@ -49,6 +50,12 @@ class Layout(NamedTuple):
 @lru_cache(maxsize=2)
 def layout(text: str) -> Layout:
     """The layout of a text, as far as it can be tokenized."""
+    found, is_whole = _layout(text)
+    return found if is_whole or (older := for_older_python(text)) == text else _layout(older)[0]
+
+
+def _layout(text: str) -> tuple[Layout, bool]:
+    """The same as this Python tokenizes it, and whether it could do so to the end."""
     found = Layout([], [], set())
     first = strings = 0
     # tokenize knows no lone \r, which Python does; the columns are the same.
@@ -66,8 +73,8 @@ def layout(text: str) -> Layout:
             elif not first and token.type not in _NO_CODE:
                 first = token.start[0]
     except (tokenize.TokenError, SyntaxError, ValueError, SystemError):
-        pass  # Python's parser reports it. 3.12 and 3.13 raise SystemError for some texts with NUL.
-    return found
+        return found, False  # Python's parser reports it. 3.12 and 3.13 raise SystemError for some texts with NUL.
+    return found, True
 
 
 def keeping_comments(source: Source, edits: tuple[Edit, ...]) -> tuple[Edit, ...] | None:

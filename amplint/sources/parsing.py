@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from amplint.base.paths import TooLargeError
+from amplint.sources.newer_strings import for_older_python
 from amplint.sources.source import Source, starts_of_lines
 
 T = TypeVar("T")
@@ -68,9 +69,7 @@ def python_tree(source: Source) -> ast.Module | Refusal:
     if (length := len(source.text)) > LENGTH:
         return _at(source, 1, 1, _too_large(length))
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source.text)
+        tree = parsed(source.text)
     except SyntaxError as error:
         # Which syntax is newer than the interpreter can't be told from what is wrong, so the version is always said.
         said = f"{error.msg} (as {_PYTHON} reads it; for code of a newer Python run amplint on that)"
@@ -81,6 +80,23 @@ def python_tree(source: Source) -> ast.Module | Refusal:
         what = str(error) or "too complex to parse"
         return _at(source, 1, 1, f"{_PYTHON} can't read it: {what}")
     return tree
+
+
+def parsed(text: str) -> ast.Module:
+    """What Python makes of a text; f-strings that only a newer Python reads have no fields in it.
+
+    Raises:
+        SyntaxError, UnicodeEncodeError, RecursionError, MemoryError, ValueError: it can't parse it.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text)
+        except SyntaxError:
+            older = for_older_python(text)
+            if older == text:
+                raise
+            return ast.parse(older)
 
 
 def require_size(source: Source) -> None:

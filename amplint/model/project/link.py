@@ -20,6 +20,7 @@ from amplint.model.project.module_index import Place
 from amplint.model.syntax import ir, text_scan
 from amplint.model.syntax.ir import Assigned, Imported, Scope
 from amplint.model.syntax.lazy_lowering import CannotRead, Folded
+from amplint.sources.parsing import parsed
 from amplint.sources.source import Source, lines_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def name_passed_on(module: Module) -> None:
     """Say of a module's imports which of AMP's names, and torch's modules, other files only pass on to it."""
     path = os.path.abspath(module.source.filename)
     if is_file(path):
-        _name_passed_on(module, path, module.folded.tree or ast.parse(module.source.text))
+        _name_passed_on(module, path, module.folded.tree or parsed(module.source.text))
 
 
 def _name_passed_on(module: Module, path: str, tree: ast.Module) -> _Stars:
@@ -63,7 +64,7 @@ def link(module: Module) -> None:
     path = os.path.abspath(module.source.filename)
     if not is_file(path):
         return
-    tree = module.folded.tree or ast.parse(module.source.text)
+    tree = module.folded.tree or parsed(module.source.text)
     stars = _name_passed_on(module, path, tree)
     imports = _imports(tree)
     imports.update((name, {(of, name)}) for name, of in stars.items() if name not in imports)

@@ -20,7 +20,7 @@ from amplint.model.project.resolve_import import module_file
 from amplint.model.syntax.scopes import STAR_EXPORTS, UNKNOWN, canonical
 from amplint.model.syntax.text_scan import MAY_BE_HANDED, Gap, handed_to, has, has_global, last_word, mentions
 from amplint.sources.load import load
-from amplint.sources.parsing import python_tree, too_deep
+from amplint.sources.parsing import parsed, python_tree, too_deep
 from amplint.sources.source import Source, SourceError, has_lone_backslash, lines_of
 
 _LARGEST = 1 << 19  # bytes of a file that is read
@@ -220,7 +220,7 @@ def _rows(node: ast.stmt) -> tuple[int, int]:
 
 def _parsed(text: str, row: int) -> list[ast.stmt]:
     """The statements in whole lines of a file, of which the first is on line `row`."""
-    return ast.parse("\n" * (row - 1) + text).body  # quicker than to go through the tree for it
+    return parsed("\n" * (row - 1) + text).body  # quicker than to go through the tree for it
 
 
 def _bound(node: ast.AST, by_walrus: bool) -> Iterator[tuple[str, ast.AST]]:
@@ -279,7 +279,7 @@ def imported(module: str | None, name: str, asname: str | None) -> tuple[str, st
 def sets(text: str, names: Iterable[str], read: Callable[[str], str | None]) -> Iterator[Place]:
     """The attributes of modules of the project that a text sets or deletes; `read` says which module a name is."""
     modules = {name: path for name in names if _may_set(text, f"{name}.") and (path := read(name)) is not None}
-    targets = (target for each in statements(ast.parse(text)) for target in _targets(each)) if modules else ()
+    targets = (target for each in statements(parsed(text)) for target in _targets(each)) if modules else ()
     for each in (each for target in targets for each in ast.walk(target)):
         if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and not isinstance(each.ctx, ast.Load):
             if each.value.id in modules:

@@ -177,6 +177,9 @@ class ScalerUsage:
         cls = local_class(self._module, call.func)
         if cls is not None:
             return self._given_to_object(value, call, cls)
+        parameter = parameter_for(self._module, value)
+        if parameter is not None:
+            return {self._known.variable(parameter[0].scope, parameter[1])}
         function = local_function(self._module, call.func)
         if isinstance(call.func, ir.Attribute) and names <= {UNKNOWN, NOTHING}:
             function = function_named(self._module, call.func.attr)

@@ -24,6 +24,7 @@ from amplint.model.project.importers import imports, reaches
 from amplint.model.project.resolve_import import look_in
 from amplint.model.torch_facts.deprecated_names import unavoidable
 from amplint.sources.load import load
+from amplint.sources.parsing import parsed
 from amplint.sources.source import Source, SourceError, lines_of
 from amplint.verify.fixtures.run import MEMORY, TIMEOUT, Lost, Runner, need_torch
 from amplint.verify.steps.judge import UNKNOWN, Fault, Judged
@@ -437,7 +438,7 @@ def _gone(source: Source, before: Sequence[Finding], after_source: Source, after
 
 @lru_cache(maxsize=4)
 def _tree(text: str) -> ast.Module:
-    return ast.parse(text)
+    return parsed(text)
 
 
 def name_at(source: Source, offset: int) -> str:
