@@ -218,3 +218,55 @@ if loss < 1:
 """
     found = amplint.check("import torch\n\n\n" + program(save, "resume(path, model, optimizer)"))
     assert [each.location.row for each in found if each.code == "AMP413"] == [row]
+
+
+STEPPER = """\
+import torch
+
+
+class Stepper:
+    def __init__(self, optimizer, amp):
+        self.optimizer = optimizer
+        self.grad_scaler = torch.amp.GradScaler("cuda") if amp else None
+
+    def step(self, loss):
+        if self.grad_scaler is not None:
+            self.grad_scaler.scale(loss).backward()
+            self.grad_scaler.step(self.optimizer)
+            self.grad_scaler.update()
+        else:
+            loss.backward()
+            self.optimizer.step()
+
+    def state_dict(self):
+        return self.optimizer.state_dict()
+
+    def load_state_dict(self, state):
+        self.optimizer.load_state_dict(state)
+
+
+def train(stepper, model, batches, criterion):
+    for inputs, targets in batches:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(inputs), targets)
+        stepper.step(loss)
+"""
+SAVES_BOTH = STEPPER.replace(
+    "return self.optimizer.state_dict()",
+    'return {"optimizer": self.optimizer.state_dict(), "scaler": self.grad_scaler and self.grad_scaler.state_dict()}',
+)
+NEVER_LOADS = STEPPER.replace("self.optimizer.load_state_dict(state)", "raise NotImplementedError")
+SAVED_BY_THE_CALLER = f"""\
+{STEPPER}
+    torch.save((stepper.state_dict(), stepper.grad_scaler.state_dict()), "states.pt")
+"""
+
+
+def test_a_class_gives_the_state_of_its_optimizer_alone() -> None:
+    found = [each for each in amplint.check(STEPPER, "train.py") if each.code == "AMP413"]
+    assert [(each.location.row, each.confidence) for each in found] == [(19, "likely")]
+
+
+@pytest.mark.parametrize("text", [SAVES_BOTH, NEVER_LOADS, SAVED_BY_THE_CALLER])
+def test_a_class_gives_both_states_or_is_never_loaded(text: str) -> None:
+    assert "AMP413" not in {each.code for each in amplint.check(text, "train.py")}

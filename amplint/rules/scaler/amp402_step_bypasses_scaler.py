@@ -103,6 +103,7 @@ rule = Rule(
 _SCALES = re.compile(r"(?i)amp|fp16|half|scal|mixed|deepspeed|zero")
 # Optimizers whose updates are the same for gradients of any scale, but for their eps.
 _DIVIDES = re.compile(r"(?i)\.(\w*adam\w*|adagrad|adadelta|adafactor|rmsprop|rprop)$")
+_FOLLOW = 4  # calls
 _SCALED, _UNCHECKED, _AGAIN = (
     "steps on gradients still multiplied by the loss scale",
     "bypasses the scaler, which would skip steps whose gradients overflow",
@@ -221,7 +222,8 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
         what is _UNCHECKED
         and not _is_where_they_are_infinite(event.call)
         and (
-            _asks_for_finite(module, flow, event.call) or _looks_first(module, home(module, event.call) or flow, event)
+            _asks_for_finite(module, flow, event.call, _backwards(flow, bad, event))
+            or _looks_first(module, home(module, event.call) or flow, event)
         )
     ):
         return None
@@ -239,9 +241,14 @@ def _is_constant(module: Module, scaler: str, optimizer: str) -> bool:
 
 def _may_ask_for_amp(flow: Flow, scaler: str, bad: list[State], step: Event) -> bool:
     """Whether an if that chooses between the steps may ask for AMP: it is optional, or the backward is chosen too."""
-    held = [state.gradients_of(str(step.optimizer)).origin for state in bad]
-    backwards = [flow.event_states[origin].event.call for origin in held if origin]
+    backwards = _backwards(flow, bad, step)
     return not flow.surely_enabled(scaler, bad) or any(asked_apart(flow, each, step.call) for each in backwards)
+
+
+def _backwards(flow: Flow, bad: list[State], step: Event) -> list[ir.Value]:
+    """The backward calls that the gradients come from which a step uses."""
+    held = {state.gradients_of(str(step.optimizer)).origin for state in bad}
+    return [flow.event_states[origin].event.call for origin in sorted(held) if origin]
 
 
 def _looks_first(module: Module, flow: Flow, step: Event) -> bool:
@@ -311,14 +318,18 @@ def _is_where_they_are_infinite(step: ir.Value) -> bool:
     return False
 
 
-def _asks_for_finite(module: Module, flow: Flow, node: ir.Node, depth: int = 4) -> bool:
-    """Whether infinite gradients are looked for before a step, or before a call that leads to it."""
-    function = ir.function_of(node)
-    start = module.span(function)[0] if function is not None else 0
-    sites = flow.call_sites(node) if depth else []
-    return bool(FINITE.search(module.source.text[start : module.span(node)[0]])) or any(
-        _asks_for_finite(module, flow, site, depth - 1) for site in sites
-    )
+def _asks_for_finite(
+    module: Module, flow: Flow, node: ir.Node, backwards: list[ir.Value], depth: int = _FOLLOW
+) -> bool:
+    """Whether infinite gradients are looked for between their backward and a step, or a call that leads to it."""
+    function, end = ir.function_of(node), module.span(node)[0]
+    before = [module.span(each)[1] for each in backwards if ir.function_of(each) is function]
+    before = [each for each in before if each < end]
+    start = min(before) if before else module.span(function)[0] if function is not None else 0
+    if FINITE.search(module.source.text[start:end]):
+        return True
+    sites = flow.call_sites(node) if depth and not before else []
+    return any(_asks_for_finite(module, flow, site, backwards, depth - 1) for site in sites)
 
 
 def _scaler_value(module: Module, flow: Flow, scaler: str) -> ir.Value:

@@ -12,6 +12,8 @@ These findings are likely:
   optimizer, by themselves or in a dict, but not the scaler, which is a local variable of the caller, or an attribute of
   an object that no other file gets;
 - the state of an object of a class in this file that wraps a scaler, returns its state, and has no `load_state_dict`;
+- a class whose objects step an optimizer with a scaler of their own, and whose `state_dict` and `load_state_dict` are
+  the optimizer's alone;
 - a method of an object that amplint can't see, if only one class has a method of that name (`self.manager.save(...)`);
 - a state whose load is under a test that is never true (`scaler is checkpoint.keys()`);
 - a checkpoint that only a function loads which nothing calls, but which its package passes on;
@@ -200,6 +202,7 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
     elif not _is_taken(module, usage):
         if "load_state_dict" not in usage.methods or _reads_a_file(module, loaded):
             yield from [*_not_saved(module, usage, loaded)] or _handed_out(module, usage, loaded)
+            yield from _of_optimizers_wrapper(module, usage)
             yield from _beside_accelerate(module, usage)
     elif any(is_saved(module, each.call) for each in saved):
         if "load_state_dict" not in usage.methods:
@@ -293,6 +296,24 @@ def _of_wrapper(module: Module, usage: ScalerUsage, saved: list[State]) -> Itera
                 withheld="the method and its call have to be written by hand",
                 confidence=Confidence.LIKELY,
             )
+
+
+def _of_optimizers_wrapper(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
+    """The state of an object that steps an optimizer with its scaler, where that is the optimizer's alone."""
+    if used_by_others(module, usage.scaler, "state_dict"):
+        return
+    loaded = {ir.function_of(state.call) for state, _ in _of_its_optimizers(module, usage, "load_state_dict")}
+    for state, _ in _of_its_optimizers(module, usage, "state_dict"):
+        cls = _gives_state(state.call)
+        if cls is None or cls is not usage.keeper or method(module, cls, "load_state_dict") not in loaded:
+            continue
+        yield rule.finding(
+            module.span(state.call),
+            f"`{cls.name}.state_dict()` has the optimizer's state but not its scaler's: a resumed run starts at the "
+            "initial scale and skips steps; return and load the scaler's `state_dict()` too",
+            withheld="checkpoints that exist have the optimizer's state alone; the load has to tell them apart",
+            confidence=Confidence.LIKELY,
+        )
 
 
 def _gives_state(call: ir.Call) -> ir.Class | None:
