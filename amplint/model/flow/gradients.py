@@ -87,8 +87,8 @@ def after_plain(before: Gradients, call: int, sure: bool, alone: bool, in_betwee
         return UNKNOWN._replace(reported=before.reported)
     if kind is GradientKind.UNSCALED and in_between:
         return before  # what comes on top of unscaled gradients has no scale, rightly
-    if not sure and (kind is GradientKind.SCALED or not alone):
-        return UNKNOWN
+    if not sure and (kind is GradientKind.SCALED or not (alone or before.is_empty() or kind is GradientKind.MAYBE)):
+        return UNKNOWN  # where there were none, there are plain ones or none
     if kind is GradientKind.SCALED:
         return before._replace(kind=GradientKind.MIXED, origin=call)
     return Gradients(GradientKind.PLAIN, origin=call, reported=_reported_of(before), sure=sure)

@@ -9,8 +9,11 @@ Also finds a check of the gradients that skips `step` and `update()` without an 
 the scale never falls, so that the next steps overflow as well (likely).
 
 Also finds a function that steps with a scaler which outlives the call, if this file creates the scaler, passes it to
-nothing else and never updates it; and a method that makes one step with its object's scaler, and returns before the
-update if the gradients are not finite.
+nothing else and never updates it. This is likely if the function is given the scaler, nothing in the file calls the
+function, and neither this file nor one that imports it updates a scaler.
+
+Also finds a method that makes one step with its object's scaler, and returns before the update if the gradients are not
+finite.
 
 A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely if it needs
 another setting of the program, or one condition that changes during training. It is a suspicion if a setting has to
@@ -59,11 +62,13 @@ after the fix agree with a float32 reference step within float16's noise.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.statements import line_behind
+from amplint.model.calls.call_sites import callers
 from amplint.model.calls.predicates import Predicates
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
@@ -73,6 +78,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.objects.key_parts import is_attribute, own_self
 from amplint.model.objects.terms import path, present
+from amplint.model.project.importers import surely_lack
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import ends_iteration
 from amplint.model.syntax.nesting import exclusive, loop_of, skipping, upwards, ways_past
@@ -116,6 +122,10 @@ rule = Rule(
 )
 
 
+# A scaler's update, by its usual names.
+_UPDATES = re.compile(rb"(?i)(scaler\w*|amp)\s*\.\s*update\s*\(")
+
+
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each step that comes round to the scaler again without an update."""
@@ -134,12 +144,14 @@ def check(module: Module) -> Iterator[Finding]:
             call = reached.event.call.id
             if always_off(flow, reached) or {objects(module).original(scaler), call} & reported:
                 continue
-            if _outlives(module, flow, scaler):
+            given = _is_given(module, flow, scaler)
+            if given or _outlives(module, flow, scaler):
                 reported |= {scaler, call}
                 violation = Violation(
                     ViolationKind.STEP_WITHOUT_UPDATE, call, 0, call, scaler, str(reached.event.optimizer)
                 )
-                yield _never_updated(module, Misuse(flow, violation, reached.states), Applicability.UNSAFE)
+                sure = Confidence.LIKELY if given else Confidence.CERTAIN
+                yield _never_updated(module, Misuse(flow, violation, reached.states), Applicability.UNSAFE, sure)
         for reached in reached_events(flow, "unscale_", "step"):
             if reached.event.call.id not in reported and _returns_first(module, flow, reached):
                 reported.add(reached.event.call.id)
@@ -311,6 +323,25 @@ def _outlives(module: Module, flow: Flow, scaler: str) -> bool:
     )
 
 
+def _is_given(module: Module, flow: Flow, scaler: str) -> bool:
+    """Whether a function that nothing in the file calls is given a scaler, scales and steps with it, and no code in
+    sight updates one: neither this file, which steps with no other, nor those that import it.
+    """
+    function, known = flow.container, objects(module)
+    if not isinstance(function, ir.Function) or callers(module, function) or _is_handed_on(module, scaler):
+        return False
+    if scaler not in {known.variable(function.scope, each.name) for each in function.params}:
+        return False
+    called = {
+        (each.func.attr, known.is_scaler(each.func.base))
+        for each in module.whole.called("update", "step")
+        if isinstance(each.func, ir.Attribute) and known.is_scaler(each.func.base) is not None
+    }
+    scales = any(event.kind == "scale" and flow.contains(event.call) for event in calls_of(flow, scaler, "scale"))
+    alone = scales and called == {("step", scaler)}
+    return alone and surely_lack(module.source.filename, _UPDATES)
+
+
 def _is_handed_on(module: Module, scaler: str) -> bool:
     known = objects(module)
     values = known.with_key(near_kept(module, {scaler}), scaler)
@@ -398,9 +429,12 @@ def _never_updated(
     steps = [event for event in steps if loop_of(event.call) is not None] or steps
     name = module.text(receiver(steps[-1]))
     offered, withheld = _update_behind(module, flow, scaler, steps, kind)
+    raises = "this call raises in the next iteration"
+    if loop_of(steps[-1].call) is None:
+        raises = "the next call of this function raises"
     return rule.finding(
         module.span(steps[-1].call),
-        f"this call raises in the next iteration: no `{name}.update()` follows; call `update()` after the step",
+        f"{raises}: no `{name}.update()` follows; call `update()` after the step",
         fix=offered,
         withheld=withheld,
         confidence=confidence,
