@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint import check, fix
+from amplint import check, fix, make_settings
 from amplint.base.findings import Confidence, Finding, Severity
 from amplint.config.settings import Settings
 
@@ -349,3 +349,63 @@ def test_flags_that_exclude_each_other(fp16: str, more: str, count: int) -> None
 
 def test_a_flag_that_is_off_by_a_constant() -> None:
     assert not found("half = False\n" + ARGUMENTS.format(fp16="half", more="bf16=half"), "AMP603")
+
+
+# --- regions of frameworks ------------------------------------------------------------------------------------------
+
+REGION = """\
+from accelerate import Accelerator
+from lightning.fabric import Fabric
+
+def main(args, model, optimizer, loader, handed):
+    {made}
+    for batch in loader:
+        with it.autocast():
+            loss = model(batch).sum()
+            it.backward(loss)
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "confidence"),
+    [
+        ('it = Accelerator(mixed_precision="fp16")', Confidence.CERTAIN),
+        ('it = Accelerator(mixed_precision="bf16" if args.half else "no")', Confidence.CERTAIN),
+        ("it = Accelerator(mixed_precision=args.precision)", Confidence.CERTAIN),
+        ("it = Accelerator()", Confidence.LIKELY),  # `accelerate launch` may choose
+        ('it = Accelerator(mixed_precision="no")', None),
+        ('it = Fabric(precision="16-mixed")', Confidence.CERTAIN),
+        ("it = Fabric(precision=args.precision)", Confidence.CERTAIN),
+        ("it = Fabric(**args.fabric)", Confidence.LIKELY),
+        ("it = Fabric()", None),
+        ("it = Fabric(precision=32)", None),
+        ('it = Fabric(precision="bf16-true")', None),
+        ("it = handed", None),  # whatever that is
+        ('it = Accelerator(mixed_precision="fp16") if args.half else handed', None),
+    ],
+)
+def test_regions_of_accelerate_and_fabric_are_open_unless_no_precision_is_half(
+    made: str, confidence: Confidence | None
+) -> None:
+    """Their backward passes and the steps of optimizers in them are found, if that is sure or likely."""
+    text = REGION.format(made=made)
+    for code in ("AMP301", "AMP302"):
+        assert [each.confidence for each in found(text, code)] == ([confidence] if confidence else [])
+
+
+def test_an_accelerator_that_another_file_makes_may_open_a_region() -> None:
+    """It is one by its name, and by what is done with it."""
+    text = REGION.format(made="accelerator = handed.accelerator; accelerator.wait_for_everyone()")
+    text = text.replace("it.", "accelerator.").partition("\n\n")[2]
+    assert [each.confidence for each in found(text, "AMP301")] == [Confidence.LIKELY]
+
+
+def test_nothing_else_is_said_of_a_region_whose_dtype_is_not_in_sight() -> None:
+    """It is on for some device in some dtype, or off."""
+    text = REGION.format(made="it = Accelerator(mixed_precision=args.precision)")
+    text = text.replace("            it.", "        it.")
+    text = text.replace("            optimizer", "        optimizer")
+    text = text.replace("model(batch).sum()", "(model(batch) * 1e9).sum() + 1e-9")
+    text += "        print(torch.nn.functional.mse_loss(model(batch), batch))\n"
+    assert not check("import torch\n" + text, settings=make_settings(select=["ALL"]))
