@@ -144,6 +144,11 @@ class Module:
         assert found is not None
         return found
 
+    def cls(self, number: int) -> ir.Class | None:
+        """The class with an id, in other files too."""
+        classes = (each for each in self.whole.piece_of(number).statements if isinstance(each, ir.Class))
+        return next((each for each in classes if each.id == number), None)
+
     def function(self, number: int) -> ir.Function | None:
         """The function with an id, in other files too; a lambda is none."""
         functions = (each for each in self.whole.piece_of(number).statements if isinstance(each, ir.Function))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint import check, fix
+from amplint import check, fix, make_settings
 from amplint.base.findings import Confidence, Finding, Severity
 from amplint.config.settings import Settings
 
@@ -175,6 +175,75 @@ def test_no_fix_relies_on_micro_steps_that_older_releases_of_accelerate_do_not_t
     assert "exists only since accelerate 0.11" in (finding.withheld or "")
 
 
+EARLY = """\
+from accelerate import Accelerator
+from torch.nn.utils import clip_grad_norm_
+
+def main(args, model, optimizer, second_optimizer, loader):
+    accelerator = {made}
+    model, optimizer = accelerator.prepare(model, optimizer)
+    for i, batch in enumerate(loader):
+        {first}
+        loss = model(batch)
+        {clip}
+        accelerator.backward(loss)
+        {last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "clip", "last", "says"),
+    [
+        ("optimizer.zero_grad()", CLIP, "optimizer.step()", "no effect"),
+        ("pass", CLIP, "optimizer.step(); optimizer.zero_grad()", "no effect"),
+        ("pass", CLIP, "optimizer.step(); model.zero_grad()", "no effect"),
+        ("pass", CLIP + "; optimizer.zero_grad()", "optimizer.step()", "no effect"),
+        ("pass", f"if args.clip: {CLIP}", "optimizer.step(); optimizer.zero_grad()", "no effect"),
+        ("optimizer.zero_grad()", f"accelerator.{CLIP}", "optimizer.step()", "AssertionError"),
+        # What it clips is stepped with, or never cleared, or only every k-th time.
+        ("pass", CLIP + "; optimizer.step(); optimizer.zero_grad()", "pass", None),
+        ("pass", CLIP, "optimizer.step()", None),
+        ("pass", CLIP, "if i % 4 == 3: optimizer.step(); optimizer.zero_grad()", None),
+        # Another loss's share, or somebody may have made gradients.
+        ("accelerator.backward(model.penalty())", f"accelerator.unscale_gradients(); {CLIP}", "optimizer.step()", None),
+        ("optimizer.zero_grad()", f"args.engine.run(optimizer); {CLIP}", "optimizer.step()", None),
+        ("pass", CLIP, "second_optimizer.step(); optimizer.step(); model.zero_grad()", None),
+        # It clips in time, too; or how it trains decides.
+        ("optimizer.zero_grad()", CLIP, f"accelerator.{CLIP}; optimizer.step()", None),
+        ("optimizer.zero_grad()", f"if args.deepspeed: {CLIP}", "optimizer.step()", None),
+    ],
+)
+def test_clips_before_the_backward_that_makes_the_gradients(first: str, clip: str, last: str, says: str | None) -> None:
+    """Going round the loop, between the step before and this backward, all gradients are cleared."""
+    block = first, clip.replace(": ", ":\n            "), last
+    made = 'Accelerator(mixed_precision="fp16")'
+    text = EARLY.format(made=made, **dict(zip(("first", "clip", "last"), block, strict=True)))
+    findings = [each for each in found(text, "AMP601") if "before" in each.message]
+    assert [each.severity for each in findings] == ([Severity.ERROR] if says else [])
+    assert says is None or says in findings[0].message
+
+
+def test_a_clip_before_the_backward_is_wrong_in_any_precision_that_may_be_half() -> None:
+    """It clips nothing in float32 either; what says that it is bfloat16 alone leaves it to others."""
+    step = {"first": "optimizer.zero_grad()", "clip": CLIP, "last": "optimizer.step()"}
+    (finding,) = found(EARLY.format(made="Accelerator()", **step), "AMP601")
+    assert finding.severity is Severity.ERROR
+    assert "float16" not in finding.message
+    assert not found(EARLY.format(made='Accelerator(mixed_precision="bf16")', **step), "AMP601")
+
+
+def test_a_clip_before_the_backward_waits_for_the_last_micro_step_where_there_may_be_more() -> None:
+    """The fix moves it behind the backward, as the Accelerator's own."""
+    step = {"first": "optimizer.zero_grad()", "clip": CLIP, "last": "optimizer.step()"}
+    text = EARLY.format(made='Accelerator(mixed_precision="fp16")', **step)
+    assert f"        accelerator.backward(loss)\n        accelerator.{CLIP}\n" in fixed(text, "AMP601", unsafe=True)
+    text = text.replace("loss = model(batch)", "loss = accelerator.accumulate(model) and model(batch)")
+    (finding,) = found(text, "AMP601")
+    assert "what that adds is never clipped" in finding.message
+    after = f"        if accelerator.sync_gradients:\n            accelerator.{CLIP}\n"
+    assert f"        accelerator.backward(loss)\n{after}" in fixed(text, "AMP601", unsafe=True)
+
+
 # --- AMP602 ---------------------------------------------------------------------------------------------------------
 
 
@@ -280,3 +349,63 @@ def test_flags_that_exclude_each_other(fp16: str, more: str, count: int) -> None
 
 def test_a_flag_that_is_off_by_a_constant() -> None:
     assert not found("half = False\n" + ARGUMENTS.format(fp16="half", more="bf16=half"), "AMP603")
+
+
+# --- regions of frameworks ------------------------------------------------------------------------------------------
+
+REGION = """\
+from accelerate import Accelerator
+from lightning.fabric import Fabric
+
+def main(args, model, optimizer, loader, handed):
+    {made}
+    for batch in loader:
+        with it.autocast():
+            loss = model(batch).sum()
+            it.backward(loss)
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "confidence"),
+    [
+        ('it = Accelerator(mixed_precision="fp16")', Confidence.CERTAIN),
+        ('it = Accelerator(mixed_precision="bf16" if args.half else "no")', Confidence.CERTAIN),
+        ("it = Accelerator(mixed_precision=args.precision)", Confidence.CERTAIN),
+        ("it = Accelerator()", Confidence.LIKELY),  # `accelerate launch` may choose
+        ('it = Accelerator(mixed_precision="no")', None),
+        ('it = Fabric(precision="16-mixed")', Confidence.CERTAIN),
+        ("it = Fabric(precision=args.precision)", Confidence.CERTAIN),
+        ("it = Fabric(**args.fabric)", Confidence.LIKELY),
+        ("it = Fabric()", None),
+        ("it = Fabric(precision=32)", None),
+        ('it = Fabric(precision="bf16-true")', None),
+        ("it = handed", None),  # whatever that is
+        ('it = Accelerator(mixed_precision="fp16") if args.half else handed', None),
+    ],
+)
+def test_regions_of_accelerate_and_fabric_are_open_unless_no_precision_is_half(
+    made: str, confidence: Confidence | None
+) -> None:
+    """Their backward passes and the steps of optimizers in them are found, if that is sure or likely."""
+    text = REGION.format(made=made)
+    for code in ("AMP301", "AMP302"):
+        assert [each.confidence for each in found(text, code)] == ([confidence] if confidence else [])
+
+
+def test_an_accelerator_that_another_file_makes_may_open_a_region() -> None:
+    """It is one by its name, and by what is done with it."""
+    text = REGION.format(made="accelerator = handed.accelerator; accelerator.wait_for_everyone()")
+    text = text.replace("it.", "accelerator.").partition("\n\n")[2]
+    assert [each.confidence for each in found(text, "AMP301")] == [Confidence.LIKELY]
+
+
+def test_nothing_else_is_said_of_a_region_whose_dtype_is_not_in_sight() -> None:
+    """It is on for some device in some dtype, or off."""
+    text = REGION.format(made="it = Accelerator(mixed_precision=args.precision)")
+    text = text.replace("            it.", "        it.")
+    text = text.replace("            optimizer", "        optimizer")
+    text = text.replace("model(batch).sum()", "(model(batch) * 1e9).sum() + 1e-9")
+    text += "        print(torch.nn.functional.mse_loss(model(batch), batch))\n"
+    assert not check("import torch\n" + text, settings=make_settings(select=["ALL"]))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint import check
+from amplint.base.findings import Confidence
 from amplint.config.settings import Settings
 from amplint.model import Module
 from amplint.model.names.reaching_definitions import reaching
@@ -316,3 +317,53 @@ def test_which_assignments_a_read_can_see(body: str, expected: list[int] | None)
     read = [each for each in module.values if isinstance(each, ir.Name) and each.name == "x" and not each.bound][-1]
     seen = [each.value for each in reaching(module.names, read) if isinstance(each, Assigned)]
     assert [each.value for each in seen if isinstance(each, ir.Constant)] == (expected or [1])
+
+
+# --- AMP507: a loss that is assigned something else -------------------------------------------------------------------
+
+INSTEAD = """\
+import torch
+
+def train(model, optimizer, loader, loss_fn, careful):
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            out = model(x)
+            loss = loss_fn(out, y)
+        if {test}:
+            {arm}
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "arm", "confidence"),
+    [
+        ("torch.isnan(loss) or torch.isinf(loss)", "loss = out.sum() * 0 + 100.0", Confidence.CERTAIN),
+        ("not torch.isfinite(loss)", "loss = torch.zeros((), requires_grad=True)", Confidence.CERTAIN),
+        ("not torch.isfinite(loss).all()", "print('bad'); loss = out.sum() * 0", Confidence.CERTAIN),
+        ("torch.isnan(loss)", "loss = out.sum() * 0", Confidence.LIKELY),
+        # It goes on without a step, or lowers the scale itself.
+        ("not torch.isfinite(loss)", "loss = out.sum() * 0; continue", None),
+        ("torch.isinf(loss)", "loss = out.sum() * 0; scaler.update(scaler.get_scale() / 2)", None),
+        # Something else decides, or it is made of what it was.
+        ("careful and not torch.isfinite(loss)", "loss = out.sum() * 0", None),
+        ("torch.isinf(loss)", "loss = loss.clamp(max=100.0)", None),
+        ("torch.isinf(loss)", "shown = out.sum() * 0", None),
+        ("loss > 100.0", "loss = out.sum() * 0", None),
+    ],
+)
+def test_a_loss_that_is_replaced_where_it_is_not_finite(test: str, arm: str, confidence: Confidence | None) -> None:
+    """The scaler then sees finite gradients, and never lowers the scale."""
+    text = INSTEAD.format(test=test, arm=arm.replace("; ", "\n            "))
+    found = check(text, settings=Settings(frozenset({"AMP507"}), isolated=True))
+    assert [each.confidence for each in found] == ([confidence] if confidence else [])
+
+
+def test_a_clamp_alone_hides_nothing() -> None:
+    """NaN stays what it is, and what is clamped need not have overflowed."""
+    text = INSTEAD.format(test="careful", arm="pass").replace("loss_fn(out, y)", "loss_fn(out, y).clamp(0.0, 1000.0)")
+    assert not check(text, settings=Settings(frozenset({"AMP507"}), isolated=True))

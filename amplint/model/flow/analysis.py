@@ -31,6 +31,7 @@ from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.event import Event
+from amplint.model.regions.framework_regions import framework_region
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
 from amplint.model.torch_facts.signatures import CLIPS
@@ -256,7 +257,7 @@ def _amp_in_sight(module: Module) -> bool:
         region = region_of(module, call) if isinstance(call, ir.Call) and call.func is each else None
         if region is None or not is_off(module, region):
             return True
-    return False
+    return any(framework_region(module, call) is not None for call in module.whole.called("autocast"))
 
 
 def _only_starts(module: Module, calls: CallGraph) -> bool:

@@ -9,10 +9,23 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events, is_grad
+from amplint.model.calls.external_calls import storing_class
 from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.names.reaching_definitions import only_assignment, reaching, returned
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.key_parts import KeySet, contains, is_attribute, moved, overlap, owner_of, root_of
+from amplint.model.objects.key_parts import (
+    KeySet,
+    attribute_of,
+    contains,
+    is_attribute,
+    last_name,
+    moved,
+    overlap,
+    own_self,
+    owner_of,
+    root_of,
+    self_id,
+)
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import taken_from
 from amplint.model.syntax.ir import Assigned, Other
@@ -47,6 +60,7 @@ class Ownership:
         self._called: dict[int, list[ir.Value]] = {}  # function -> what its calls call
         self._reached: dict[tuple[object, ...], AbstractValue] = {}
         self._of_copies: dict[tuple[object, ...], bool] = {}
+        self._inherited_known: dict[str, tuple[str, set[str]]] = {}
         self._taking: list[str | None] = []  # the variables whose sources are being looked at
         self._follows = False  # whether variables are followed to what they are assigned
         self.is_single = not several and len(self._objects.constructed) <= 1
@@ -92,9 +106,27 @@ class Ownership:
         if found is None:  # made by a constructor that was followed
             original = known.original(optimizer)
             inside, instance = root_of(original), owner_of(optimizer)
-            found = known.owns.get(original, set())
-            found = {moved(each, inside, instance) if is_attribute(each, inside) else each for each in found}
+            found = known.owns.get(original)
+            if found is None:
+                inside, found = self._inherited(original)
+            found = {moved(each, inside, instance) if contains(inside, each) else each for each in found}
         return {state.object_of(known.call_context.translate(each)) for each in found}
+
+    def _inherited(self, optimizer: str) -> tuple[str, set[str]]:
+        """What an optimizer owns that a method of an inherited class makes, and the `self` of that class."""
+        if optimizer not in self._inherited_known:
+            self._inherited_known[optimizer] = self._find_inherited(optimizer)
+        return self._inherited_known[optimizer]
+
+    def _find_inherited(self, optimizer: str) -> tuple[str, set[str]]:
+        owner, attr = owner_of(optimizer), last_name(optimizer)
+        number = self_id(owner)
+        if number is None or all(owner_of(each) == owner or last_name(each) != attr for each in self._objects.owns):
+            return owner, set()
+        cls = self._module.cls(number)
+        stored = storing_class(self._module, cls, attr) if cls is not None else None
+        base = own_self(stored) if stored is not None else owner
+        return base, self._objects.owns.get(attribute_of(base, attr), set())
 
     # --- what a loss is made of -------------------------------------------------------------------------------------
 

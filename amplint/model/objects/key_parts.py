@@ -28,6 +28,12 @@ def own_self(cls: ir.Class) -> str:
     return f"{_SELF}{cls.id}"
 
 
+def self_id(key: str) -> int | None:
+    """The id of the class whose `self` a key is; None for another key."""
+    number = key.removeprefix(_SELF)
+    return int(number) if number != key and number.isdecimal() else None
+
+
 def is_of_self(key: str) -> bool:
     """Whether a key begins with the `self` of a class."""
     return key.startswith(_SELF)

@@ -16,6 +16,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region, is_partial, region_of
 from amplint.model.objects.call_context import CallContext, Callee
 from amplint.model.objects.terms import Term, literal, path, present, reads
+from amplint.model.regions.framework_regions import framework_region
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Defined
 
@@ -108,6 +109,9 @@ class Openers:
             region = region_of(self._module, value)
             if region is not None:
                 return Opens((Opening(region, TRUE),))
+            frameworks = framework_region(self._module, value)
+            if frameworks is not None:
+                return Opens((Opening(frameworks.region, TRUE if frameworks.is_given else None),))
             callee = self._calls.find(value)
             if callee is not None:
                 return self._called(value, callee)

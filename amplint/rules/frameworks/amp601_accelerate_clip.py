@@ -10,8 +10,12 @@ Also finds `accelerator.clip_grad_norm_` where it runs more than once per optimi
   `optimizer.step()` runs only every n-th iteration;
 - twice before one step.
 
+And finds either clip where it comes before the backward pass that makes all gradients of its step: going round the
+loop, they are cleared between the step before and this backward.
+
 The finding is an error if the file sets `mixed_precision="fp16"`. It is a warning if the precision is configured
-elsewhere (`accelerate launch`, a configuration file): the code then works until someone chooses float16. If
+elsewhere (`accelerate launch`, a configuration file): the code then works until someone chooses float16. A clip before
+the backward pass is an error either way: it has no effect in any precision, and accelerate's own raises in float16. If
 `accelerator` is created in another file, the finding is only `likely`, and needs a sign that it is an Accelerator: this
 file calls methods that only an Accelerator has (`prepare`, `accumulate`), or imports a library that is built on
 accelerate.
@@ -35,6 +39,9 @@ clips nearly always, and leaves gradients with a norm of `max_norm / 65536`.
 `accelerator.clip_grad_norm_` unscales first, the gradients of every optimizer. It unscales on every call, so a second
 call before the optimizer step (also on a later micro step) raises "unscale_() has already been called on this optimizer
 since the last update()".
+
+A clip before the backward pass meets no gradients, or those that the step before has used: the step applies gradients
+that nothing has clipped.
 
 ## Example
 ```python
@@ -67,6 +74,7 @@ Also unsafe:
 - if the returned norm is used (with DeepSpeed it is None);
 - if another file creates the Accelerator;
 - for a `max_norm` above 1,000, which was probably tuned on scaled gradients and would no longer clip;
+- if the clip moves after the backward pass: it takes effect for the first time;
 - where `if accelerator.sync_gradients:` is added around an `accelerator.clip_grad_norm_`: in bf16 and float32 each
   micro step was clipped, and after the fix only the last one is.
 
@@ -100,8 +108,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
-from amplint.fixes.conditions import guarded
-from amplint.fixes.statements import own_statement, says_the_same
+from amplint.fixes.conditions import guarded, unit
+from amplint.fixes.edits import indentation
+from amplint.fixes.statements import line_behind, own_statement, removed, says_the_same, text_with_comment
+from amplint.model.calls.call_sites import callers
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.syntax import ir
@@ -119,9 +129,11 @@ from amplint.rules.shared.framework_steps import (
     common,
     containers,
     is_always_behind,
+    loop_round,
     may_decide,
     tests_of,
 )
+from amplint.rules.shared.scale_reports import reads_scale
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -160,9 +172,9 @@ def check(module: Module) -> Iterator[Finding]:
         for met in step.met:
             found = None
             if met.call.id not in told and met.kind == "torch":
-                found = _past(module, step, met)
+                found = _past(module, step, met) or _early(module, step, met)
             elif met.call.id not in told and met.kind == "clip":
-                found = _again(module, step, met) or _on_micro_steps(module, step, met)
+                found = _early(module, step, met) or _again(module, step, met) or _on_micro_steps(module, step, met)
             if found is not None:
                 told.add(met.call.id)
                 yield found
@@ -226,7 +238,7 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
 def _for_the_others(step: Step, clip: Met) -> str:
     """What a message adds where torch's clips follow, of which nothing is said."""
     at = step.met.index(clip)
-    after = next((each.kind for each in step.met[at + 1 :] if each.kind != "other"), "")
+    after = next((each.kind for each in step.met[at + 1 :] if each.kind not in ("other", "clear")), "")
     return ", which unscales the gradients for the clips after it, too" if after == "torch" else ""
 
 
@@ -281,11 +293,8 @@ def _under_sync(module: Module, accelerator: ir.Value, call: ir.Call, edit: Edit
 def _why_not_its_own(module: Module, step: Step, clip: Met, backward: Met, takes: tuple[str, ...]) -> str | None:
     """Why a clip can't be the Accelerator's own, whose parameters are `takes`."""
     call = clip.call
-    lacking = [name for name in call.keywords if name not in takes]
-    if lacking:
-        return f"the Accelerator's clip has no argument `{lacking[0]}`"
-    if call.unpacks() or len(call.positional) > len(takes):
-        return "the Accelerator's clip may take fewer arguments"
+    if lacking := _lacks(call, takes):
+        return lacking
     if not _readable(module, _receiver(backward.call), call, backward.call):
         return "amplint can't tell what the Accelerator is called at the clip"
     uses = step.behind(clip)
@@ -293,6 +302,16 @@ def _why_not_its_own(module: Module, step: Step, clip: Met, backward: Met, takes
         return "amplint can't tell whether one step follows the clip; clip once before each step"
     if step.steps_behind(clip) > 1:
         return "several steps follow, and the first step resets what the clip has unscaled for the other optimizers"
+    return None
+
+
+def _lacks(call: ir.Call, takes: tuple[str, ...]) -> str | None:
+    """What to say of arguments that the Accelerator's own clip, whose parameters are `takes`, doesn't have."""
+    lacking = [name for name in call.keywords if name not in takes]
+    if lacking:
+        return f"the Accelerator's clip has no argument `{lacking[0]}`"
+    if call.unpacks() or len(call.positional) > len(takes):
+        return "the Accelerator's clip may take fewer arguments"
     return None
 
 
@@ -331,6 +350,73 @@ def _may_accumulate(module: Module, accelerator: ir.Value) -> bool:
         ir.last_name(call.func) in ("accumulate", "no_sync") for call in module.own.near("accumulate", "no_sync").calls
     )
     return accumulates or not accelerators(module).made(accelerator)
+
+
+# --- a clip before the backward -------------------------------------------------------------------------------------
+
+
+def _early(module: Module, step: Step, clip: Met) -> Finding | None:
+    """A clip, torch's or the Accelerator's own, that no gradients have come to yet."""
+    backward = step.too_early(clip)
+    if backward is None or reads_scale(module, clip.call):
+        return None
+    if any(may_decide(module, test) for test, _ in tests_of(clip, backward)):
+        return None
+    accelerator = _receiver(backward.call)
+    severity = _severity(module, accelerator)
+    if severity is None:
+        return None
+    effect = "it has no effect"
+    if _may_accumulate(module, accelerator):
+        effect = "what that adds is never clipped"
+    elif clip.kind == "clip" and severity is Severity.ERROR:
+        effect = "it raises AssertionError"
+    loop, here = loop_round(clip, backward), ir.function_of(common(clip, backward)[0])
+    if loop is None and callers(module, here):
+        return None  # where they call it, it may be known what gradients there are
+    offered, withheld = _moved(module, clip, backward)
+    return rule.finding(
+        module.span(clip.call),
+        f"this clip comes before `{module.text(backward.call.func)}` on {module.line(backward.call)}, which makes the "
+        f"gradients: {effect}; clip between the backward pass and the step, with "
+        f"`{module.text(accelerator)}.{_method(module, clip) or 'clip_grad_norm_'}`",
+        fix=offered,
+        withheld=withheld,
+        severity=Severity.ERROR,
+        confidence=_confidence(module) or (Confidence.LIKELY if loop is None else None),
+    )
+
+
+def _method(module: Module, clip: Met) -> str | None:
+    """The Accelerator's own clip that does what a clip does; None if there is none."""
+    return ir.last_name(clip.call.func) if clip.kind == "clip" else _OWN.get(module.names.only(clip.call.func) or "")
+
+
+def _moved(module: Module, clip: Met, backward: Met) -> tuple[Fix | None, str | None]:
+    """The fix that moves a clip behind the backward, as the Accelerator's own; or why there is none."""
+    accelerator, method = _receiver(backward.call), _method(module, clip)
+    statement, target = own_statement(clip.call), own_statement(backward.call)
+    if method is None:
+        return None, "the Accelerator has no such clip; move the clip by hand"
+    if statement is None:
+        return None, "the result of the clip is used; move the clip by hand"
+    if target is None or statement.block is not target.block:
+        return None, "the clip and the backward pass are in different blocks; move the clip by hand"
+    if lacking := _lacks(clip.call, SIGNATURES[f"accelerate.Accelerator.{method}"]):
+        return None, lacking
+    code, func, text = text_with_comment(module, statement), module.text(clip.call.func), module.text(accelerator)
+    code = f"{text}.{method}{code.removeprefix(func)}"
+    gone = removed(module, statement)
+    if not asks_for_sync(clip) and _may_accumulate(module, accelerator):
+        if "\n" in code:
+            return None, f"the clip has to be under `if {text}.{SYNCS}`; move the clip by hand"
+        inner = f"{indentation(module, target)}{unit(module, target)}"
+        code = f"if {text}.{SYNCS}:{module.source.newline}{inner}{code}"
+    behind = line_behind(module, target, code)
+    if gone is None or behind is None:
+        return None, "the clip or the backward pass is on one line with other code"
+    title = f"Move the clip after the backward pass, as `{text}.{method}` (the clip then takes effect)"
+    return Fix(Applicability.UNSAFE, title, (gone, behind)), None
 
 
 # --- the Accelerator's own clip -------------------------------------------------------------------------------------

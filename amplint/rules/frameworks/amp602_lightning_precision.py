@@ -9,7 +9,8 @@ Finds, for Lightning's own classes:
 - in a file with a Trainer in "16-mixed": a LightningModule that scales its loss with its own GradScaler and leaves
   backward or step to Lightning, and one that clips between `self.manual_backward(loss)` and the optimizer's step, with
   torch's functions or `self.clip_gradients` (errors);
-- torch's clips after `fabric.backward(loss)` of a Fabric in "16-mixed" (an error);
+- torch's clips after `fabric.backward(loss)` of a Fabric in "16-mixed", and any clip that comes before the backward
+  pass which makes all gradients of its step (errors);
 - a float16 autocast region in the `training_step` of a file whose Trainers are all in "bf16-mixed" (an error).
 
 amplint reports nothing about names and arguments:

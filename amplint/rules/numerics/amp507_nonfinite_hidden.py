@@ -7,6 +7,7 @@ between the scaled backward and `scaler.unscale_` or `scaler.step`:
 - `torch.nan_to_num`;
 - `torch.where` and `masked_fill` with a mask of the non-finite elements, and `p.grad[torch.isnan(p.grad)] = 0`;
 - a gradient that is dropped if it isn't finite;
+- a loss that is assigned something else if it isn't finite: `if torch.isinf(loss): loss = zero`;
 - a parameter's hook that does one of these.
 
 amplint reports nothing:
@@ -16,6 +17,9 @@ amplint reports nothing:
 - if all autocast regions are bfloat16;
 - if the scaler is disabled, or amplint can see no scaler;
 - if a flag turns the replacement on;
+- if the code that assigns something else also leaves the iteration, uses the scaler, or sets what decides whether the
+  loss is scaled;
+- about a clamp alone: it keeps NaN;
 - about CTC losses, which are infinite if the labels are too long.
 
 ## Why is this bad?
@@ -26,6 +30,9 @@ step overflows again.
 If the loss itself overflowed and is replaced, the gradients are zeros: momentum and weight decay still move the
 parameters. If an operation before the loss overflowed, replacing the loss does not help: the gradients are NaN all the
 same, and the scaler skips the step, while the logged loss looks fine.
+
+A loss that is replaced only if it is NaN is a `likely` finding: it may be NaN for other reasons, such as an empty
+batch.
 
 ## Example
 ```python
@@ -61,7 +68,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.model.calls.events import is_grad
 from amplint.model.calls.external_calls import local_function
 from amplint.model.flow.analysis import Flow
@@ -70,7 +77,8 @@ from amplint.model.inference.values import values_of
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
-from amplint.model.syntax.nesting import conditions, exclusive, ifs_round
+from amplint.model.syntax.control import block_leaves
+from amplint.model.syntax.nesting import conditions, exclusive, ifs_round, skipping
 from amplint.model.torch_facts.op_spellings import SAME_VALUES
 from amplint.model.usage.mentions_of import STORES_GRAD
 from amplint.registry.rule import Rule
@@ -115,10 +123,14 @@ _OF_LOSS = (
 
 
 class Hidden(NamedTuple):
-    """A place where what isn't finite is replaced, and the tensor that it is replaced in."""
+    """A place where what isn't finite is replaced, and the tensor that it is replaced in.
+
+    `instead`: what a variable is assigned in its place, where it is not finite; None where its elements are replaced.
+    """
 
     at: ir.Node
     tensor: ir.Value
+    instead: ir.Value | None = None
 
 
 @rule.check
@@ -141,12 +153,21 @@ def check(module: Module) -> Iterator[Finding]:
         for each in _of_loss(module, flow, reached.event.call, subject, hidden) if subject is not None else ():
             if each.at.id not in told:
                 told.add(each.at.id)
-                yield _finding(module, each.at, _OF_LOSS)
+                yield _finding(module, each.at, _OF_LOSS, _confidence(each))
 
 
-def _finding(module: Module, at: ir.Node, said: str) -> Finding:
+def _finding(module: Module, at: ir.Node, said: str, confidence: Confidence | None = None) -> Finding:
     fix = Fix(Applicability.DISPLAY, "Remove the replacement")
-    return rule.finding(module.span(at), f"{said}; leave inf and NaN to the scaler", fix=fix)
+    return rule.finding(module.span(at), f"{said}; leave inf and NaN to the scaler", fix=fix, confidence=confidence)
+
+
+def _confidence(hidden: Hidden) -> Confidence | None:
+    """Likely where a loss is replaced that is NaN: an empty batch makes one, too."""
+    outer = hidden.at.parent
+    if hidden.instead is None or not isinstance(outer, ir.If):
+        return None
+    asked = {ir.last_name(each.func) for each in ir.walk_values(outer.test) if isinstance(each, ir.Call)}
+    return None if asked & {"isinf", "isfinite"} else Confidence.LIKELY
 
 
 # --- what replaces ----------------------------------------------------------------------------------------------------
@@ -165,6 +186,23 @@ def _hidden(module: Module) -> Iterator[Hidden]:
                 yield Hidden(statement, target.base)
             elif is_grad(target) and _is_nothing(module, statement.value) and _is_guarded(module, statement, target):
                 yield Hidden(statement, target)
+            elif _is_instead(module, statement, target):
+                yield Hidden(statement, target, statement.value)
+
+
+def _is_instead(module: Module, statement: ir.Assign, target: ir.Value) -> bool:
+    """Whether a statement binds a variable to something else just where it isn't finite, and the iteration goes on."""
+    arm, value = statement.block, statement.value
+    if value is None or not isinstance(target, (ir.Name, ir.Attribute)) or not _is_guarded(module, statement, target):
+        return False
+    if block_leaves(arm) or any(objects(module).is_scaler(each) is not None for each in ir.values_below(arm)):
+        return False
+    key = objects(module).own_key(target)
+    return all(objects(module).own_key(each) != key for each in ir.walk_values(value) if _is_variable(each))
+
+
+def _is_variable(value: ir.Value) -> bool:
+    return isinstance(value, (ir.Name, ir.Attribute))
 
 
 def _replaced(module: Module, call: ir.Call) -> ir.Value | None:
@@ -322,12 +360,38 @@ def _of_loss(module: Module, flow: Flow, scale: ir.Value, loss: ir.Value, hidden
             module, flow, each, scale
         ):
             continue
-        if each.at.id in ids:
+        if each.instead is not None:
+            if _is_scaled_instead(module, flow, scale, each, made):
+                yield each
+        elif each.at.id in ids:
             if _is_loss(bare) or not _is_weighted(each.at, made):
                 yield each
         elif _is_in_place(each.at) and isinstance(bare, ir.Name) and _is_loss(bare):
             if objects(module).own_key(bare) in keys:
                 yield each
+
+
+def _is_scaled_instead(module: Module, flow: Flow, scale: ir.Value, hidden: Hidden, made: list[ir.Value]) -> bool:
+    """Whether what a loss is replaced by is what is scaled, or a part of it."""
+    instead, tensor = hidden.instead, hidden.tensor
+    assert instead is not None
+    if isinstance(tensor, ir.Name):
+        reaches = any(each is instead for each in made) and (_is_loss(tensor) or not _is_weighted(instead, made))
+    else:
+        key = objects(module).own_key(tensor)
+        reads = any(objects(module).own_key(each) == key for each in made if isinstance(each, ir.Attribute))
+        reaches = reads and _is_loss(tensor)
+    if not reaches:
+        return False
+    before = [(place, call) for place, call in beside(module, flow, hidden.at, scale) if place.id < call.id]
+    outer, known = hidden.at.parent, objects(module)
+    set_there = set(known.assigned_in(outer)) if isinstance(outer, ir.If) else set()
+    return any(not any(known.names_in(each.test) & set_there for each in _between(*pair)) for pair in before)
+
+
+def _between(place: ir.Node, scale: ir.Node) -> list[ir.If]:
+    """The ifs that decide whether a loss is scaled behind a place."""
+    return skipping(place, scale, "continue", "break", "return", "raise")
 
 
 def _is_apart(module: Module, flow: Flow, hidden: Hidden, scale: ir.Value) -> bool:

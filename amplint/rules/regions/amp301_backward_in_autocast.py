@@ -5,6 +5,10 @@ Finds a backward pass, scaled or not, that a path reaches while an autocast regi
 decorator, by `ExitStack.enter_context`, or by hand with `__enter__`. A region with `enabled=False` doesn't count; a
 backward inside such a region is outside of autocast.
 
+The region may also be `accelerator.autocast()` of accelerate or `fabric.autocast()` of Lightning, and the backward pass
+theirs, unless the file sets a precision for which they open none ("no", "32-true"). If it sets none, the finding is
+only `likely`: accelerate's precision may be configured elsewhere.
+
 ## Why is this bad?
 Backward runs each operation in the dtype of its forward, so the autocast region adds nothing. If a backward has matrix
 products of its own (custom `autograd.Function`s, parts of the forward that were kept in float32), an open region casts
@@ -58,18 +62,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Confidence, Finding, Severity
+from amplint.base.findings import Applicability, Finding, Severity
 from amplint.registry.rule import Rule
 from amplint.rules.shared.in_region import (
     BACKWARD,
     cause,
+    confidence_in,
     differs,
     fix,
     inside,
     region_line,
     stale,
 )
-from amplint.rules.shared.rehearsal import is_measured
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -105,6 +109,6 @@ def check(module: Module) -> Iterator[Finding]:
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if surely else None,
-            confidence=Confidence.SUSPICION if is_measured(module, found.event.call) else None,
+            confidence=confidence_in(module, found),
             cause=cause(found.region),
         )

@@ -46,10 +46,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Confidence, Finding, Severity
+from amplint.base.findings import Applicability, Finding, Severity
 from amplint.registry.rule import Rule
-from amplint.rules.shared.in_region import STEPS, cause, fix, inside, region_line, stale
-from amplint.rules.shared.rehearsal import is_measured
+from amplint.rules.shared.in_region import STEPS, cause, confidence_in, fix, inside, region_line, stale
 from amplint.rules.shared.uncast_models import is_never_cast
 
 if TYPE_CHECKING:
@@ -82,6 +81,6 @@ def check(module: Module) -> Iterator[Finding]:
             f"{region_line(module, found.region)}: {effect}; end the region first",
             fix=offered,
             withheld=withheld,
-            confidence=Confidence.SUSPICION if is_measured(module, found.event.call) else None,
+            confidence=confidence_in(module, found),
             cause=cause(found.region),
         )

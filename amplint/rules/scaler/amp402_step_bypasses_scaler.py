@@ -11,14 +11,19 @@ amplint reports nothing:
 - if another branch of a condition steps through the scaler (the condition may be AMP's own flag);
 - if the function reads the scale, or checks for finite gradients itself;
 - about one of several optimizers, if the scaler never uses it;
-- if the scaler is passed to code that amplint can't see;
-- about a scaler with its own initial scale that is used only for `scale`: Adam divides a constant out, so this may be
-  intended (with SGD it is wrong).
+- if the scaler is passed to code that amplint can't see.
+
+A scaler with its own initial scale that is used only for `scale` may be intended: Adam divides a constant out. With SGD
+it is an error all the same. It is only `likely` if the optimizer isn't in sight, or has a weight decay that it adds to
+the gradients, and a suspicion for an Adam without one.
 
 ## Why is this bad?
 With SGD the update from scaled gradients is 65,536 times too large; Adam hides this. `scaler.step(optimizer)` also
 skips the steps whose gradients overflow, and every float16 training has some: with a direct step, the inf reaches the
 weights. A `scaler.update()` that follows raises "No inf checks were recorded prior to update."
+
+What Adam divides out is the scale of all that is in a gradient: a weight decay that it adds to scaled gradients
+(`Adam(..., weight_decay=...)`, not AdamW's) counts less by the scale, 65,536 times at the initial one.
 
 ## Example
 ```python
@@ -53,7 +58,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import line_behind, own_statement, removed, says_the_same, why_not_removed
 from amplint.model.calls.external_calls import bases_in_sight, inherits
 from amplint.model.flow.analysis import Flow
@@ -61,16 +66,19 @@ from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.state import State
 from amplint.model.flow.violations import ViolationKind
+from amplint.model.inference.constructions import constructions
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.event import Event
 from amplint.model.objects.scaler_holders import holders
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.nesting import conditions, exclusive, independent, skipping, upwards
+from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALER
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import FINITE
+from amplint.rules.shared.default_values import number_by_default
 from amplint.rules.shared.scale_reports import uses_scale
 from amplint.rules.shared.scaler_order import (
     Misuse,
@@ -104,6 +112,9 @@ _SCALES = re.compile(r"(?i)amp|fp16|half|scal|mixed|deepspeed|zero")
 # Optimizers whose updates are the same for gradients of any scale, but for their eps.
 _DIVIDES = re.compile(r"(?i)\.(\w*adam\w*|adagrad|adadelta|adafactor|rmsprop|rprop)$")
 _FOLLOW = 4  # calls
+# Those of them that don't add the weight decay to the gradients.
+_DECOUPLED = re.compile(r"(?i)\.(\w*adamw\w*|adafactor)$")
+_NO_SKIPS = "steps whose gradients overflow aren't skipped"
 _SCALED, _UNCHECKED, _AGAIN = (
     "steps on gradients still multiplied by the loss scale",
     "bypasses the scaler, which would skip steps whose gradients overflow",
@@ -129,7 +140,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             f"{when(module, each)}`{optimizer}` {misuse.what}; step with the scaler that scales its loss",
             withheld="amplint can't tell which scaler scales the loss",
         )
-    misuse = misuse._replace(scaler=scaler)
+    chosen = _chosen_scale(module, scaler, each)
+    misuse = misuse._replace(scaler=scaler, what=misuse.what + (f": {chosen.loses}" if chosen is not None else ""))
     offered, withheld = (
         _fix(module, flow, reached, misuse)
         if each.here
@@ -145,12 +157,14 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             withheld="the scaler and the optimizer belong to different objects; hand the scaler to this one",
         )
     only = " only" if misuse.what is _AGAIN else ""
+    confidence = chosen.confidence if chosen is not None else None
     then = "" if "update" in methods_used(module, scaler) else f", then `{name}.update()`"
     return rule.finding(
         module.span(reached.event.call),
         f"{when(module, each)}`{optimizer}` {misuse.what}; call `{name}.step({optimizer})`{only}{then}",
         fix=offered,
         withheld=withheld,
+        confidence=confidence,
     )
 
 
@@ -211,7 +225,6 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
         or violation.optimizer in holders(module)
         or any(_SCALES.search(name) for name in known.classes_of(violation.optimizer))
         or uses_scale(module, event.call)
-        or _is_constant(module, scaler, violation.optimizer)
         or (other_arm_has(module, event.call, "step") and _may_ask_for_amp(flow, scaler, bad, event))
     ):
         return None
@@ -230,13 +243,44 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
     return _Misuse(what, scaler, len(bad) == len(reached.states))
 
 
-def _is_constant(module: Module, scaler: str, optimizer: str) -> bool:
-    """Whether a scale is chosen and never changed, for an optimizer that may divide it out: scaled so on purpose."""
-    made = [each.call for each in objects(module).made_by(scaler)]
-    chosen = all("init_scale" in scaler_arguments(module, call) for call in made)
-    classes = objects(module).classes_of(optimizer)
+class _ChosenScale(NamedTuple):
+    """A scale that is chosen and never changed, for an optimizer that may divide it out: what is lost all the same."""
+
+    loses: str
+    confidence: Confidence
+
+
+def _chosen_scale(module: Module, scaler: str, each: Misuse) -> _ChosenScale | None:
+    """What is lost by a scaler of a chosen scale that only ever scales, perhaps on purpose; None for any other one."""
+    made = [found.call for found in objects(module).made_by(scaler)]
+    if not made or any("init_scale" not in scaler_arguments(module, call) for call in made):
+        return None
+    classes = objects(module).classes_of(each.violation.optimizer)
     learns_more = any(name.startswith("torch.optim.") and not _DIVIDES.search(name) for name in classes)
-    return bool(made) and chosen and not learns_more and methods_used(module, scaler) == {"scale"}
+    if learns_more or methods_used(module, scaler) != {"scale"}:
+        return None
+    if not classes or not all(_DIVIDES.search(name) for name in classes):
+        return _ChosenScale(
+            f"{_NO_SKIPS}, and if the optimizer doesn't divide the scale out, or adds a weight decay, its updates are "
+            "wrong",
+            Confidence.LIKELY,
+        )
+    if any(_decays(module, call) for call in constructions(module, receiver(each.reached.event))):
+        return _ChosenScale(f"{_NO_SKIPS}, and the weight decay counts less by the scale", Confidence.LIKELY)
+    return _ChosenScale(f"the optimizer divides the scale out, but {_NO_SKIPS}", Confidence.SUSPICION)
+
+
+def _decays(module: Module, optimizer: ir.Call) -> bool:
+    """Whether what makes an optimizer gives it a weight decay that is added to the gradients."""
+    if any(_DECOUPLED.search(name) for name in module.names.of(optimizer.func)):
+        return False
+    if (decoupled := optimizer.keyword("decoupled_weight_decay")) is not None and not is_false(decoupled):
+        return False
+    given = optimizer.keyword("weight_decay")
+    if given is not None:
+        return number_by_default(module, given) != 0
+    groups = (value for arg in optimizer.args for value in ir.walk_values(arg.value))
+    return any(isinstance(each, ir.Constant) and each.value == "weight_decay" for each in groups)
 
 
 def _may_ask_for_amp(flow: Flow, scaler: str, bad: list[State], step: Event) -> bool:

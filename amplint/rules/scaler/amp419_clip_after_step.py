@@ -2,7 +2,9 @@
 
 ## What it does
 Follows each function along its paths, and finds a clip that every path reaches after `scaler.step(optimizer)`, with no
-further step before the next backward.
+further step before the next backward. In a loop that is also a clip which stands before the backward: it meets what
+the iteration before has left. And, if a function does all of a step and clears the gradients at its end, a clip before
+its backward (likely: a caller out of sight could leave gradients).
 
 amplint reports nothing:
 
@@ -48,7 +50,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import indentation
 from amplint.fixes.statements import (
     line_before,
@@ -61,15 +63,16 @@ from amplint.fixes.statements import (
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.state import State
+from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
-from amplint.model.syntax.nesting import dominates, loops_round
+from amplint.model.syntax.nesting import dominates, exclusive, loops_round
 from amplint.model.torch_facts.signatures import CLIPS, SIGNATURES
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import only_measures, unscale_for
-from amplint.rules.shared.scaler_order import Misuse, calls_of, fix_at_home, one_for_each, when
+from amplint.rules.shared.scaler_order import Misuse, calls_of, fix_at_home, one_for_each, stepping, when
 from amplint.rules.shared.unscale_safety import LARGE_NORM, agree
 
 if TYPE_CHECKING:
@@ -93,7 +96,8 @@ rule = Rule(
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each clip of gradients that were used already."""
-    return one_for_each(module, "AMP419", _judge)
+    yield from one_for_each(module, "AMP419", _judge)
+    yield from one_for_each(module, "AMP401", _judge_first)
 
 
 def _judge(module: Module, each: Misuse) -> Finding | None:
@@ -106,12 +110,57 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if mine and all(_has_no_backward(each.flow, state) for state in each.states):
         return None
     offered, withheld = fix_at_home(module, each, _fix, "the step is in another function; move the clip by hand")
+    why = f"the optimizer has already stepped on {module.line(step.call)}; clip before the step, after `unscale_()`"
+    if (backward := _backward_behind(each.flow, reached.event, step)) is not None:
+        why = (
+            f"it comes before the backward pass on {module.line(backward)}, and what it meets has had its step on "
+            f"{module.line(step.call)}; clip between the two, after `unscale_()`"
+        )
     return rule.finding(
         module.span(reached.event.call),
-        f"{when(module, each)}this clip has no effect: the optimizer has already stepped on "
-        f"{module.line(step.call)}; clip before the step, after `unscale_()`",
+        f"{when(module, each)}this clip has no effect: {why}",
         fix=offered,
         withheld=withheld,
+    )
+
+
+def _judge_first(module: Module, each: Misuse) -> Finding | None:
+    """A clip of what the caller left, where that is nothing: the function clears what its own backward makes behind
+    the clip, whichever way it ends.
+    """
+    reached, optimizer = each.reached, each.violation.optimizer
+    step = next((event for event in each.flow.events if event.kind == "step"), None)
+    if each.violation.kind is not ViolationKind.CLIP_OF_CALLERS_GRADIENTS or step is None or not each.here:
+        return None
+    backward = _backward_behind(each.flow, reached.event, step)
+    if backward is None or reached.stepped or not _clips_the_models(module, reached):
+        return None
+    ends = [state.gradients_of(step.optimizer or optimizer) for state in each.flow.ends]
+    if not ends or not all(held.is_empty() for held in ends) or len(stepping(each.flow)) > 1:
+        return None
+    offered, withheld = _fix(module, each.flow, reached, step)
+    return rule.finding(
+        module.span(reached.event.call),
+        f"{when(module, each)}this clip has no effect: it comes before the backward pass on {module.line(backward)}, "
+        f"and the gradients of each call are cleared before the next; clip before the step on "
+        f"{module.line(step.call)}, after `unscale_()`",
+        fix=offered,
+        withheld=withheld,
+        confidence=Confidence.LIKELY,
+    )
+
+
+def _backward_behind(flow: Flow, clip: Event, step: Event) -> ir.Value | None:
+    """The backward between a clip and the step that used what it meets, where that is of the iteration before."""
+    here = ir.function_of(clip.call)
+    return next(
+        (
+            each.call
+            for each in flow.events
+            if each.kind == "backward" and clip.call.id < each.call.id < step.call.id
+            if ir.function_of(each.call) is here is ir.function_of(step.call) and not exclusive(each.call, step.call)
+        ),
+        None,
     )
 
 

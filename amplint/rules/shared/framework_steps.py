@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import BOUNDS, events
+from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
-from amplint.model.syntax.nesting import conditions, exclusive, ifs_round, upwards
+from amplint.model.syntax.nesting import conditions, exclusive, ifs_round, loops_round, upwards
 from amplint.model.torch_facts.signatures import CLIPS
 from amplint.rules.shared.scale_reports import reads_scale
 
@@ -23,11 +24,13 @@ _DECIDES = re.compile(
     r"(?i)deepspeed|distributed|fsdp|megatron|precision|16|half|mixed|\bamp|_amp|scaler|backend|accelerat"
 )
 SYNCS = "sync_gradients"
+_KINDS = {"optimizer_step": "step", "zero_grad": "clear"}
+_CLIPS = ("torch", "clip")
 
 
 class Met(NamedTuple):
     """One event. `kind`: "backward", "clip" and "unscale_" of the framework, "torch" for a clip that isn't, "step" of
-    an optimizer; "other" for what else makes gradients, uses or changes them, or may.
+    an optimizer, "clear" for a `zero_grad`; "other" for what else makes gradients, uses or changes them, or may.
 
     `path`: the calls that lead to it from the function that was asked about, itself last.
     """
@@ -77,7 +80,7 @@ class Step:
             if event.how != "measure":
                 yield Met("torch", call, path)
         elif event is not None:
-            yield Met("step" if event.kind == "optimizer_step" else "other", call, path)
+            yield Met(_KINDS.get(event.kind, "other"), call, path)
 
     def before(self, clip: Met) -> Met | None:
         """The last event before a clip on a path that leads to it."""
@@ -95,6 +98,47 @@ class Step:
         """How many steps of optimizers stand between a clip and the next backward."""
         rest = [each.kind for each in self.met[self.met.index(clip) + 1 :]]
         return (rest[: rest.index("backward")] if "backward" in rest else rest).count("step")
+
+    def too_early(self, clip: Met) -> Met | None:
+        """The backward of the framework that makes, behind a clip, all gradients of its turn; None if one may not.
+
+        Going round the loop, the clip stands between the step of the turn before and this backward. Gradients are
+        cleared there, so that it meets none, or some that had their step.
+        """
+        behind = next((each for each in self._behind(clip) if each.kind not in (*_CLIPS, "clear")), None)
+        if behind is None or behind.kind != "backward":
+            return None
+        turn = self._turn(clip, behind)
+        place = turn.index(clip)
+        turn = [*turn[place + 1 :], *turn[:place]]  # once round, from the clip on
+        backwards = [at for at, each in enumerate(turn) if each.kind == "backward"]
+        stepped = {self._key(each) for each in turn if each.kind == "step"}
+        between = [*turn[: backwards[0]], *turn[backwards[-1] + 1 :]]
+        cleared = {self._key(each) for each in between if each.kind == "clear" and not tests_of(each, behind)}
+        if any(each.kind == "other" and not self._is_harmless(each) for each in turn):
+            return None
+        if any(each.kind in _CLIPS for each in turn[backwards[0] :]):
+            return None  # clips in time, too
+        return behind if len(stepped) == 1 and None not in stepped and cleared & (stepped | self._roots(clip)) else None
+
+    def _behind(self, clip: Met) -> list[Met]:
+        return [each for each in self.met[self.met.index(clip) + 1 :] if not exclusive(*common(clip, each))]
+
+    def _turn(self, clip: Met, backward: Met) -> list[Met]:
+        """The events of the loop round a clip and a backward; all of the function, without a loop."""
+        loop = loop_round(clip, backward)
+        return [each for each in self.met if loop is None or any(loop in loops_round(call) for call in each.path)]
+
+    def _key(self, met: Met) -> str | None:
+        event = events(self._module).of(met.call)
+        return event.optimizer if event is not None else None
+
+    def _roots(self, clip: Met) -> frozenset[str]:
+        given = clip.call.positional
+        return objects(self._module).parameters_roots(given[0]) if given else frozenset()
+
+    def _is_harmless(self, met: Met) -> bool:
+        return events(self._module).external_calls.is_harmless(met.call)
 
     def in_other_arm(self, clip: Met) -> bool:
         """Whether the framework clips or unscales in another arm of an if that the clip stands in."""
@@ -140,6 +184,12 @@ def common(one: Met, other: Met) -> tuple[ir.Call, ir.Call]:
     """Two events as they stand in the innermost function that leads to both."""
     pairs = zip(one.path, other.path, strict=False)
     return next(((a, b) for a, b in pairs if a is not b), (one.path[-1], other.path[-1]))
+
+
+def loop_round(one: Met, other: Met) -> ir.For | ir.While | None:
+    """The innermost loop round two events, in the function that leads to both."""
+    here, there = common(one, other)
+    return next((each for each in loops_round(here) if each in loops_round(there)), None)
 
 
 def tests_of(met: Met, without: Met) -> list[tuple[ir.Value, bool]]:

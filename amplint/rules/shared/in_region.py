@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.base.findings import Fix
+from amplint.base.findings import Confidence, Fix
 from amplint.fixes.movable import is_movable
 from amplint.fixes.region_end import Refused, enclosing_with, end_region, top_statement
 from amplint.model.calls.call_graph import CallGraph
@@ -17,6 +17,7 @@ from amplint.model.inference.values import held
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.event import Event
+from amplint.model.regions.framework_regions import framework_region, is_framework_backward
 from amplint.model.regions.openers import opens
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
@@ -27,6 +28,7 @@ from amplint.model.syntax.scopes import UNKNOWN, owner_class
 from amplint.model.torch_facts.op_spellings import PRODUCTS
 from amplint.model.usage.module_casts import casts
 from amplint.rules.shared.loop_rounds import comes_later
+from amplint.rules.shared.rehearsal import is_measured
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -69,12 +71,26 @@ def _all_inside(module: Module) -> list[Inside]:
     found: dict[int, Inside] = {}
     for flow in flows(module):
         for number, reached in flow.event_states.items():
-            if reached.event.kind in (*BACKWARD, *STEPS) and (number not in found or flow.contains(reached.event.call)):
+            event = reached.event
+            if is_framework_backward(module, event.call):
+                event = event._replace(kind="backward")
+            if event.kind in (*BACKWARD, *STEPS) and (number not in found or flow.contains(event.call)):
                 found_open = (flow.regions.innermost(state, flow.conditions) for state in reached.states)
                 opened = next((each for each in found_open if each is not None), None)
                 if opened is not None:
-                    found[number] = Inside(reached.event, opened)
+                    found[number] = Inside(event, opened)
     return [found[number] for number in sorted(found)]
+
+
+def confidence_in(module: Module, found: Inside) -> Confidence | None:
+    """How sure it is that an event in a region is a misuse: not sure where it is only timed, or where the region is a
+    framework's whose precision the file doesn't choose.
+    """
+    if is_measured(module, found.event.call):
+        return Confidence.SUSPICION
+    made = module.value(found.region.call)
+    frameworks = framework_region(module, made) if isinstance(made, ir.Call) else None
+    return Confidence.LIKELY if frameworks is not None and not frameworks.is_given else None
 
 
 def cause(region: Opened) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.inference.dtypes import dtypes
-from amplint.model.objects.amp_objects import objects
+from amplint.model.regions.framework_regions import fabrics
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Imported
 from amplint.rules.shared.framework_releases import is_class_of
@@ -126,9 +126,6 @@ def _is_module(module: Module, cls: ir.Class, depth: int = 4) -> bool:
 
 
 def fabric_of(module: Module, value: ir.Value) -> Setup | None:
-    """The construction that a value comes from, where that is a Fabric's and nothing else."""
-    if not isinstance(value, (ir.Name, ir.Attribute)):
-        return None
-    sources = list(objects(module).sources(value))
-    made = [each for each in setups(module) if each.what == "Fabric" and each.call in sources]
-    return made[0] if len(made) == len(sources) == 1 else None
+    """The construction that a value comes from, where that is one Fabric's and nothing else."""
+    made = fabrics(module, value)
+    return next((each for each in setups(module) if each.call in made), None) if len(made) == 1 else None

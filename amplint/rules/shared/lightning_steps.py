@@ -10,8 +10,16 @@ from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
-from amplint.rules.shared.framework_steps import Step, containers, is_always_behind
+from amplint.rules.shared.framework_steps import (
+    Step,
+    containers,
+    is_always_behind,
+    loop_round,
+    may_decide,
+    tests_of,
+)
 from amplint.rules.shared.lightning import fabric_of, modules, scaling, setups
+from amplint.rules.shared.scale_reports import reads_scale
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -102,7 +110,14 @@ def _clips(module: Module) -> Iterator[Against]:
                 "`on_before_optimizer_step`",
             )
     if fabric is not None:
-        functions = containers(module, lambda call: False)
+        functions = containers(module, lambda call: _kind_of_fabric(module, call) == "clip")
+        for clip, backward in _before_backward(module, functions, lambda call: _kind_of_fabric(module, call)):
+            own = module.text(backward.func).rpartition(".")[0]
+            yield Against(
+                clip,
+                f"this clip comes before `{module.text(backward.func)}` on {module.line(backward)}, which makes the "
+                f"gradients: it has no effect; call `{own}.clip_gradients` between the backward pass and the step",
+            )
         for clip, backward in _after_backward(module, functions, lambda call: _kind_of_fabric(module, call)):
             own = module.text(backward.func).rpartition(".")[0]
             yield Against(
@@ -121,6 +136,18 @@ def _after_backward(
             backward = step.before(met) if met.kind in ("torch", "scaled clip") else None
             if backward is not None and backward.kind == "backward" and not step.in_other_arm(met):
                 if is_always_behind(module, met, backward):
+                    yield met.call, backward.call
+
+
+def _before_backward(
+    module: Module, containers: Iterable[ir.Function | ir.Program], kind: Callable[[ir.Call], str | None]
+) -> Iterator[tuple[ir.Call, ir.Call]]:
+    for container in containers:
+        step = Step(module, container, kind)
+        for met in step.met:
+            backward = step.too_early(met) if met.kind in ("torch", "clip") else None
+            if backward is not None and loop_round(met, backward) is not None and not reads_scale(module, met.call):
+                if not any(may_decide(module, test) for test, _ in tests_of(met, backward)):
                     yield met.call, backward.call
 
 

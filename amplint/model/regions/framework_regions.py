@@ -1,0 +1,96 @@
+"""Regions that a framework opens: `with accelerator.autocast():`, `with fabric.autocast():`; its backward passes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.inference.dtypes import dtypes
+from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import Region
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import NOTHING
+from amplint.model.usage.accelerators import accelerators
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_LIBRARIES = ("lightning", "pytorch_lightning", "lightning_fabric")
+_FABRIC, _ACCELERATOR = "Fabric", "Accelerator"
+# For which neither opens a region.
+_WHOLE = ("no", "32", "32-true", "64", "64-true", "16-true", "bf16-true", 32, 64)
+_PRECISION = {_FABRIC: "precision", _ACCELERATOR: "mixed_precision"}
+
+
+class FrameworkRegion(NamedTuple):
+    """A region that a call opens. What it is opened for can't be seen: it is chosen with the framework's precision.
+
+    `is_given`: the file gives a precision to what opens it; else it is configured, or that is made, elsewhere.
+    """
+
+    region: Region
+    is_given: bool
+
+
+def framework_region(module: Module, call: ir.Call) -> FrameworkRegion | None:
+    """The region that a call gives, if that is an Accelerator's or a Fabric's, and it isn't known to open none."""
+    func = call.func
+    if not isinstance(func, ir.Attribute) or func.attr != "autocast":
+        return None
+    return module.once(_FrameworkRegions).of(call, func.base)
+
+
+def is_framework_backward(module: Module, call: ir.Value) -> bool:
+    """Whether a call is the backward pass of an Accelerator or a Fabric, which scales where it has to."""
+    func = call.func if isinstance(call, ir.Call) else None
+    if not isinstance(call, ir.Call) or not isinstance(func, ir.Attribute) or func.attr != "backward" or not call.args:
+        return False
+    return accelerators(module).owns(func.base) or bool(fabrics(module, func.base))
+
+
+class _FrameworkRegions:
+    """Remembers the regions of one module, by the ids of their calls."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._known: dict[int, FrameworkRegion | None] = {}
+
+    def of(self, call: ir.Call, owner: ir.Value) -> FrameworkRegion | None:
+        if call.id not in self._known:
+            self._known[call.id] = self._find(call, owner)
+        return self._known[call.id]
+
+    def _find(self, call: ir.Call, owner: ir.Value) -> FrameworkRegion | None:
+        known, what = accelerators(self._module), _ACCELERATOR
+        made = known.made(owner) if known.owns(owner) else []
+        if not known.owns(owner):
+            made, what = fabrics(self._module, owner), _FABRIC
+            if not made:
+                return None
+        given = [each.keyword(_PRECISION[what]) for each in made]
+        if made and all(self._opens_none(each, value, what) for each, value in zip(made, given, strict=True)):
+            return None
+        region = Region(call, None, None, None, None, None, opaque=True)
+        return FrameworkRegion(region, any(each is not None for each in given))
+
+    def _opens_none(self, made: ir.Call, precision: ir.Value | None, what: str) -> bool:
+        """Whether what is made with a precision surely opens no region: an Accelerator's may be configured."""
+        if precision is None:
+            return what == _FABRIC and not made.unpacks("**")
+        found = [each.value for each in dtypes(self._module, precision)]
+        return bool(found) and all(isinstance(each, ir.Constant) and each.value in _WHOLE for each in found)
+
+
+def fabrics(module: Module, value: ir.Value) -> list[ir.Call]:
+    """The constructions that a value comes from, where they are a Fabric's and nothing else."""
+    if not isinstance(value, (ir.Name, ir.Attribute)):
+        return []
+    sources = list(objects(module).sources(value))
+    made = [each for each in sources if isinstance(each, ir.Call) and _makes_fabric(module, each)]
+    return made if len(made) == len(sources) else []
+
+
+def _makes_fabric(module: Module, call: ir.Call) -> bool:
+    names = module.names.of(call.func) - {NOTHING}
+    return bool(names) and all(
+        each.partition(".")[0] in _LIBRARIES and each.rpartition(".")[2] == _FABRIC for each in names
+    )
