@@ -46,6 +46,7 @@ from amplint.model.torch_facts.modules import RETURNS_ITSELF
 from amplint.model.torch_facts.op_spellings import (
     CASTS,
     CLASSES,
+    PADDING,
     PRODUCT_METHODS,
     SPELLINGS,
     UPSAMPLING,
@@ -162,6 +163,11 @@ class Calls:
             return found._replace(items=tuple(self._where_not_known(each, met) for each in found.items))
         return self._likely_half(met) if found == UNKNOWN_KIND else found
 
+    def _is_an_op(self, kind: Kind) -> bool:
+        """Whether layers are ops of torch's each: what they give of something unknown isn't known."""
+        names = [name for made in kind.made for name in classes_of(self._module, made) or [""]]
+        return all(name.startswith("torch.") and name.rpartition(".")[2] in CLASSES for name in names)
+
     def _is_method_of_self(self, func: ir.Attribute) -> bool:
         return local_function(self._module, func) is not None or bool(list(self._module.names.stored(func)))
 
@@ -175,7 +181,8 @@ class Calls:
         kind = self._without_wrappers(func, self._values.kind(func, met.env) if known else UNKNOWN_KIND)
         if kind.what == MODULE:
             found = self._layer(kind, met)
-            return found if gives_float32(self._module, func) else self._where_not_known(found, met)
+            understood = gives_float32(self._module, func) or self._is_an_op(kind)
+            return found if understood else self._where_not_known(found, met)
         if isinstance(met.node, ir.Call) and met.node.func is func and makes_layer(self._module, met.node):
             return Kind(MODULE, made=(met.node,))
         gets_half = any(given.names for _, given in met.given)
@@ -268,12 +275,21 @@ class Calls:
         wanted = [kind for _, kind in (*given, *keywords.values()) if kind.what == DTYPE]
         if wanted:
             result = wanted[0].items[0]
-        elif not _is_none(dtype) or (spelling == "interpolate" and not _upsamples(keywords.get("mode"))):
+        elif not _is_none(dtype) or self._is_of_another_list(spelling, met):
             result = A_TENSOR
         else:
             extra = [each for key, each in keywords.items() if key in _OPERANDS]
             result = result_of(self._module, spelling, [*given, *extra], self._met.autocast(met.env))
         return self._met.note(met, spelling, result)
+
+    def _is_of_another_list(self, spelling: str, met: Met) -> bool:
+        """Whether the mode of an interpolation or a padding is one that autocast has another list for."""
+        mode = met.keywords.get("mode")
+        if spelling == "interpolate":
+            return not _upsamples(mode)
+        if spelling != "pad" or (mode is None and len(met.given) < 3) or _is_literal(mode, "constant"):
+            return False
+        return is_listed(PADDING, *self._met.autocast(met.env).devices)
 
     def _builtin(self, name: str, met: Met) -> Kind:
         last, given = name.rpartition(".")[2], met.given
@@ -479,6 +495,10 @@ def _flat(given: Sequence[Given]) -> list[Given]:
 
 def _upsamples(mode: Given | None) -> bool:
     return mode is None or (isinstance(mode[0], ir.Constant) and mode[0].value in UPSAMPLING)
+
+
+def _is_literal(given: Given | None, value: str) -> bool:
+    return given is not None and isinstance(given[0], ir.Constant) and given[0].value == value
 
 
 def _is_none(given: Given | None) -> bool:

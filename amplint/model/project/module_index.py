@@ -29,10 +29,11 @@ _DEPTH = 5  # re-exports that are followed
 WORDS = re.compile(
     r"autocast|[sS]caler\b|backward\(|clip_grad|unscale|\.grad\b|zero_grad|optim\w*\.(step|state_dict)\(|BCELoss"
     r"|binary_cross_entropy\b|register_hook\(|accumulate_grad_hook\("
+    r"|(conv|avg_pool)[123]d\(\s*\w+\s*(\*|\.pow\()"  # a mean of products
 )
 # Each of the alternatives has one of these in it: to look for them first is quicker.
 _ROOTS = ("autocast", "caler", "backward(", "clip_grad", "unscale", "grad", "optim", "BCELoss", "binary_cross_entropy",
-          "_hook(")  # fmt: skip
+          "_hook(", "conv1d(", "conv2d(", "conv3d(", "avg_pool")  # fmt: skip
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # Behind a name and a point: what may be an attribute that is set, alone or as one of several.
