@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.external_calls import local_class, local_function, method
 from amplint.model.half.autocast_context import Autocast, is_listed
-from amplint.model.half.eval_values import Values
+from amplint.model.half.eval_values import OUTPUTS, Values
 from amplint.model.half.layers import classes_of, gives_float32, is_model, makes_layer, plain_weights
 from amplint.model.half.observations import Env, Given, Met, Observations
 from amplint.model.half.op_results import result_of
@@ -297,6 +297,10 @@ class Calls:
             return _merged(met) or UNKNOWN_KIND
         if last == "abs" and given:
             return given[0][1]
+        if last == "getattr" and len(given) == 3:  # `getattr(out, "logits", out)`
+            base, attr = given[0][1], given[1][0]
+            named = isinstance(attr, ir.Constant) and attr.value in OUTPUTS
+            return base if named and base.names and given[2][1] == base else UNKNOWN_KIND
         if last == "enumerate" and given:
             return Kind(LIST, items=(Kind(TUPLE, items=(A_NUMBER, self._values.item(given[0][1]))),))
         if last == "zip" and given:
@@ -315,6 +319,8 @@ class Calls:
             return self._cast(name, first, met)
         if name in ("to", "type", "type_as"):
             return self._converted(first, met)
+        if name == "get" and base.likely_half:
+            return self._values.item_of(base, met.given[0][0]) if _asks_without_default(met) else UNKNOWN_KIND
         if name in _LEAVES:
             return Kind(LIST, items=(A_NUMBER,)) if name == "size" else UNKNOWN_KIND
         if name in _STAYS:
@@ -495,6 +501,11 @@ def _flat(given: Sequence[Given]) -> list[Given]:
 
 def _upsamples(mode: Given | None) -> bool:
     return mode is None or (isinstance(mode[0], ir.Constant) and mode[0].value in UPSAMPLING)
+
+
+def _asks_without_default(met: Met) -> bool:
+    """Whether a `get` gives what there is, or None."""
+    return len(met.given) == 1 or (len(met.given) == 2 and ir.is_none(met.given[1][0]))
 
 
 def _is_literal(given: Given | None, value: str) -> bool:
