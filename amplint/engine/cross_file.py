@@ -11,7 +11,7 @@ from amplint.base.paths import contents, seen_from, version
 from amplint.engine.reading import UnfoldableError, UnreadableError, read
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.flow.analysis import Flow, flows
-from amplint.model.half.analysis import may_run
+from amplint.model.half.analysis import leading_to, may_run
 from amplint.model.project.resolve_import import looked_in
 from amplint.model.syntax import ir
 from amplint.sources.load import load
@@ -70,6 +70,9 @@ def _call(module: Module, start: int) -> ir.Value | None:
                 site = next((site for site in _sites(module, flow, node) if module.is_own(site)), None)
                 if site is not None:
                     return site
+    leading = leading_to(module, start)
+    if leading is not None:
+        return leading
     function = _function(module, start)
     for call in module.calls if function is not None else ():
         if function in _run_by(module, call):

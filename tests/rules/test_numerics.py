@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from amplint import check
@@ -478,17 +480,38 @@ def train(loader, window):
         ("mean.pow(2)", "F.conv2d(first * first, window) - squared", 1),
         ("mean * mean", "F.conv2d(first**2, window) - squared", 1),
         ("0", "F.conv2d(torch.square(first), window) - mean**2", 1),
-        ("mean * mean", "F.conv2d(first * second, window) - squared", 0),
+        ("mean * F.conv2d(second, window)", "F.conv2d(first * second, window) - squared", 1),
+        ("mean * mean", "F.conv2d(input=first.pow(2), weight=window).sub(squared)", 1),
+        ("mean * mean", "torch.sub(F.conv2d(first.pow(2), window), squared).relu()", 1),
+        ("mean.float() ** 2", "F.conv2d(first.pow(2), window).float() - squared", 1),
+        ("mean * mean / 9", "F.conv2d(F.pad(first * first, (1, 1)), window) / 9 - squared", 1),
+        ("mean * mean", "F.conv2d(F.conv2d(first * first, window), window) - squared", 1),
         ("mean * mean", "F.conv2d(first.square(), window) + squared", 0),
         ("mean", "F.conv2d(first.square(), window) - squared", 0),
+        ("mean * first", "F.conv2d(first.square(), window) - squared", 0),
+        ("mean * mean", "squared - F.conv2d(first.square(), window)", 0),
+        ("mean * mean", "F.conv2d(first, window) - squared", 0),
+        ("mean * mean", "F.avg_pool2d(first * first, 3).var() - squared", 0),
     ],
 )
-@pytest.mark.parametrize("dtype", ["torch.float16", "torch.bfloat16"])
-def test_variances_from_two_means(squared: str, variance: str, count: int, dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "codes"),
+    [
+        ("torch.float16", ["AMP510"]),
+        ("torch.bfloat16", ["AMP511"]),
+        ("torch.bfloat16 if loader else torch.float16", ["AMP511"]),
+        ("DTYPES[loader]", []),
+    ],
+)
+def test_variances_from_two_means(squared: str, variance: str, count: int, dtype: str, codes: list[str]) -> None:
+    """bfloat16 is one rule's, float16 another's; where it can be either, one of them answers."""
     loss = "similarity(out, y, window)"
     text = VARIANCES.format(squared=squared, variance=variance, dtype=dtype, loss=loss, outside="0")
-    findings = check(text, "t.py", Settings(frozenset(["AMP510"]), isolated=True))
-    assert len([each for each in findings if "variance" in each.message]) == count
+    findings = check(text, "t.py", Settings(frozenset(["AMP510", "AMP511"]), isolated=True))
+    variances = [each for each in findings if "variance" in each.message]
+    assert [each.code for each in variances] == count * codes
+    likely = "float16 if" in dtype
+    assert all(each.confidence == (Confidence.LIKELY if likely else Confidence.CERTAIN) for each in variances)
 
 
 @pytest.mark.parametrize(
@@ -501,10 +524,82 @@ def test_variances_from_two_means(squared: str, variance: str, count: int, dtype
         ("out.mean()", "measure(out.float(), y)", 0),
     ],
 )
-def test_ssim_of_a_library(loss: str, outside: str, count: int) -> None:
-    text = VARIANCES.format(squared="0", variance="0", dtype="torch.float16", loss=loss, outside=outside)
-    findings = check(text, "t.py", Settings(frozenset(["AMP510"]), isolated=True))
-    assert [each.confidence for each in findings] == count * [Confidence.LIKELY]
+@pytest.mark.parametrize(("dtype", "code"), [("torch.float16", "AMP510"), ("torch.bfloat16", "AMP511")])
+def test_ssim_of_a_library(loss: str, outside: str, count: int, dtype: str, code: str) -> None:
+    text = VARIANCES.format(squared="0", variance="0", dtype=dtype, loss=loss, outside=outside)
+    findings = check(text, "t.py", Settings(frozenset(["AMP510", "AMP511"]), isolated=True))
+    assert [(each.code, each.confidence) for each in findings] == count * [(code, Confidence.LIKELY)]
+
+
+POOLED = """import torch
+from torch import nn
+import torch.nn.functional as F
+from pathlib import build
+
+
+class Blur(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pool = nn.AvgPool2d(3, 1)
+
+    def forward(self, x):
+        return self.pool(x)
+
+
+def train(loader):
+    model, out_of_sight = nn.Conv2d(3, 3, 3), build()
+    out_of_sight.train()
+    blur = {blur}
+    for x, y in loader:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            out = {out}
+            mean = blur(out)
+            variance = {variance}
+        variance.mean().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("blur", "out", "variance", "sure"),
+    [
+        ("Blur()", "model(x)", "blur(out * out) - mean * mean", Confidence.CERTAIN),
+        ("nn.AvgPool2d(3)", "model(x)", "blur(out * out) - mean * mean", Confidence.CERTAIN),
+        ("nn.AvgPool2d(3)", "model(x)", "blur(out.float() * out.float()) - mean.float() ** 2", Confidence.CERTAIN),
+        ("nn.Sequential(nn.Identity(), nn.AvgPool2d(3))", "model(x)", "blur(out * out) - mean**2", Confidence.CERTAIN),
+        ("nn.AvgPool2d(3)", "out_of_sight(x)", "blur(out * out) - mean * mean", Confidence.LIKELY),
+        ("nn.AvgPool2d(3)", "model(x).float()", "blur(out * out) - mean * mean", None),
+        ("nn.AvgPool2d(3)", "x", "blur(out * out) - mean * mean", None),
+        ("nn.ReLU()", "model(x)", "blur(out * out) - mean * mean", None),
+        ("nn.AvgPool2d(3)", "model(x) - x", "blur(out * out) - mean * mean", None),
+    ],
+)
+def test_variances_of_pooled_outputs(blur: str, out: str, variance: str, sure: Confidence | None) -> None:
+    """A pooling keeps the dtype of its input: its means are half where that is."""
+    text = POOLED.format(blur=blur, out=out, variance=variance)
+    findings = check(text, "t.py", Settings(frozenset(["AMP511"]), isolated=True))
+    assert [each.confidence for each in findings] == ([] if sure is None else [sure])
+
+
+def test_a_variance_in_another_file(tmp_path: Path) -> None:
+    """A loss of another file is shown at the call in the region."""
+    (tmp_path / "losses.py").write_text(
+        "import torch.nn.functional as F\n\n\n"
+        "def spread(x, window):\n"
+        "    mean = F.conv2d(x, window)\n"
+        "    return (F.conv2d(x * x, window) - mean**2).mean()\n"
+    )
+    text = (
+        "import torch\nfrom losses import spread\n\n\n"
+        "def train(images, window):\n"
+        "    for x in images:\n"
+        "        with torch.autocast('cuda', dtype=torch.bfloat16):\n"
+        "            loss = spread(x, window)\n"
+        "        loss.backward()\n"
+    )
+    (tmp_path / "train.py").write_text(text)
+    findings = check(text, str(tmp_path / "train.py"), Settings(frozenset(["AMP511"]), isolated=True))
+    assert [text[each.start : each.end] for each in findings] == ["spread(x, window)"]
+    assert findings[0].message.startswith("this call leads to line 6 of losses.py")
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,17 @@ def half(module: Module) -> list[Seen]:
     return module.once(_half)
 
 
+def leading_to(module: Module, start: int) -> ir.Value | None:
+    """The last call of the file itself that leads to an operation elsewhere, on half operands if some way has such.
+
+    `start` is where the operation stands; nothing is found where `half` wasn't asked for.
+    """
+    met = [each for each in module.known(_half) or () if each.sites and module.span(each.node)[0] == start]
+    met.sort(key=lambda each: not any(kind.names for _, kind in each.tensors()))
+    sites = (module.value(site) for each in met for site in reversed(each.sites))
+    return next(filter(module.is_own, sites), None)
+
+
 def returned_kind(module: Module, function: ir.Function, given: Mapping[str, Kind]) -> Kind:
     """What a function returns for some arguments, by name, where no region is open but its own."""
     return module.once(_returned_kind, function, tuple(sorted(given.items())))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.external_calls import local_class, local_function, method
 from amplint.model.half.autocast_context import Autocast, is_listed
-from amplint.model.half.eval_values import Values
+from amplint.model.half.eval_values import OUTPUTS, Values
 from amplint.model.half.layers import classes_of, gives_float32, is_model, makes_layer, plain_weights
 from amplint.model.half.observations import Env, Given, Met, Observations
 from amplint.model.half.op_results import result_of
@@ -46,6 +46,7 @@ from amplint.model.torch_facts.modules import RETURNS_ITSELF
 from amplint.model.torch_facts.op_spellings import (
     CASTS,
     CLASSES,
+    PADDING,
     PRODUCT_METHODS,
     SPELLINGS,
     UPSAMPLING,
@@ -162,6 +163,11 @@ class Calls:
             return found._replace(items=tuple(self._where_not_known(each, met) for each in found.items))
         return self._likely_half(met) if found == UNKNOWN_KIND else found
 
+    def _is_an_op(self, kind: Kind) -> bool:
+        """Whether layers are ops of torch's each: what they give of something unknown isn't known."""
+        names = [name for made in kind.made for name in classes_of(self._module, made) or [""]]
+        return all(name.startswith("torch.") and name.rpartition(".")[2] in CLASSES for name in names)
+
     def _is_method_of_self(self, func: ir.Attribute) -> bool:
         return local_function(self._module, func) is not None or bool(list(self._module.names.stored(func)))
 
@@ -175,7 +181,8 @@ class Calls:
         kind = self._without_wrappers(func, self._values.kind(func, met.env) if known else UNKNOWN_KIND)
         if kind.what == MODULE:
             found = self._layer(kind, met)
-            return found if gives_float32(self._module, func) else self._where_not_known(found, met)
+            understood = gives_float32(self._module, func) or self._is_an_op(kind)
+            return found if understood else self._where_not_known(found, met)
         if isinstance(met.node, ir.Call) and met.node.func is func and makes_layer(self._module, met.node):
             return Kind(MODULE, made=(met.node,))
         gets_half = any(given.names for _, given in met.given)
@@ -268,12 +275,21 @@ class Calls:
         wanted = [kind for _, kind in (*given, *keywords.values()) if kind.what == DTYPE]
         if wanted:
             result = wanted[0].items[0]
-        elif not _is_none(dtype) or (spelling == "interpolate" and not _upsamples(keywords.get("mode"))):
+        elif not _is_none(dtype) or self._is_of_another_list(spelling, met):
             result = A_TENSOR
         else:
             extra = [each for key, each in keywords.items() if key in _OPERANDS]
             result = result_of(self._module, spelling, [*given, *extra], self._met.autocast(met.env))
         return self._met.note(met, spelling, result)
+
+    def _is_of_another_list(self, spelling: str, met: Met) -> bool:
+        """Whether the mode of an interpolation or a padding is one that autocast has another list for."""
+        mode = met.keywords.get("mode")
+        if spelling == "interpolate":
+            return not _upsamples(mode)
+        if spelling != "pad" or (mode is None and len(met.given) < 3) or _is_literal(mode, "constant"):
+            return False
+        return is_listed(PADDING, *self._met.autocast(met.env).devices)
 
     def _builtin(self, name: str, met: Met) -> Kind:
         last, given = name.rpartition(".")[2], met.given
@@ -281,6 +297,10 @@ class Calls:
             return _merged(met) or UNKNOWN_KIND
         if last == "abs" and given:
             return given[0][1]
+        if last == "getattr" and len(given) == 3:  # `getattr(out, "logits", out)`
+            base, attr = given[0][1], given[1][0]
+            named = isinstance(attr, ir.Constant) and attr.value in OUTPUTS
+            return base if named and base.names and given[2][1] == base else UNKNOWN_KIND
         if last == "enumerate" and given:
             return Kind(LIST, items=(Kind(TUPLE, items=(A_NUMBER, self._values.item(given[0][1]))),))
         if last == "zip" and given:
@@ -299,6 +319,8 @@ class Calls:
             return self._cast(name, first, met)
         if name in ("to", "type", "type_as"):
             return self._converted(first, met)
+        if name == "get" and base.likely_half:
+            return self._values.item_of(base, met.given[0][0]) if _asks_without_default(met) else UNKNOWN_KIND
         if name in _LEAVES:
             return Kind(LIST, items=(A_NUMBER,)) if name == "size" else UNKNOWN_KIND
         if name in _STAYS:
@@ -479,6 +501,15 @@ def _flat(given: Sequence[Given]) -> list[Given]:
 
 def _upsamples(mode: Given | None) -> bool:
     return mode is None or (isinstance(mode[0], ir.Constant) and mode[0].value in UPSAMPLING)
+
+
+def _asks_without_default(met: Met) -> bool:
+    """Whether a `get` gives what there is, or None."""
+    return len(met.given) == 1 or (len(met.given) == 2 and ir.is_none(met.given[1][0]))
+
+
+def _is_literal(given: Given | None, value: str) -> bool:
+    return given is not None and isinstance(given[0], ir.Constant) and given[0].value == value
 
 
 def _is_none(given: Given | None) -> bool:

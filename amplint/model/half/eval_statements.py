@@ -166,7 +166,9 @@ class Run(Interpreter[Env]):
         """A path into each of the arms."""
         for env in states:
             self.values.kind(statement.test, env)
-        then, other = [each.copy() for each in states], [each.copy() for each in states]
+        told = [self.values.holds(statement.test, env) for env in states]
+        then = [each.copy() for each, holds in zip(states, told, strict=True) if holds is not False]
+        other = [each.copy() for each, holds in zip(states, told, strict=True) if holds is not True]
         if _asks(statement.test):
             for env in (*then, *other):
                 env.forget_tensors()

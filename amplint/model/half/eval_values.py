@@ -16,10 +16,13 @@ from amplint.model.inference.tensor_types import (
     A_TENSOR,
     DICT,
     DTYPE,
+    FLOAT32,
+    HALF,
     IN_FLOAT32,
     LIST,
     MODULE,
     NUMBER,
+    TENSOR,
     TUPLE,
     UNKNOWN,
     UNKNOWN_KIND,
@@ -44,10 +47,15 @@ if TYPE_CHECKING:
 # Attributes of a tensor that are tensors of its dtype, or numbers.
 _SAME = ("T", "mT", "H", "mH", "data")
 _NUMBERS = ("ndim", "itemsize", "nbytes")
+# Types that a test may ask for, by what they are of.
+_TYPES = {
+    "builtins.tuple": TUPLE, "builtins.list": LIST, "builtins.dict": DICT, "collections.abc.Mapping": DICT,
+    "typing.Mapping": DICT, "torch.Tensor": TENSOR, "builtins.str": "", "builtins.int": "", "builtins.float": "",
+}  # fmt: skip
 # What torchvision's models of segmentation give in float32: they end with an interpolation.
 _UPSAMPLED = ("out", "aux")
 # Attributes of what models of transformers and diffusers give.
-_OUTPUTS = ("logits", "last_hidden_state", "sample")
+OUTPUTS = ("logits", "last_hidden_state", "sample")
 
 
 class Values:
@@ -118,7 +126,27 @@ class Values:
     def _choice(self, value: ir.Conditional | ir.Bool, env: Env) -> Kind:
         """What is one of two values."""
         one, other = [self.kind(each, env) for each in value.children()][-2:]
+        holds = self.holds(value.test, env) if isinstance(value, ir.Conditional) else None
+        if holds is not None:
+            return one if holds else other
         return join(one, other) if isinstance(value, ir.Conditional) or one == other else UNKNOWN_KIND
+
+    def holds(self, test: ir.Value, env: Env) -> bool | None:
+        """How a test comes out that asks of what type something is; None where that can't be told."""
+        if isinstance(test, ir.Unary) and test.op == "Not":
+            found = self.holds(test.operand, env)
+            return not found if found is not None else None
+        if isinstance(test, ir.Bool):
+            decides = test.op == "Or"
+            both = [self.holds(each, env) for each in test.children()]
+            return decides if decides in both else None if None in both else not decides
+        if not isinstance(test, ir.Call) or self._module.names.of(test.func) != {"builtins.isinstance"}:
+            return None
+        if len(test.positional) != 2 or not isinstance(test.positional[0], (ir.Name, ir.Attribute)):
+            return None
+        types = test.positional[1]
+        asked = types.items if isinstance(types, ir.Sequence) else (types,)
+        return _is_of(self.kind(test.positional[0], env), [self._module.names.only(each) or "" for each in asked])
 
     def _comprehension(self, value: ir.Comprehension, env: Env) -> Kind:
         """The list that a comprehension makes; its targets are bound."""
@@ -145,7 +173,11 @@ class Values:
     def _subscript(self, value: ir.Subscript, env: Env) -> Kind:
         base = self.kind(value.base, env)
         self.kind(value.index, env)
-        at = value.index.value if isinstance(value.index, ir.Constant) else None
+        return self.item_of(base, value.index)
+
+    def item_of(self, base: Kind, index: ir.Value | None) -> Kind:
+        """What stands in something at an index, or under a key."""
+        at = index.value if isinstance(index, ir.Constant) else None
         if base.what == DICT:
             return held_in(base).get(at, UNKNOWN_KIND) if isinstance(at, str) else UNKNOWN_KIND
         if base.what == TUPLE:
@@ -223,19 +255,23 @@ class Values:
             return Kind(DTYPE, items=(base._replace(region=0, cast=0) if base.is_tensor else A_TENSOR,))
         if base.what == TUPLE and attr in ("values", "indices") and len(base.items) == 2:
             return base.items[attr == "indices"]
-        if base.likely_half and attr in _OUTPUTS and self._is_asked_for(value):
+        if base.likely_half and attr in OUTPUTS and self._is_asked_for(value):
             return base
         if base.is_tensor:
             # A tensor has no `logits`: such code is for models that give several things.
-            return base if attr in _SAME or attr in _OUTPUTS else UNKNOWN_KIND
+            return base if attr in _SAME or attr in OUTPUTS else UNKNOWN_KIND
         if base.what == MODULE and attr in ("weight", "bias") and plain_weights(self._module):
             return IN_FLOAT32
         return None
 
     def _is_asked_for(self, value: ir.Attribute) -> bool:
-        """Whether an attribute is read where `hasattr` says that it is there: what else there may be is the output."""
+        """Whether an attribute is read where a test says that it is there: what else there may be is the output.
+
+        That is `hasattr`, or a type.
+        """
         calls = (each.test for each in ifs_round(value) if isinstance(each.test, ir.Call))
-        return any(self._module.names.of(call.func) == {"builtins.hasattr"} for call in calls)
+        asks = ({"builtins.hasattr"}, {"builtins.isinstance"})
+        return any(self._module.names.of(call.func) in asks for call in calls)
 
     def _bound(self, value: ir.Name | ir.Attribute) -> Kind:
         """What a name is wherever it is read, going by what binds it."""
@@ -308,6 +344,17 @@ class Values:
             items = [self.item(kind) if whole else UNKNOWN_KIND] * len(target.items)
         for each, item in zip(target.items, items, strict=True):
             self.bind(each, item, env)
+
+
+def _is_of(kind: Kind, types: list[str]) -> bool | None:
+    """Whether something is of one of some types; None where that can't be told."""
+    what = TENSOR if kind.what in (HALF, FLOAT32) else kind.what
+    if what not in (TENSOR, TUPLE, DICT):
+        return None
+    asked = [_TYPES.get(each) for each in types]
+    if what in asked:
+        return True
+    return None if None in asked or (what == TUPLE and LIST in asked) else False
 
 
 def _stored(base: Kind, index: ir.Value, kind: Kind) -> Kind:

@@ -12,6 +12,7 @@ from amplint.model.inference.constructions import constructions
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.tensor_types import FLOAT32, MODULE, UNKNOWN_KIND, Kind
 from amplint.model.inference.values import asked
+from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.names.tables import values_in
 from amplint.model.objects.amp_objects import Objects, objects
 from amplint.model.syntax import ir
@@ -77,6 +78,8 @@ def is_model(module: Module, value: ir.Value) -> bool:
         return not gives_float32(module, value)
     if isinstance(value, ir.Name) and asked(module, _is_given_models, value, False):
         return not gives_float32(module, value)
+    if isinstance(value, ir.Name) and asked(module, _is_one_of_models, value, False):
+        return not gives_float32(module, value)
     made = constructions(module, value) if isinstance(value, (ir.Name, ir.Attribute)) else ()
     return bool(made) and all(any(map(_BUILDER.match, module.names.of(call.func))) for call in made)
 
@@ -87,6 +90,18 @@ def _is_given_models(module: Module, value: ir.Value) -> bool:
     function = ir.parameter_of(module.names.only_binding(value))
     given = passed(module, function, value.name) if function is not None else []
     return bool(given) and all(each is not None and is_model(module, each) for each in given)
+
+
+def _is_one_of_models(module: Module, value: ir.Value) -> bool:
+    """Whether a variable stands for a model, or for one of several: `net = model or self.model`."""
+    assert isinstance(value, ir.Name)
+    found = only_assignment(module.names, value)
+    given = found.value if found is not None else value
+    if isinstance(given, (ir.Bool, ir.Conditional)):
+        choices = [each for each in list(given.children())[-2:] if not ir.is_none(each)]
+    else:
+        choices = [given] if isinstance(given, (ir.Name, ir.Attribute)) and given is not value else []
+    return any(is_model(module, each) for each in choices) and not any(gives_float32(module, each) for each in choices)
 
 
 def gives_float32(module: Module, value: ir.Value) -> bool:

@@ -114,6 +114,9 @@ def join(first: Kind, second: Kind) -> Kind:
     for output, several in ((first, second), (second, first)):
         if output.likely_half and _holds_only(several, output.names):  # it may be several, too
             return output
+        if output.likely_half and several.what == TUPLE:  # it is taken apart alike, as `(output, None)` is
+            items = tuple(join(output, each) for each in several.items)
+            return Kind(TUPLE, items=items) if any(each.likely_half for each in items) else UNKNOWN_KIND
     return A_TENSOR if first.is_tensor and second.is_tensor else UNKNOWN_KIND
 
 

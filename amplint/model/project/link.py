@@ -191,7 +191,8 @@ def _settings(path: str, text: str, imports: _Imports) -> Iterator[Place]:
 
 
 def _matters(place: Place, opens_regions: bool) -> bool:
-    return (opens_regions and module_index.is_class(place)) or module_index.matters(place)
+    of_a_model = opens_regions and (module_index.is_class(place) or module_index.takes_apart(place))
+    return of_a_model or module_index.matters(place)
 
 
 def _module(path: str, meanings: set[tuple[str, str] | None]) -> str | None:

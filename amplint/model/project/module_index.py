@@ -29,14 +29,17 @@ _DEPTH = 5  # re-exports that are followed
 WORDS = re.compile(
     r"autocast|[sS]caler\b|backward\(|clip_grad|unscale|\.grad\b|zero_grad|optim\w*\.(step|state_dict)\(|BCELoss"
     r"|binary_cross_entropy\b|register_hook\(|accumulate_grad_hook\("
+    r"|(conv|avg_pool)[123]d\(\s*\w+\s*(\*|\.pow\()"  # a mean of products
 )
 # Each of the alternatives has one of these in it: to look for them first is quicker.
 _ROOTS = ("autocast", "caler", "backward(", "clip_grad", "unscale", "grad", "optim", "BCELoss", "binary_cross_entropy",
-          "_hook(")  # fmt: skip
+          "_hook(", "conv1d(", "conv2d(", "conv3d(", "avg_pool")  # fmt: skip
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # Behind a name and a point: what may be an attribute that is set, alone or as one of several.
 _SET = re.compile(r"\w+[ \t]*(?:=(?!=)|,)")
+# What reads a part of a model's output.
+_OF_OUTPUT = re.compile(r"""\.logits\b|["']logits["']""")
 # What follows the word `import`: names in parentheses, with comments, or up to the end of the line. In a comment or a
 # docstring that may hold the next import, so that it is only looked at.
 _IMPORTED = re.compile(
@@ -69,6 +72,11 @@ class Unit:
     def says(self) -> bool:
         """Whether one of the words stands in it."""
         return has(self._text, WORDS, _ROOTS)
+
+    @cached_property
+    def takes_apart(self) -> bool:
+        """Whether it is a function that reads a part of a model's output."""
+        return not self.is_class and "logits" in self._text and bool(_OF_OUTPUT.search(self._text))
 
     @cached_property
     def mentions(self) -> frozenset[tuple[str, str]]:
@@ -685,6 +693,12 @@ def _matters(path: str, name: str) -> bool:
         seen.update(more)
         todo += more
     return False
+
+
+def takes_apart(place: Place) -> bool:
+    """Whether a function reads a part of a model's output, and so tells what that is."""
+    of = outline(place.path)
+    return of is not None and of.units[place.name].takes_apart
 
 
 def taken(path: str, names: set[str], constants: set[str], changed: set[str]) -> tuple[str, ast.Module] | None:

@@ -83,7 +83,7 @@ SPELLINGS: dict[str, Spelling] = {
         max_pool1d max_pool2d max_pool3d movedim narrow permute pixel_shuffle pixel_unshuffle ravel
         repeat repeat_interleave reshape roll rot90 select squeeze swapaxes swapdims t
         take take_along_dim tile transpose tril triu unflatten unfold unsqueeze view view_as adjoint
-        to_dense fill masked_scatter interpolate:upsample_nearest2d
+        to_dense fill masked_scatter interpolate:upsample_nearest2d pad:constant_pad_nd
         """,
     ),
     # sums, norms and distances
@@ -131,6 +131,9 @@ WITH_DIMENSION = ("max", "min", "median")
 
 # The modes of an interpolation that go through ops of the same lists; "area" is a pooling.
 UPSAMPLING = ("nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear")
+
+# What a padding that isn't by a constant goes through, on some devices.
+PADDING = ("reflection_pad2d",)
 
 # Methods that cast, by the dtype that they give.
 CASTS = {

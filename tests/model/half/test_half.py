@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -309,6 +310,117 @@ def test_what_a_model_out_of_sight_gives_is_likely_half(first: str, after: str, 
     text = OUT_OF_SIGHT.format(first=first, after=after, logits=logits)
     found = check(text, "train.py")
     assert [(finding.code, finding.confidence) for finding in found] == [("AMP303", "likely")] * wanted
+
+
+APART = """\
+import torch
+import torch.nn.functional as F
+
+def parts(out):
+    {parts}
+
+def train(model, images, target, other=None):
+    model.train()
+    called = {net}
+    with torch.autocast("cuda", dtype=torch.float16):
+        first, second = parts(called(images))
+    F.cross_entropy(first, target).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "wanted"),
+    [
+        ("return out if isinstance(out, tuple) else (out, None)", True),
+        ("if isinstance(out, (tuple, list)):\n        return out[0], out[1]\n    return out, None", True),
+        ("if not isinstance(out, dict):\n        return out, None\n    return out.get('logits'), out.get('aux')", True),
+        ("if hasattr(out, 'logits'):\n        return out.logits, None\n    return out, None", True),
+        ("if isinstance(out, Output):\n        return out.logits, out.aux\n    return out, None", True),
+        ("return getattr(out, 'logits', out), None", True),
+        ("return getattr(out, 'logits', None), None", False),
+        ("return getattr(out, 'kind', out), None", False),
+        ("return out.get('logits', other), None", False),
+        ("if isinstance(out, dict):\n        return out['logits'].float(), None\n    return out, None", False),
+        ("if isinstance(out, tuple):\n        return out\n    return out.float(), None", False),
+        ("return None, out", False),
+    ],
+)
+def test_what_a_helper_takes_apart_stays_likely_half(parts: str, wanted: bool) -> None:
+    found = check(APART.format(parts=parts, net="model"), "train.py")
+    assert [(finding.code, finding.confidence) for finding in found] == [("AMP303", "likely")] * wanted
+
+
+def test_a_helper_of_another_file_takes_apart(tmp_path: Path) -> None:
+    """It is read where it says what it takes. The call is shown that leads to the loss."""
+    (tmp_path / "outputs.py").write_text(
+        "def parts(out):\n"
+        "    if isinstance(out, dict):\n"
+        "        return out['logits'], out.get('aux')\n"
+        "    return out, None\n"
+    )
+    (tmp_path / "losses.py").write_text(
+        "import torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
+        "class Loss(nn.Module):\n"
+        "    def forward(self, logits, target):\n"
+        "        return F.cross_entropy(logits, target)\n"
+    )
+    program = APART.partition("def parts")[0] + "from losses import Loss\nfrom outputs import parts\n\n"
+    program += "def train" + APART.partition("def train")[2].format(net="model")
+    program = program.replace("    model.train()", "    loss = Loss()\n    model.train()\n    loss(images, target)")
+    program = program.replace("F.cross_entropy(first, target)", "loss(first, target)")
+    (tmp_path / "train.py").write_text(program)
+    found = check(program, str(tmp_path / "train.py"))
+    assert [(each.code, program[each.start : each.end]) for each in found] == [("AMP303", "loss(first, target)")]
+    assert found[0].message.startswith("this call leads to line 7 of losses.py")
+
+
+@pytest.mark.parametrize(
+    ("net", "wanted"),
+    [
+        ("model", True),
+        ("other or model", True),
+        ("model if other is None else other", True),
+        ("None if other else model", True),
+        ("other", False),
+        ("wrapped(model)", False),
+        ("other or images", False),
+    ],
+)
+def test_a_name_for_a_model_is_one(net: str, wanted: bool) -> None:
+    found = check(APART.format(parts="return out, None", net=net), "train.py")
+    assert [finding.code for finding in found] == ["AMP303"] * wanted
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("isinstance(made, tuple)", HALF),
+        ("isinstance(made, (list, tuple))", HALF),
+        ("isinstance(made, (dict, tuple)) and not isinstance(made, torch.Tensor)", HALF),
+        ("not isinstance(made, torch.Tensor)", HALF),
+        ("isinstance(made, list)", "tensor"),
+        ("isinstance(made, Output)", "tensor"),
+        ("isinstance(made, torch.Tensor)", "float32"),
+        ("isinstance(made, (dict, str)) or isinstance(made, torch.Tensor)", "float32"),
+    ],
+)
+@pytest.mark.parametrize(
+    "choice", ["out = made[0] if {0} else made[1]", "if {0}:\n    out = made[0]\nelse:\n    out = made[1]"]
+)
+def test_a_test_for_a_type_chooses(test: str, expected: str, choice: str) -> None:
+    """A pair is no tensor: of two arms the one for tensors doesn't count."""
+    inside = "made = model(x), model(x).float()\n" + choice.format(test) + "\ntorch.abs(out)"
+    found = probed(inside=inside)
+    assert found == [expected]
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [("isinstance(made, tuple)", HALF), ("isinstance(made, (dict, list))", HALF), ("made.is_sparse", "tensor")],
+)
+def test_a_tensor_is_no_tuple(test: str, expected: str) -> None:
+    found = probed(inside=f"made = model(x)\nif {test}:\n    made = made[0].float()\ntorch.abs(made)")
+    assert found == [expected]
 
 
 FALLBACK = """\

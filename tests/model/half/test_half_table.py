@@ -109,6 +109,7 @@ BEHIND: dict[str, tuple[str, ...]] = {
     "new_full": (", (2,), 1",),
     "new_empty": (", 2",),
     "searchsorted": (", $",),
+    "pad": (", (1, 1)", ", (1, 1), 'constant', 0", ", (1, 1), mode='constant'"),
 }
 # Those whose first argument isn't the first operand, or that need other operands.
 WHOLE_CALLS: dict[str, tuple[str, ...]] = {

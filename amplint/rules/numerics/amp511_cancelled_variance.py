@@ -1,0 +1,106 @@
+"""A variance is the difference of two means that an autocast region computes in bfloat16.
+
+## What it does
+Finds a variance or covariance that is a mean of products minus a product of means, `conv2d(x * x, w) - mean**2`, if
+one of the means is in bfloat16. They are convolutions, which autocast computes in half precision whatever goes in, or
+poolings of half-precision tensors. Losses by SSIM and by local cross-correlation are written so. The means may be
+computed by a function or a layer of the project, and for several images joined to one tensor.
+
+SSIM of a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) in a region of bfloat16 is likely computed so.
+
+amplint reports nothing:
+
+- if the means are float32, as those in a part with `enabled=False` that gets float32 tensors, and poolings of float32;
+- if the region is switched off, or float16 (AMP510, off by default);
+- if what is squared is a difference itself, as `x - x.mean()`: its means are small;
+- about means over everything, `(x * x).mean() - x.mean()**2`.
+
+A finding is likely if the region can be float16 as well, and if what is pooled comes from a model that amplint can't
+see.
+
+## Why is this bad?
+bfloat16 keeps 8 bits of a number, so both means are off by up to 0.2%. Where an image is flat, its variance is less
+than what the squared mean is off by. The difference is then noise, 0 or negative, and SSIM divides by it.
+
+Measured with torch 2.13 for SSIM (window of 11, sigma of 1.5) of smooth images around 0.6 with noise of 0.03: the
+median error of a variance is 22 to 100%, and 2 to 11% of them are negative. The gradient has a cosine of 0.07 to 0.23
+with float32's, and up to 6 times its norm. With `relu` round the variances SSIM is 0.18 instead of 0.60 for the
+smoothest.
+
+float16 keeps 11 bits, and is better, not right: for the same images the median error is 3 to 14%, and the cosine 0.95
+or more. With noise of 0.01 it is 0.69 to 0.97.
+
+## Example
+```python
+with torch.autocast("cuda", dtype=torch.bfloat16):
+    mean = F.conv2d(image, window, groups=3)
+    variance = F.conv2d(image * image, window, groups=3) - mean**2
+```
+
+## Use instead
+```python
+with torch.autocast("cuda", enabled=False):
+    image = image.float()
+    mean = F.conv2d(image, window, groups=3)
+    variance = F.conv2d(image * image, window, groups=3) - mean**2
+```
+
+## Fix safety
+There is no fix: the means have to be computed in float32, under `autocast(enabled=False)`, of what is cast with
+`.float()`. `.float()` alone changes nothing: a convolution in the region casts it back.
+
+## Proof
+The test programs train with smooth images. Before the fix the updates are off from the reference's by more than
+rounding explains, after it they are the same.
+
+## References
+- [Autocast op reference](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float16)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Confidence, Finding, Severity
+from amplint.model.syntax import ir
+from amplint.registry.rule import Rule
+from amplint.rules.shared.variances import ssim_of_libraries, variances
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    fixes=(),
+    triggers=("autocast",),
+    not_shown="verify doesn't interpret models and criteria",
+)
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each variance whose means can be in bfloat16."""
+    for each in variances(module):
+        if "bfloat16" in each.dtypes:
+            function = ir.function_of(each.mean)
+            sure = not each.likely and each.dtypes == {"bfloat16"}
+            yield rule.finding(
+                module.span(each.mean),
+                "the variance is the difference of two means, and bfloat16 rounds them by more than small variances: "
+                "it is noise; compute both means in float32, under `autocast(enabled=False)`",
+                withheld="the means have to be computed in float32; put them into a region with `enabled=False`",
+                cause=f"variance {function.id if function is not None else 0}",
+                confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
+            )
+    for found in ssim_of_libraries(module):
+        if "bfloat16" in found.dtypes:
+            yield rule.finding(
+                module.span(found.call),
+                "the region computes the convolutions of SSIM in bfloat16, which rounds by more than small variances: "
+                "they are noise; compute it in float32, outside the region",
+                withheld="move the call out of the region, or put it into one with `enabled=False`",
+                confidence=Confidence.LIKELY,
+            )
