@@ -29,18 +29,22 @@ def main(args, loader, model):
     ("made", "confidence", "says"),
     [
         ("torch.optim.SGD(model.parameters(), 0.1)", Confidence.CERTAIN, ""),
-        ("make(args, model)", Confidence.LIKELY, "if the optimizer doesn't divide the scale out"),
-        ("FusedLion(model.parameters())", Confidence.LIKELY, "if the optimizer doesn't divide the scale out"),
-        ("torch.optim.Adam(model.parameters(), weight_decay=1e-5)", Confidence.LIKELY, "weight decay counts less"),
+        ("make(args, model)", Confidence.LIKELY, "only Adam and the like"),
+        ("FusedLion(model.parameters())", Confidence.LIKELY, "only Adam and the like"),
+        (
+            "torch.optim.Adam(model.parameters(), weight_decay=1e-5)",
+            Confidence.LIKELY,
+            "the scale divides the weight decay",
+        ),
         (
             "torch.optim.Adam(model.parameters(), weight_decay=args.decay)",
             Confidence.LIKELY,
-            "weight decay counts less",
+            "the scale divides the weight decay",
         ),
         (
             'torch.optim.Adam([{"params": model.parameters(), "weight_decay": 1e-6}])',
             Confidence.LIKELY,
-            "weight decay counts less",
+            "the scale divides the weight decay",
         ),
         ("torch.optim.Adam(model.parameters())", Confidence.SUSPICION, "aren't skipped"),
         ("torch.optim.Adam(model.parameters(), weight_decay=0.0)", Confidence.SUSPICION, "aren't skipped"),

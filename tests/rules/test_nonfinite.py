@@ -343,12 +343,14 @@ def train(model, optimizer, loader, loss_fn, careful):
     ("test", "arm", "confidence"),
     [
         ("torch.isnan(loss) or torch.isinf(loss)", "loss = out.sum() * 0 + 100.0", Confidence.CERTAIN),
-        ("not torch.isfinite(loss)", "loss = torch.zeros((), requires_grad=True)", Confidence.CERTAIN),
+        ("not torch.isfinite(loss)", "loss = out[0].sum() * 0", Confidence.CERTAIN),
         ("not torch.isfinite(loss).all()", "print('bad'); loss = out.sum() * 0", Confidence.CERTAIN),
         ("torch.isnan(loss)", "loss = out.sum() * 0", Confidence.LIKELY),
         # It goes on without a step, or lowers the scale itself.
         ("not torch.isfinite(loss)", "loss = out.sum() * 0; continue", None),
         ("torch.isinf(loss)", "loss = out.sum() * 0; scaler.update(scaler.get_scale() / 2)", None),
+        # The batch is dropped: no gradients come of it.
+        ("not torch.isfinite(loss)", "loss = torch.zeros((), requires_grad=True)", None),
         # Something else decides, or it is made of what it was.
         ("careful and not torch.isfinite(loss)", "loss = out.sum() * 0", None),
         ("torch.isinf(loss)", "loss = loss.clamp(max=100.0)", None),

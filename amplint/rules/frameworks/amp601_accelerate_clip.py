@@ -10,8 +10,8 @@ Also finds `accelerator.clip_grad_norm_` where it runs more than once per optimi
   `optimizer.step()` runs only every n-th iteration;
 - twice before one step.
 
-And finds either clip where it comes before the backward pass that makes all gradients of its step: going round the
-loop, they are cleared between the step before and this backward.
+Also finds either clip before the backward pass that makes all gradients of the next step, if gradients are cleared
+between the step before it and this backward pass.
 
 The finding is an error if the file sets `mixed_precision="fp16"`. It is a warning if the precision is configured
 elsewhere (`accelerate launch`, a configuration file): the code then works until someone chooses float16. A clip before

@@ -19,6 +19,8 @@ amplint reports nothing:
 - if a flag turns the replacement on;
 - if the code that assigns something else also leaves the iteration, uses the scaler, or sets what decides whether the
   loss is scaled;
+- if what it assigns is a new tensor (`torch.zeros(())`), which drops the batch: where the step then has no gradients,
+  AMP407 says so;
 - about a clamp alone: it keeps NaN;
 - about CTC losses, which are infinite if the labels are too long.
 
@@ -82,6 +84,7 @@ from amplint.model.syntax.nesting import conditions, exclusive, ifs_round, skipp
 from amplint.model.torch_facts.op_spellings import SAME_VALUES
 from amplint.model.usage.mentions_of import STORES_GRAD
 from amplint.registry.rule import Rule
+from amplint.rules.shared.detached_losses import new_tensor
 from amplint.rules.shared.finite_checks import about_finite, made_of, not_finite
 from amplint.rules.shared.scaler_order import calls_of, side_by_side
 from amplint.rules.shared.skipped_steps import beside, is_routine, runs_with, scaler_calls
@@ -195,6 +198,8 @@ def _is_instead(module: Module, statement: ir.Assign, target: ir.Value) -> bool:
     arm, value = statement.block, statement.value
     if value is None or not isinstance(target, (ir.Name, ir.Attribute)) or not _is_guarded(module, statement, target):
         return False
+    if new_tensor(module, value) is not None:
+        return False  # the batch is dropped on purpose: nothing of it reaches the gradients
     if block_leaves(arm) or any(objects(module).is_scaler(each) is not None for each in ir.values_below(arm)):
         return False
     key = objects(module).own_key(target)

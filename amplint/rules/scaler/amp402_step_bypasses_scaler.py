@@ -14,8 +14,8 @@ amplint reports nothing:
 - if the scaler is passed to code that amplint can't see.
 
 A scaler with its own initial scale that is used only for `scale` may be intended: Adam divides a constant out. With SGD
-it is an error all the same. It is only `likely` if the optimizer isn't in sight, or has a weight decay that it adds to
-the gradients, and a suspicion for an Adam without one.
+it is an error all the same. It is only `likely` if amplint can't see the optimizer, or if it has a weight decay that it
+adds to the gradients, and a suspicion for an Adam without one.
 
 ## Why is this bad?
 With SGD the update from scaled gradients is 65,536 times too large; Adam hides this. `scaler.step(optimizer)` also
@@ -114,7 +114,7 @@ _DIVIDES = re.compile(r"(?i)\.(\w*adam\w*|adagrad|adadelta|adafactor|rmsprop|rpr
 _FOLLOW = 4  # calls
 # Those of them that don't add the weight decay to the gradients.
 _DECOUPLED = re.compile(r"(?i)\.(\w*adamw\w*|adafactor)$")
-_NO_SKIPS = "steps whose gradients overflow aren't skipped"
+_NO_SKIPS = "overflows aren't skipped"
 _SCALED, _UNCHECKED, _AGAIN = (
     "steps on gradients still multiplied by the loss scale",
     "bypasses the scaler, which would skip steps whose gradients overflow",
@@ -260,13 +260,9 @@ def _chosen_scale(module: Module, scaler: str, each: Misuse) -> _ChosenScale | N
     if learns_more or methods_used(module, scaler) != {"scale"}:
         return None
     if not classes or not all(_DIVIDES.search(name) for name in classes):
-        return _ChosenScale(
-            f"{_NO_SKIPS}, and if the optimizer doesn't divide the scale out, or adds a weight decay, its updates are "
-            "wrong",
-            Confidence.LIKELY,
-        )
+        return _ChosenScale(f"{_NO_SKIPS}, and only Adam and the like divide the scale out", Confidence.LIKELY)
     if any(_decays(module, call) for call in constructions(module, receiver(each.reached.event))):
-        return _ChosenScale(f"{_NO_SKIPS}, and the weight decay counts less by the scale", Confidence.LIKELY)
+        return _ChosenScale(f"{_NO_SKIPS}, and the scale divides the weight decay", Confidence.LIKELY)
     return _ChosenScale(f"the optimizer divides the scale out, but {_NO_SKIPS}", Confidence.SUSPICION)
 
 

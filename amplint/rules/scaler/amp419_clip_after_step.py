@@ -2,9 +2,9 @@
 
 ## What it does
 Follows each function along its paths, and finds a clip that every path reaches after `scaler.step(optimizer)`, with no
-further step before the next backward. In a loop that is also a clip which stands before the backward: it meets what
-the iteration before has left. And, if a function does all of a step and clears the gradients at its end, a clip before
-its backward (likely: a caller out of sight could leave gradients).
+further step before the next backward. In a loop that is also a clip before the backward: it clips what the iteration
+before has left. Also a clip before the backward in a function that does all of a step and clears the gradients at its
+end (likely: a caller that amplint can't see could leave gradients).
 
 amplint reports nothing:
 
@@ -113,8 +113,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     why = f"the optimizer has already stepped on {module.line(step.call)}; clip before the step, after `unscale_()`"
     if (backward := _backward_behind(each.flow, reached.event, step)) is not None:
         why = (
-            f"it comes before the backward pass on {module.line(backward)}, and what it meets has had its step on "
-            f"{module.line(step.call)}; clip between the two, after `unscale_()`"
+            f"it comes before the backward pass on {module.line(backward)}, and clips only gradients that the step on "
+            f"{module.line(step.call)} has already used; clip before that step, after `unscale_()`"
         )
     return rule.finding(
         module.span(reached.event.call),
