@@ -30,7 +30,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext, Callee
 from amplint.model.objects.event import Event
 from amplint.model.objects.key_parts import attribute_of, own_self
-from amplint.model.objects.terms import Fact, Op, Term, path, present
+from amplint.model.objects.terms import Fact, Op, Term, equal, literal, path, present
 from amplint.model.syntax import ir
 from amplint.model.syntax.interpreter import Paths
 
@@ -435,7 +435,10 @@ class Expressions:
         param = path(own)
         if isinstance(value, ir.Constant):
             constant = Fact(param, bool(value.value))
-            return [Fact(present(param), holds=False), constant] if value.value is None else [constant]
+            if value.value is None:
+                return [Fact(present(param), holds=False), constant]
+            same = Fact(equal(param, literal(value.value)), holds=True)
+            return [constant, same] if isinstance(value.value, (str, int, float)) else [constant]
         named = isinstance(value, (ir.Name, ir.Attribute, ir.Subscript))
         argument = self._objects.term(value) if named else None
         asked = [(present(argument), present(param)), (argument, param)] if argument is not None else []

@@ -98,8 +98,15 @@ def asks_for_itself(place: ir.Node, test: ir.Value) -> bool:
     """Whether a test round an assignment reads what is assigned."""
     statement = ir.statement_of(place)
     targets = statement.targets if isinstance(statement, ir.Assign) else ()
-    names = {ir.last_name(each) for each in targets} - {""}
-    return any(ir.last_name(each) in names for each in ir.walk_values(test))
+    names = set(map(_variable_or_attribute, targets)) - {None}
+    return any(_variable_or_attribute(each) in names for each in ir.walk_values(test))
+
+
+def _variable_or_attribute(value: ir.Value) -> tuple[bool, str] | None:
+    """A name, and whether it is an attribute: `self.amp` is another than `amp`; None for any other value."""
+    if isinstance(value, (ir.Name, ir.Attribute)):
+        return isinstance(value, ir.Attribute), ir.last_name(value)
+    return None
 
 
 def is_changed(binding: Assigned) -> bool:

@@ -115,11 +115,17 @@ def _is_after_the_right_call(module: Module, call: ir.Call) -> bool:
         isinstance(block.owner, ir.Try)
         and any(handler.body is block for handler in block.owner.handlers)
         and any(
-            each.keyword("device_type") is not None and module.names.of(each.func) == module.names.of(call.func)
+            _gives_device(each) and module.names.of(each.func) == module.names.of(call.func)
             for each in ir.calls_below(block.owner.body)
         )
         for block in blocks
     )
+
+
+def _gives_device(call: ir.Call) -> bool:
+    """Whether a call gives a device by its keyword, or a literal one in the first place."""
+    first = call.positional[0] if call.positional else call.keyword("device_type")
+    return call.keyword("device_type") is not None or (isinstance(first, ir.Constant) and isinstance(first.value, str))
 
 
 def _of_fallbacks(module: Module) -> Iterator[Finding]:
@@ -127,6 +133,8 @@ def _of_fallbacks(module: Module) -> Iterator[Finding]:
     for call in module.calls_of(AUTOCAST):
         keywords = (call.keyword("device_type"), call.keyword("device"))
         if call.unpacks() or any(each is not None for each in keywords) or not _is_new_first(module, call.func):
+            continue
+        if _is_after_the_right_call(module, call):
             continue
         if not call.positional or is_old_first(module, call.positional[0]):
             yield rule.finding(

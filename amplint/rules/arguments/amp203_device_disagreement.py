@@ -76,6 +76,7 @@ from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.regions.cpu_training import does_nothing, named_cpu, trains_on_cpu
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import is_false
+from amplint.model.syntax.scopes import class_of_self
 from amplint.model.torch_facts.names import DEFAULT_DTYPE, OLD_SCALER, SCALER
 from amplint.model.usage.device_evidence import ACCELERATORS, Evidence, asks_for_device, device_is_asked, evidence
 from amplint.model.usage.requires_cuda import needs_cuda
@@ -179,12 +180,25 @@ def _leads_to(module: Module, place: ir.Value, region: ir.Call) -> bool:
     if home is None:
         return True
     for each in around:  # grows
-        if each is home or (each is not None and home.cls is not None and each.cls is home.cls):
+        if each is home or (each is not None and _share_an_object(home, each)):
             return True
         calling = [ir.function_of(call) for call in callers(module, each)] if len(around) < _MANY else []
         outer = each.outer if each is not None else None
         around += [one for one in dict.fromkeys([*calling, outer]) if one not in around]
     return False
+
+
+def _share_an_object(one: ir.Function, other: ir.Function) -> bool:
+    """Whether two functions are methods of one class that both read or set attributes of their object."""
+    return one.cls is not None and one.cls is other.cls and all(map(_uses_its_object, (one, other)))
+
+
+def _uses_its_object(function: ir.Function) -> bool:
+    """Whether a method reads or sets an attribute of its object."""
+    return any(
+        isinstance(each, ir.Attribute) and isinstance(each.base, ir.Name) and class_of_self(each.base) is function.cls
+        for each in ir.values_below(function.body)
+    )
 
 
 def _may_be_on_cpu(module: Module, shown: Evidence) -> bool:
@@ -257,6 +271,8 @@ def _float16_elsewhere(module: Module, every: list[Region]) -> set[str]:
     found: set[str] = set()
     for region in every:
         types = {each.type for each in region_devices(module, region)} - {None, "cuda"}
+        if not module.target.reaches("2.2"):
+            types -= {"cpu"}  # before, a region for the CPU in float16 is off
         if not types or region.opaque or any(tests_of(region.call)):
             return set()
         if region.enabled is not None and asks_for_device(module, region.enabled):

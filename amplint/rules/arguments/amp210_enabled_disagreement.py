@@ -8,7 +8,7 @@ their names. So it also finds a scaler that is enabled for the wrong dtype
 (`enabled=dtype == "bfloat16"`), a scaler that is enabled on cuda only where autocast is in float16 on mps or xpu, too,
 and a branch without the scaler for an optimizer with a stepping method of its own, such as `first_step`. The finding is
 a warning if nothing is really trained: all data is random and nothing is saved. It is a note, and a suspicion, if the
-scaler is a parameter that is None and amplint sees no caller that passes one.
+scaler is a parameter that is None and amplint sees no caller that passes one, or an attribute of a parameter.
 
 amplint reports nothing about the reverse, an enabled scaler with float32, which is harmless; and nothing if region and
 scaler depend on different flags that may be connected. Two options of one set of options count as independent.
@@ -65,6 +65,7 @@ from amplint.model.calls.external_calls import bases_in_sight
 from amplint.model.inference.devices import device_of
 from amplint.model.inference.formulas import FALSE, TRUE, Formula, World, both, choice, fact, likely, negated, possible
 from amplint.model.inference.value_sets import decided, is_vague
+from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.event import Event
@@ -213,10 +214,13 @@ def _given_none(module: Module, losses: list[Trained], world: World) -> list[ir.
 
 
 def _is_given_none(module: Module, scaler: ir.Value, world: World) -> bool:
-    """Whether a scaler is a parameter, and what is wrong in a world is that it is None."""
-    known, function = decided(module), ir.function_of(scaler)
-    key = known.path(scaler)
-    is_param = isinstance(scaler, ir.Name) and function is not None and function.param(scaler.name) is not None
+    """Whether a scaler is a parameter, or an attribute of one that nothing in sight sets, and what is wrong in a world
+    is that it is None.
+    """
+    key = decided(module).path(scaler)
+    is_param = parameter_read(module, scaler) is not None
+    if isinstance(scaler, ir.Attribute) and isinstance(scaler.base, ir.Name) and scaler.base.name != "self":
+        is_param = parameter_read(module, scaler.base) is not None and not constructions(module, scaler)
     return is_param and key is not None and world.get(present(path(key))) is False
 
 

@@ -52,13 +52,12 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import removed
+from amplint.model.inference.values import values_of
 from amplint.model.names.grad_mode import GradMode, grad_mode, without_gradients
-from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of, regions
 from amplint.model.regions.regions_at import enabled_at
 from amplint.model.regions.training_regions import Trained, trained
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.queries import is_false
 from amplint.model.usage.mentions_of import near_regions
 from amplint.registry.rule import Rule
@@ -182,17 +181,13 @@ def _is_context(module: Module, value: ir.Value) -> bool:
     return _is_region(module, value) or bool(names & _CONTEXTS) or ir.last_name(value.func) == "no_sync"
 
 
-def _arms(module: Module, value: ir.Value, depth: int = 3) -> list[ir.Call]:
-    """The calls that a value comes from, through choices and variables; none where something else may be in it."""
-    if isinstance(value, ir.Call):
-        return [value]
-    parts: list[ir.Value] = []
-    if isinstance(value, ir.Conditional):
-        parts = [value.then, value.other]
-    elif isinstance(value, ir.Name) and all(isinstance(each, Assigned) for each in module.names.bindings(value)):
-        parts = list(objects(module).sources(value))
-    found = [_arms(module, each, depth - 1) for each in parts if depth]
-    return [call for calls in found for call in calls] if all(found) else []
+def _arms(module: Module, value: ir.Value) -> list[ir.Call]:
+    """The calls that a value comes from, through choices, variables and attributes; none where something else may be
+    in it.
+    """
+    leaves = values_of(module, value).leaves
+    calls = [each.value for each in leaves if isinstance(each.value, ir.Call) and not each.is_open]
+    return calls if len(calls) == len(leaves) else []
 
 
 def _joined(module: Module, item: ir.Item) -> Iterator[Finding]:

@@ -7,7 +7,8 @@ Backward and step may be in functions that the loop calls.
 
 A region in each iteration doesn't help while another one, even a disabled one, is open around the loop: amplint finds
 that, too. If everything that the optimizer steps was cast to float16 or bfloat16, nothing is found: only casts of
-float32 weights are cached. If another model of the file was cast so, the finding is likely.
+float32 weights are cached. If another model of the file was cast so, or the file compiles a model with `torch.compile`
+(which caches no casts), the finding is likely.
 
 amplint also reports nothing:
 
@@ -42,7 +43,8 @@ for inputs, targets in loader:
 
 ## Fix safety
 Safe: the fix writes `cache_enabled=False` into the autocast call. Weights are then cast at each use, which costs a
-little time. A region in each iteration is better, but has to be written by hand.
+little time. A region in each iteration is better, but has to be written by hand. There is no fix if the loop calls
+a function that has a region as its decorator: that one would cache the old weights.
 
 ## Proof
 The test programs compare how the loss changes with a float32 run: not at all before the fix, and like the float32 run
@@ -59,6 +61,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.edits import add_last_argument
+from amplint.model.calls.call_sites import callers
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.state import Opened
 from amplint.model.inference.iterations import runs_once
@@ -100,14 +103,15 @@ def check(module: Module) -> Iterator[Finding]:
                     found.setdefault(region.id, (region, flow, loop, opened))
     for region, flow, loop, opened in found.values():
         offered, withheld = _fix(module, region, flow, loop)
+        compiled = bool(module.calls_of("torch.compile"))  # what it compiles caches no casts
         yield rule.finding(
             module.span(region),
             "one autocast region spans several iterations: autocast caches the old weights, and the model does not "
-            "learn; enter a new region for each forward and loss",
+            f"learn{' (unless it is compiled)' if compiled else ''}; enter a new region for each forward and loss",
             fix=offered,
             withheld=withheld,
             cause=cause(opened),
-            confidence=Confidence.LIKELY if casts_a_model_to_half(module) else None,
+            confidence=Confidence.LIKELY if compiled or casts_a_model_to_half(module) else None,
         )
 
 
@@ -118,10 +122,21 @@ def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -
         if isinstance(statement, ir.With) and _is_run_by(flow, statement, loop):
             if any(isinstance(item.context, (ir.Name, ir.Attribute)) for item in statement.items):
                 return None, "a `with` in the loop enters a region that is created elsewhere and may have its own cache"
+    others = (each.call for each in regions(module) if each.call is not region)
+    inner = next((each for each in others if _decorates_in(module, flow, each, loop)), None)
+    if inner is not None:
+        return None, f"the region on {module.line(inner)}, in the loop, caches weights as well; end this one first"
     edit = add_last_argument(module, region, "cache_enabled=False")
     return Fix(
         Applicability.SAFE, "Pass `cache_enabled=False` (backward and the step stay in the region)", (edit,)
     ), None
+
+
+def _decorates_in(module: Module, flow: Flow, region: ir.Call, loop: ir.For | ir.While) -> bool:
+    """Whether a region decorates a function that a loop calls: it doesn't take over `cache_enabled` of that loop's."""
+    function = region.parent
+    calls = callers(module, function) if isinstance(function, ir.Function) else []
+    return any(_is_run_by(flow, each, loop) for each in calls)
 
 
 def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, Opened]]:

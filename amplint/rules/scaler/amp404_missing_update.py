@@ -13,7 +13,7 @@ nothing else and never updates it. This is likely if the function is given the s
 function, and neither this file nor one that imports it updates a scaler.
 
 Also finds a method that makes one step with its object's scaler, and returns before the update if the gradients are not
-finite.
+finite, by a test or a flag that a test sets.
 
 A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely if it needs
 another setting of the program, or one condition that changes during training. It is a suspicion if a setting has to
@@ -294,12 +294,19 @@ def _returns_first(module: Module, flow: Flow, reached: EventStates) -> bool:
     if not updates or not all(map(flow.contains, updates)) or used_elsewhere(module, flow, scaler, "update"):
         return False
     tests = [each.test for update in updates for each in skipping(event.call, update, "return")]
-    return any(FINITE.search(module.text(test)) for test in tests) and any(
+    return any(_asks_for_finite(module, test) for test in tests) and any(
         state.last_transition(scaler, optimizer) == event.call.id
         and state.stage(scaler, optimizer) is not Stage.READY
         and not flow.disabled(scaler, state)
         for state in flow.ends
     )
+
+
+def _asks_for_finite(module: Module, test: ir.Value) -> bool:
+    """Whether a test asks for finite gradients, by a flag that such a test sets, too."""
+    flags = (each for each in ir.walk_values(test) if isinstance(each, ir.Name) and not each.bound)
+    asked = [each.value for flag in flags for leaf in values_of(module, flag).leaves for each in leaf.tests]
+    return any(FINITE.search(module.text(each)) for each in (test, *asked))
 
 
 def _is_misplaced(module: Module, each: Misuse) -> bool:

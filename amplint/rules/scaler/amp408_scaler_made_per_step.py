@@ -61,11 +61,10 @@ from amplint.model.objects.event import Event
 from amplint.model.objects.key_parts import is_attribute, is_part, last_name, own_self
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, loop_of, loops_round, upwards
-from amplint.model.syntax.queries import is_false
 from amplint.model.usage.mentions_of import near_definition, near_kept
 from amplint.registry.rule import Rule
 from amplint.rules.shared.scaler_order import calls_of, methods_used
-from amplint.rules.shared.scaler_usage import GIVES_THE_SAME, argument_of, starts_anew, trains_off
+from amplint.rules.shared.scaler_usage import GIVES_THE_SAME, argument_of, is_off, starts_anew, trains_off
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -101,21 +100,21 @@ def check(module: Module) -> Iterator[Finding]:
     for flow in flows(module):
         for scaler, made in known.made.items():
             for each in made:
-                if flow.contains(each.call) and not _may_be_off(each):
+                if flow.contains(each.call) and not _is_disabled(module, each):
                     steps = [event for event in calls_of(flow, scaler, "step") if flow.contains(event.call)]
                     steps = steps or list(_steps_by_helpers(module, flow.container, scaler))
                     yield from _judge(module, flow.container, steps, scaler, each)
     for scaler, made in known.made.items():
         for each in made:
             function = ir.function_of(each.call)
-            if function is not None and not module.is_own(each.call) and not _may_be_off(each):
+            if function is not None and not module.is_own(each.call) and not _is_disabled(module, each):
                 below = events(module).below(function.body)
                 steps = [event for event in below if event.kind == "step" and event.scaler == scaler]
                 yield from _judge(module, function, steps, scaler, each)
 
 
-def _may_be_off(made: Made) -> bool:
-    return made.enabled is not None and is_false(made.enabled)
+def _is_disabled(module: Module, made: Made) -> bool:
+    return made.enabled is not None and is_off(module, made.enabled)
 
 
 def _judge(

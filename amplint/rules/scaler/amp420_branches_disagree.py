@@ -25,8 +25,10 @@ There may be three branches (float16, bfloat16, float32), also as an `if` in an 
 the branches only call; and the code after an `if` that ends with `return` or `continue`.
 
 amplint reports nothing if the function, or one of its callers in the file, does the same before or after the `if`; and
-nothing if the branches differ in anything else: then each may have its own purpose. The finding is only likely if only
-the branch with the scaler clips, as float16 may be the reason, and if only names say what an average is.
+nothing if the branches differ in anything else: then each may have its own purpose. A clip is the exception: it is
+reported (likely) if both branches have a whole step of the same optimizers, and only the one without the scaler clips.
+The finding is also only likely if only the branch with the scaler clips, as float16 may be the reason, and if only
+names say what an average is.
 
 ## Why is this bad?
 One of the branches runs every day, and the other is forgotten. Training without AMP (or with it) then accumulates
@@ -258,7 +260,7 @@ def _of_one_arm(module: Module, found: Difference) -> Finding:
 
 def _may_be_meant(found: Difference) -> bool:
     """Whether something out of sight may be why only one arm does it."""
-    return found.what == AVERAGES or (found.what == CLIPS and found.arm.scaled)
+    return found.what == AVERAGES or (found.what == CLIPS and (found.arm.scaled or not found.alike))
 
 
 def _optimizer(step: ir.Call, scaled: bool) -> ir.Value:

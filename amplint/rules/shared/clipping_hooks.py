@@ -14,6 +14,7 @@ from amplint.model.inference.formulas import contradict
 from amplint.model.inference.numbers import number
 from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import values_of
+from amplint.model.names.grad_mode import without_gradients
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.regions.training_regions import trained
@@ -53,7 +54,7 @@ def clipping_hooks(module: Module) -> Iterator[ClippingHook]:
         if hook is None or _has_gradients(module, call) or not _bounds(module, call, hook):
             continue
         for each in _own_calls(module, call):
-            if (scaled := _scaled(module, each)) is not None:
+            if not without_gradients(module, each) and (scaled := _scaled(module, each)) is not None:
                 yield ClippingHook(each, scaled)
 
 

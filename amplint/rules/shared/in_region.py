@@ -10,7 +10,7 @@ from amplint.base.findings import Confidence, Fix
 from amplint.fixes.movable import is_movable
 from amplint.fixes.region_end import Refused, enclosing_with, end_region, top_statement
 from amplint.model.calls.call_graph import CallGraph
-from amplint.model.calls.external_calls import local_class
+from amplint.model.calls.external_calls import local_class, local_function
 from amplint.model.flow.analysis import flows
 from amplint.model.flow.state import Opened
 from amplint.model.inference.values import held
@@ -159,7 +159,9 @@ def _runs_again(module: Module, step: Event, calls: list[ir.Call], holder: ir.St
 
 
 def _may_be_model(module: Module, func: ir.Value) -> bool:
-    """Whether what is called may be a model that is given, and isn't a loss by its name."""
+    """Whether what is called may be a model that is given, and isn't a loss by its name, or a method of this file."""
+    if local_function(module, func) is not None:
+        return False
     return module.names.of(func) == {UNKNOWN} and _is_held(func) and not _LOSS.search(ir.last_name(func))
 
 

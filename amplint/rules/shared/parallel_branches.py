@@ -61,7 +61,10 @@ class Arm(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What one arm does and its twin doesn't. `steps`: those of the optimizers that the twin doesn't step."""
+    """What one arm does and its twin doesn't.
+
+    `steps`: those of the optimizers that the twin doesn't step; `alike`: all else that the two do is the same.
+    """
 
     statement: ir.If | ir.Conditional
     what: str
@@ -69,6 +72,7 @@ class Difference(NamedTuple):
     arm: Arm
     other: Arm
     steps: tuple[ir.Call, ...] = ()
+    alike: bool = True
 
 
 class Branches(NamedTuple):
@@ -493,7 +497,10 @@ def _compare(module: Module, branches: Branches) -> Iterator[Difference]:
                 if _without_backward(scaled) != _without_backward(plain):
                     continue
             elif [each for each in more.rest if each not in left] != fewer.rest:
-                continue
+                # Whatever else they do: each has a whole step of its own, and only the plain one clips.
+                whole = _runs_whole_step(scaled) and _runs_whole_step(plain) and _steps_alike(scaled, plain)
+                if not whole or differing != {CLIPS} or CLIPS not in plain.does:
+                    continue
             if not 0 < len(differing) + bool(alone) <= _MOST:
                 continue
             for what in sorted(differing):
@@ -501,7 +508,7 @@ def _compare(module: Module, branches: Branches) -> Iterator[Difference]:
                 if not _done_elsewhere(module, branches, (scaled, plain), what) and not (
                     what == WAITS and _is_asserted(module, branches.statement, one.does[what])
                 ):
-                    yield Difference(branches.statement, what, one.does[what], one, other)
+                    yield Difference(branches.statement, what, one.does[what], one, other, alike=one.rest == other.rest)
             steps = tuple(more.steps[key] for key in alone if not _stepped_elsewhere(module, branches, key))
             if steps:
                 yield Difference(branches.statement, STEPS, steps[0], more, fewer, steps)

@@ -477,7 +477,18 @@ def linked(module: Module, usage: ScalerUsage, optimizer: str) -> bool:
             function = function_named(module, ir.last_name(call.func))
             if function is not None and not _steps_another(module, usage, function, call, optimizer):
                 return True
-    return together or optimizer in module.once(_stepped_by_keeper, usage)
+    return together or optimizer in module.once(_stepped_by_keeper, usage) | module.once(_stepped_for_callers, usage)
+
+
+def _stepped_for_callers(module: Module, usage: ScalerUsage) -> set[str]:
+    """The optimizers that functions are given and step with a scaler that they aren't given, for all their callers."""
+    known = objects(module)
+    stepped = (
+        known.key(each)
+        for call, each in _steps(module, usage)
+        if isinstance(call.func, ir.Attribute) and known.parameter_of(str(known.key(call.func.base))) is None
+    )
+    return set(given_as(module, [key for key in stepped if key is not None]))
 
 
 def _stepped_by_keeper(module: Module, usage: ScalerUsage) -> set[str]:
