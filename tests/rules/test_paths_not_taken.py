@@ -46,6 +46,23 @@ def forward(model, inputs, use_bf16):
     with context:
         return model(inputs)
 """
+SCALED = """\
+
+
+def train(model, loader, optimizer, use_bf16):
+    scaler = torch.amp.GradScaler("cuda", enabled=not use_bf16)
+    for inputs in loader:
+        try:
+            context = autocast("cuda", dtype=torch.bfloat16, enabled=use_bf16)
+        except TypeError:
+            context = autocast(enabled=use_bf16)
+        optimizer.zero_grad()
+        with context:
+            loss = model(inputs).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
 IN_TESTS = """\
 import torch
 
@@ -209,7 +226,7 @@ def test_a_literal_argument_chooses_the_arm(norm: str, expected: list[str]) -> N
 
 @pytest.mark.parametrize("first", ['"cuda", ', 'device_type="cuda", '])
 def test_a_handler_of_the_right_call_is_for_the_old_class(first: str) -> None:
-    assert codes(FALLBACK.format(first=first)) == []
+    assert codes(FALLBACK.format(first=first) + SCALED) == []
 
 
 def test_a_call_that_is_right_for_the_old_class_only_is_found() -> None:

@@ -58,10 +58,10 @@ from amplint.model.names.version_guards import conditions_of
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Imported
-from amplint.model.syntax.nesting import upwards
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
 from amplint.model.torch_facts.signatures import OLD_ORDER, SIGNATURES
 from amplint.registry.rule import Rule
+from amplint.rules.shared.fallback_calls import is_after_the_right_call
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -86,7 +86,7 @@ def check(module: Module) -> Iterator[Finding]:
     for region in regions(module):
         if region.device is not None or region.opaque or region.call.keyword("device"):
             continue  # device= is AMP107's
-        if _is_after_the_right_call(module, region.call):
+        if is_after_the_right_call(module, region.call):
             continue
         if region.device_type is None:
             yield _finding(module, region.call, "without `device_type` raises TypeError", _call_edits)
@@ -108,33 +108,13 @@ def check(module: Module) -> Iterator[Finding]:
                 yield _finding(module, value, "is not called: `with` raises TypeError", _bare)
 
 
-def _is_after_the_right_call(module: Module, call: ir.Call) -> bool:
-    """Whether a call is only reached where the same call with `device_type` has failed: in a handler of its `try`."""
-    blocks = [each.block for each in upwards(ir.statement_of(call))]
-    return any(
-        isinstance(block.owner, ir.Try)
-        and any(handler.body is block for handler in block.owner.handlers)
-        and any(
-            _gives_device(each) and module.names.of(each.func) == module.names.of(call.func)
-            for each in ir.calls_below(block.owner.body)
-        )
-        for block in blocks
-    )
-
-
-def _gives_device(call: ir.Call) -> bool:
-    """Whether a call gives a device by its keyword, or a literal one in the first place."""
-    first = call.positional[0] if call.positional else call.keyword("device_type")
-    return call.keyword("device_type") is not None or (isinstance(first, ir.Constant) and isinstance(first.value, str))
-
-
 def _of_fallbacks(module: Module) -> Iterator[Finding]:
     """The calls of a name that is the old class only where the import of the new one fails."""
     for call in module.calls_of(AUTOCAST):
         keywords = (call.keyword("device_type"), call.keyword("device"))
         if call.unpacks() or any(each is not None for each in keywords) or not _is_new_first(module, call.func):
             continue
-        if _is_after_the_right_call(module, call):
+        if is_after_the_right_call(module, call):
             continue
         if not call.positional or is_old_first(module, call.positional[0]):
             yield rule.finding(

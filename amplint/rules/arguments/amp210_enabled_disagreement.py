@@ -11,7 +11,8 @@ a warning if nothing is really trained: all data is random and nothing is saved.
 scaler is a parameter that is None and amplint sees no caller that passes one, or an attribute of a parameter.
 
 amplint reports nothing about the reverse, an enabled scaler with float32, which is harmless; and nothing if region and
-scaler depend on different flags that may be connected. Two options of one set of options count as independent.
+scaler depend on different flags that may be connected. Two options of one set of options count as independent. Nothing
+is said of a region that only a handler of the same call with a device creates (for the old autocast).
 
 ## Why is this bad?
 float16 has no numbers below 6e-8. Without scaling, small gradients become zero: 3.7 % of the gradients for a loss of
@@ -89,6 +90,7 @@ from amplint.rules.shared.enabled_flags import (
     spelled,
     turning,
 )
+from amplint.rules.shared.fallback_calls import is_after_the_right_call
 from amplint.rules.shared.rehearsal import is_rehearsal
 from amplint.rules.shared.scaler_order import receiver
 
@@ -120,7 +122,7 @@ def check(module: Module) -> Iterator[Finding]:
     told: set[int] = set()
     for each in trained(module):
         for entered in each.entered if not each.unseen else ():
-            if entered.region.call.id in told:
+            if entered.region.call.id in told or is_after_the_right_call(module, entered.region.call):
                 continue
             finding = _scaled(module, each, entered) if each.event.kind == "scale" else _plain(module, each, entered)
             if finding is not None:
