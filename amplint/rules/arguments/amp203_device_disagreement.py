@@ -76,7 +76,6 @@ from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.regions.cpu_training import does_nothing, named_cpu, trains_on_cpu
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import is_false
-from amplint.model.syntax.scopes import class_of_self
 from amplint.model.torch_facts.names import DEFAULT_DTYPE, OLD_SCALER, SCALER
 from amplint.model.usage.device_evidence import ACCELERATORS, Evidence, asks_for_device, device_is_asked, evidence
 from amplint.model.usage.requires_cuda import needs_cuda
@@ -189,16 +188,9 @@ def _leads_to(module: Module, place: ir.Value, region: ir.Call) -> bool:
 
 
 def _share_an_object(one: ir.Function, other: ir.Function) -> bool:
-    """Whether two functions are methods of one class that both read or set attributes of their object."""
-    return one.cls is not None and one.cls is other.cls and all(map(_uses_its_object, (one, other)))
-
-
-def _uses_its_object(function: ir.Function) -> bool:
-    """Whether a method reads or sets an attribute of its object."""
-    return any(
-        isinstance(each, ir.Attribute) and isinstance(each.base, ir.Name) and class_of_self(each.base) is function.cls
-        for each in ir.values_below(function.body)
-    )
+    """Whether two functions are methods of one class, and not two tests, which have an object each."""
+    are_tests = one.name.startswith("test") and other.name.startswith("test")
+    return one.cls is not None and one.cls is other.cls and not are_tests
 
 
 def _may_be_on_cpu(module: Module, shown: Evidence) -> bool:

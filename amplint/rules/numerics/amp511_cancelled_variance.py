@@ -11,7 +11,7 @@ SSIM of a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) in a regio
 amplint reports nothing:
 
 - if the means are float32, as those in a part with `enabled=False` that gets float32 tensors, and poolings of float32;
-- if the region is switched off, or float16 (AMP510, off by default);
+- if the region is disabled, or float16 (AMP510, off by default);
 - if what is squared is a difference itself, as `x - x.mean()`: its means are small;
 - about means over everything, `(x * x).mean() - x.mean()**2`.
 
@@ -24,7 +24,7 @@ than what the squared mean is off by. The difference is then noise, 0 or negativ
 
 Measured with torch 2.13 for SSIM (window of 11, sigma of 1.5) of smooth images around 0.6 with noise of 0.03: the
 median error of a variance is 22 to 100%, and 2 to 11% of them are negative. The gradient has a cosine of 0.07 to 0.23
-with float32's, and up to 6 times its norm. With `relu` round the variances SSIM is 0.18 instead of 0.60 for the
+with float32's, and up to 6 times its norm. With `relu` around the variances SSIM is 0.18 instead of 0.60 for the
 smoothest.
 
 float16 keeps 11 bits, and is better, not right: for the same images the median error is 3 to 14%, and the cosine 0.95

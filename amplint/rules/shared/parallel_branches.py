@@ -498,8 +498,8 @@ def _compare(module: Module, branches: Branches) -> Iterator[Difference]:
                     continue
             elif [each for each in more.rest if each not in left] != fewer.rest:
                 # Whatever else they do: each has a whole step of its own, and only the plain one clips.
-                whole = _runs_whole_step(scaled) and _runs_whole_step(plain) and _steps_alike(scaled, plain)
-                if not whole or differing != {CLIPS} or CLIPS not in plain.does:
+                whole = all(map(_runs_one_step, (scaled, plain))) and _steps_alike(scaled, plain)
+                if not whole or differing != {CLIPS} or not _clips_by_itself(plain):
                     continue
             if not 0 < len(differing) + bool(alone) <= _MOST:
                 continue
@@ -512,6 +512,11 @@ def _compare(module: Module, branches: Branches) -> Iterator[Difference]:
             steps = tuple(more.steps[key] for key in alone if not _stepped_elsewhere(module, branches, key))
             if steps:
                 yield Difference(branches.statement, STEPS, steps[0], more, fewer, steps)
+
+
+def _clips_by_itself(arm: Arm) -> bool:
+    """Whether an arm clips in a statement of its own, and asks for nothing that the clip returns."""
+    return CLIPS in arm.does and isinstance(ir.statement_of(arm.does[CLIPS]), ir.Expr)
 
 
 def _without_backward(arm: Arm) -> list[str]:
@@ -578,6 +583,11 @@ def _done_elsewhere(module: Module, branches: Branches, arms: tuple[Arm, Arm], w
 
 def _runs_whole_step(arm: Arm) -> bool:
     return any(each.startswith(_BACKWARD) for each in arm.rest) and bool(arm.steps)
+
+
+def _runs_one_step(arm: Arm) -> bool:
+    """Whether an arm runs backward, and steps each of its optimizers once."""
+    return _runs_whole_step(arm) and sum(each.startswith(_STEP) for each in arm.rest) == len(arm.steps)
 
 
 def _is_asserted(module: Module, statement: ir.If | ir.Conditional, waits: ir.Node) -> bool:
