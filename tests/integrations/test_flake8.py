@@ -205,7 +205,8 @@ def test_the_device_and_the_folders_of_a_project(project: Write) -> None:
         {
             "lib/parts.py": "import torch\n\n\ndef clip(model):\n"
             "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n",
-            "x.py": f"import torch\nfrom parts import clip\n\n\n{step}    scaler.step(optimizer)\n    scaler.update()\n",
+            "x.py": f"import torch\nfrom parts import clip\n\n\n{step}    scaler.step(optimizer)\n"
+            "    scaler.update()\n",
             "pyproject.toml": "[tool.amplint]\n",
         }
     )
