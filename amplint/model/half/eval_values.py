@@ -137,7 +137,7 @@ class Values:
             found = self.holds(test.operand, env)
             return not found if found is not None else None
         if isinstance(test, ir.Bool):
-            decides = test.op == "Or"
+            decides = test.op == "or"
             both = [self.holds(each, env) for each in test.children()]
             return decides if decides in both else None if None in both else not decides
         if not isinstance(test, ir.Call) or self._module.names.of(test.func) != {"builtins.isinstance"}:

@@ -402,6 +402,8 @@ def test_a_name_for_a_model_is_one(net: str, wanted: bool) -> None:
         ("isinstance(made, Output)", "tensor"),
         ("isinstance(made, torch.Tensor)", "float32"),
         ("isinstance(made, (dict, str)) or isinstance(made, torch.Tensor)", "float32"),
+        ("isinstance(made, torch.Tensor) or isinstance(made, tuple)", HALF),
+        ("isinstance(made, torch.Tensor) or isinstance(made, Output)", "tensor"),
     ],
 )
 @pytest.mark.parametrize(
