@@ -15,6 +15,7 @@ from functools import lru_cache
 IS_NEEDED = sys.version_info < (3, 12)
 
 _TOKEN = re.compile(r"""#[^\r\n]*|(?P<prefix>(?:\b[A-Za-z]{1,2})?)(?P<quote>'''|\"""|'|")|[^\W\d]\w*|.""", re.DOTALL)
+_NAMED = re.compile(r"\\N\{[^{}]*\}")  # a character by its name
 _SPECIAL = re.compile(r"""['"\\{}#]""")
 
 
@@ -44,13 +45,13 @@ def _is_read(string: str) -> bool:
 
 def _plain(string: str) -> str:
     """A string that is as long on each line, without fields."""
-    quote = re.search(r"'''|\"\"\"|'|\"", string)
-    assert quote is not None
-    marks = quote.group()
-    inner = _SPECIAL.sub("x", string[quote.end() : len(string) - len(marks)])
-    if len(marks) == 1 and re.search(r"[\r\n]", inner):
-        return _over_lines(string, marks)
-    return f"{string[: quote.end()]}{inner}{marks}"
+    token = _TOKEN.match(string)
+    assert token is not None
+    quote = token["quote"]
+    inner = _SPECIAL.sub("x", string[token.end() : len(string) - len(quote)])
+    if len(quote) == 1 and re.search(r"[\r\n]", inner):
+        return _over_lines(string, quote)
+    return f"{token.group()}{inner}{quote}"
 
 
 def _over_lines(string: str, mark: str) -> str:
@@ -66,9 +67,8 @@ def _f_strings(text: str) -> list[tuple[int, int]]:
     found, at = [], 0
     while (token := _TOKEN.match(text, at)) is not None:
         at = token.end()
-        if token["quote"]:
+        if quote := token["quote"]:
             at = _string_end(text, token)
-            quote = token["quote"]
             if "f" in token["prefix"].lower() and text.startswith(quote, max(at - len(quote), token.end())):
                 found.append((token.start(), at))
     return found
@@ -82,7 +82,7 @@ def _string_end(text: str, token: re.Match[str]) -> int:
         if text.startswith(quote, at):
             return at + len(quote)
         if text[at] == "\\":
-            name = re.compile(r"\\N\{[^{}]*\}").match(text, at) if "r" not in token["prefix"].lower() else None
+            name = _NAMED.match(text, at) if "r" not in token["prefix"].lower() else None
             at = name.end() if name else at + 2
         elif has_fields and text.startswith("{{", at):
             at += 2

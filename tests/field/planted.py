@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import io
 import itertools
 import sys
 from collections import Counter
@@ -47,7 +48,7 @@ class _File:
     """A training file: its lines, its tree, and the names of its scalers."""
 
     def __init__(self, text: str) -> None:
-        self.lines = text.splitlines(keepends=True)
+        self.lines = io.StringIO(text).readlines()  # as ast counts them
         self.tree = ast.parse(text)
         self.scalers = {
             ast.unparse(call.func.value)
@@ -70,6 +71,10 @@ class _File:
                 block = getattr(node, name, None)
                 if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
                     yield block
+
+    def statements(self) -> Iterator[ast.stmt]:
+        """The statements."""
+        return (statement for block in self.blocks() for statement in block)
 
     def of_scaler(self, statement: ast.stmt, name: str) -> ast.Call | None:
         """The call of a scaler's method that is the whole statement."""
@@ -129,28 +134,25 @@ def _same(node: ast.AST, other: ast.stmt) -> bool:
 
 
 def _repeated(file: _File) -> Iterator[Planted]:
-    for block in file.blocks():
-        for statement in block:
-            if file.of_scaler(statement, "unscale_"):
-                twice = f"{file.source(statement)}; {file.source(statement)}"
-                yield Planted("unscale_ twice", statement.lineno, _codes(405), file.replaced(statement, twice))
+    for statement in file.statements():
+        if file.of_scaler(statement, "unscale_"):
+            twice = f"{file.source(statement)}; {file.source(statement)}"
+            yield Planted("unscale_ twice", statement.lineno, _codes(405), file.replaced(statement, twice))
 
 
 def _without_update(file: _File) -> Iterator[Planted]:
-    for block in file.blocks():
-        for statement in block:
-            if file.of_scaler(statement, "update"):
-                codes = _codes(404, 405, 410, 420)
-                yield Planted("no update", statement.lineno, codes, file.replaced(statement, "pass"))
+    for statement in file.statements():
+        if file.of_scaler(statement, "update"):
+            codes = _codes(404, 405, 410, 420)
+            yield Planted("no update", statement.lineno, codes, file.replaced(statement, "pass"))
 
 
 def _bypassed(file: _File) -> Iterator[Planted]:
-    for block in file.blocks():
-        for statement in block:
-            call = file.of_scaler(statement, "step")
-            if call and call.args and isinstance(call.args[0], (ast.Name, ast.Attribute)):
-                text = file.replaced(statement, f"{ast.unparse(call.args[0])}.step()")
-                yield Planted("step past the scaler", statement.lineno, _codes(402, 404, 407, 410, 420, 421), text)
+    for statement in file.statements():
+        call = file.of_scaler(statement, "step")
+        if call and call.args and isinstance(call.args[0], (ast.Name, ast.Attribute)):
+            text = file.replaced(statement, f"{ast.unparse(call.args[0])}.step()")
+            yield Planted("step past the scaler", statement.lineno, _codes(402, 404, 407, 410, 420, 421), text)
 
 
 def _unscaled(file: _File) -> Iterator[Planted]:
@@ -166,8 +168,7 @@ def _unscaled(file: _File) -> Iterator[Planted]:
 def _never_cleared(file: _File) -> Iterator[Planted]:
     clears = [
         statement
-        for block in file.blocks()
-        for statement in block
+        for statement in file.statements()
         if isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Call)
         and _name(statement.value) == "zero_grad"
@@ -231,9 +232,7 @@ def _not_saved(file: _File) -> Iterator[Planted]:
         and isinstance(call.func, ast.Attribute)
         and ast.unparse(call.func.value) in file.scalers
     ]
-    loads = [
-        statement for block in file.blocks() for statement in block if file.of_scaler(statement, "load_state_dict")
-    ]
+    loads = [statement for statement in file.statements() if file.of_scaler(statement, "load_state_dict")]
     dicts = [
         (node, index)
         for node in ast.walk(file.tree)
@@ -250,7 +249,7 @@ def _not_saved(file: _File) -> Iterator[Planted]:
         ]
         again = _File(file.replaced(node, "{" + ", ".join(pairs) + "}"))
         again.scalers = file.scalers
-        load = next(each for block in again.blocks() for each in block if again.of_scaler(each, "load_state_dict"))
+        load = next(each for each in again.statements() if again.of_scaler(each, "load_state_dict"))
         yield Planted("scaler not in the checkpoint", node.lineno, _codes(413), again.replaced(load, "pass"))
     if len(loads) == 1 and states:
         yield Planted("scaler not loaded", loads[0].lineno, _codes(413), file.replaced(loads[0], "pass"))

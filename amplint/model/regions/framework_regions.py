@@ -60,12 +60,11 @@ class _FrameworkRegions:
         return self._known[call.id]
 
     def _find(self, call: ir.Call, owner: ir.Value) -> FrameworkRegion | None:
-        known, what = accelerators(self._module), _ACCELERATOR
-        made = known.made(owner) if known.owns(owner) else []
-        if not known.owns(owner):
-            made, what = fabrics(self._module, owner), _FABRIC
-            if not made:
-                return None
+        known = accelerators(self._module)
+        is_accelerators = known.owns(owner)
+        what, made = (_ACCELERATOR, known.made(owner)) if is_accelerators else (_FABRIC, fabrics(self._module, owner))
+        if not (is_accelerators or made):
+            return None
         given = [each.keyword(_PRECISION[what]) for each in made]
         if made and all(self._opens_none(each, value, what) for each, value in zip(made, given, strict=True)):
             return None

@@ -133,7 +133,6 @@ from amplint.rules.shared.framework_steps import (
     may_decide,
     tests_of,
 )
-from amplint.rules.shared.scale_reports import reads_scale
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -358,9 +357,7 @@ def _may_accumulate(module: Module, accelerator: ir.Value) -> bool:
 def _early(module: Module, step: Step, clip: Met) -> Finding | None:
     """A clip, torch's or the Accelerator's own, that no gradients have come to yet."""
     backward = step.too_early(clip)
-    if backward is None or reads_scale(module, clip.call):
-        return None
-    if any(may_decide(module, test) for test, _ in tests_of(clip, backward)):
+    if backward is None:
         return None
     accelerator = _receiver(backward.call)
     severity = _severity(module, accelerator)

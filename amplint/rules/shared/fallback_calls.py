@@ -27,5 +27,5 @@ def is_after_the_right_call(module: Module, call: ir.Call) -> bool:
 
 def _gives_device(call: ir.Call) -> bool:
     """Whether a call gives a device by its keyword, or a literal one in the first place."""
-    first = call.positional[0] if call.positional else call.keyword("device_type")
+    first = call.positional[0] if call.positional else None
     return call.keyword("device_type") is not None or (isinstance(first, ir.Constant) and isinstance(first.value, str))

@@ -103,10 +103,15 @@ class Step:
         """The backward of the framework that makes, behind a clip, all gradients of its turn; None if one may not.
 
         Going round the loop, the clip stands between the step of the turn before and this backward. Gradients are
-        cleared there, so that it meets none, or some that had their step.
+        cleared there, so that it meets none, or some that had their step. Not where the scale is read for the clip, or
+        where only that is under a test that may ask for the precision.
         """
+        if reads_scale(self._module, clip.call):
+            return None
         behind = next((each for each in self._behind(clip) if each.kind not in (*_CLIPS, "clear")), None)
         if behind is None or behind.kind != "backward":
+            return None
+        if any(may_decide(self._module, test) for test, _ in tests_of(clip, behind)):
             return None
         turn = self._turn(clip, behind)
         place = turn.index(clip)

@@ -15,11 +15,8 @@ from amplint.rules.shared.framework_steps import (
     containers,
     is_always_behind,
     loop_round,
-    may_decide,
-    tests_of,
 )
 from amplint.rules.shared.lightning import fabric_of, modules, scaling, setups
-from amplint.rules.shared.scale_reports import reads_scale
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -146,9 +143,8 @@ def _before_backward(
         step = Step(module, container, kind)
         for met in step.met:
             backward = step.too_early(met) if met.kind in ("torch", "clip") else None
-            if backward is not None and loop_round(met, backward) is not None and not reads_scale(module, met.call):
-                if not any(may_decide(module, test) for test, _ in tests_of(met, backward)):
-                    yield met.call, backward.call
+            if backward is not None and loop_round(met, backward) is not None:
+                yield met.call, backward.call
 
 
 def _kind_in_module(call: ir.Call) -> str | None:
