@@ -171,10 +171,23 @@ def _end_spare_workers() -> None:
         KeptWorker.spare.pop().kill()
 
 
+# What is verified in this process is run by a worker that others have used, and others will.
+run._Worker = KeptWorker  # type: ignore[assignment, misc]
+
+
+@contextmanager
+def own_workers() -> Iterator[None]:
+    """Have workers of one's own, which nobody has used and nobody will."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(run, "_Worker", _Worker)
+        yield
+
+
 @pytest.fixture
-def kept_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let what a test verifies in this process be run by a worker that others have used, and others will."""
-    monkeypatch.setattr(run, "_Worker", KeptWorker)
+def own_worker() -> Iterator[None]:
+    """Let a test have workers of its own."""
+    with own_workers():
+        yield
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def fixes(report: Report, done: str = "Fixed") -> str:
         for kind, times in each.applied:
             by_rule[kind.code, kind.name] += times
         for (code, name), times in sorted(by_rule.items(), key=lambda item: (-item[1], item[0])):
-            text += f"    {times:>{width}} \N{MULTIPLICATION SIGN} {code} ({name})\n"
+            text += f"    {times:>{width}} \u00d7 {code} ({name})\n"
     return f"{text}\n"
 
 

@@ -186,7 +186,6 @@ def test_the_server_agrees(project: Write, name: str) -> None:
     assert seen == [found, [] if name == "nothing" else found]
 
 
-@pytest.mark.usefixtures("kept_worker")
 @pytest.mark.parametrize("name", ["setup.cfg", "nothing"])
 def test_verify_agrees(project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     pytest.importorskip("torch")

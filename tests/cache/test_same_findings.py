@@ -263,7 +263,7 @@ CHAINS: tuple[list[Step], ...] = (
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(st.lists(steps, min_size=1, max_size=6), st.booleans())
 def test_the_same_is_found(edits: list[Step], settled: bool) -> None:
     _compare(edits, settled)

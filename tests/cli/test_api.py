@@ -160,7 +160,6 @@ class TestTheSurface:
         ]
         assert "unscale_" in (root / "train.py").read_text()
 
-    @pytest.mark.usefixtures("kept_worker")
     def test_the_example_of_verify(self) -> None:
         pytest.importorskip("torch")
         result = doctest.testmod(amplint.verify)  # type: ignore[arg-type] # a package that can be called
@@ -352,7 +351,6 @@ class TestVerify:
         ):
             amplint.verify(UNSAFE)
 
-    @pytest.mark.usefixtures("kept_worker")
     def test_rows(self) -> None:
         pytest.importorskip("torch")
         text = (FIXTURES / "AMP401_clip_without_unscale" / "method" / "bad.py").read_text()
@@ -361,13 +359,11 @@ class TestVerify:
         assert [(each.code, each.fixed, each.shown) for each in row.findings] == [("AMP401", True, True)]
         assert pickle.loads(pickle.dumps(row)) == row
 
-    @pytest.mark.usefixtures("kept_worker")
     @pytest.mark.parametrize("text", ["", "x = 1", "# autocast\nx = 1"])
     def test_what_has_no_amp(self, text: str) -> None:
         pytest.importorskip("torch")
         assert amplint.verify(text) == []
 
-    @pytest.mark.usefixtures("kept_worker")
     @pytest.mark.parametrize("text", ["autocast (", "autocast\0", "autocast = '\ud800'", "# coding: x\nautocast()\n"])
     def test_what_can_t_be_parsed(self, text: str) -> None:
         pytest.importorskip("torch")

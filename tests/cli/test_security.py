@@ -339,7 +339,6 @@ class TestOneFailureIsOneFailure:
         assert (row, column) == (1, 0)
         assert message.startswith("AMP000 internal error: RuntimeError: no (")
 
-    @pytest.mark.usefixtures("kept_worker")
     def test_a_file_in_verify(self, project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.importorskip("torch")
         from amplint.verify.steps.verify import Verifier

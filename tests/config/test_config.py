@@ -422,7 +422,6 @@ class TestDevice:
         ran = amplint("--device=cuda:0")
         assert (ran.code, ran.err.count("\n")) == (2, 1)
 
-    @pytest.mark.usefixtures("kept_worker")
     def test_where_verify_runs_it(self, project: Write, amplint: Run) -> None:
         pytest.importorskip("torch")
         project({"a.py": BARE.replace("enabled=True", "device"), "amplint.toml": 'device = "xpu"\n'})
@@ -472,7 +471,6 @@ class TestSrc:
         (root / "python" / "parts").symlink_to("../away/parts")
         assert amplint("scripts", *CONCISE).out == ""
 
-    @pytest.mark.usefixtures("kept_worker")
     def test_verify_finds_them_too(self, project: Write, amplint: Run) -> None:
         pytest.importorskip("torch")
         project({**self.FILES, "amplint.toml": "src = ['python']\n"})

@@ -43,7 +43,7 @@ TWO = HEAD.replace(
     "    first = torch.optim.SGD(model.parameters(), lr=1e-6)\n"
     "    second = torch.optim.SGD(other.parameters(), lr=1e-6)\n",
 )
-PROGRAMS = 300
+PROGRAMS = 200
 EVENTS = {
     "scale", "scaled backward", "plain backward", "backward in a region", "step in a region", "unscale_", "step",
     "step of a disabled scaler", "direct step", "update", "clip", "clip by hand", "zero_grad", "exception",

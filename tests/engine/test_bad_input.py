@@ -137,6 +137,7 @@ def test_what_libcst_forgets_shifts_nothing(head: bytes) -> None:
     assert fixed.data == after or (fixed.data == data and b"\\" in head)
 
 
+@settings(max_examples=40)
 @given(
     st.lists(st.sampled_from(["", "", "", "\f", "\f\f", " \f", "\t\f"]), min_size=9, max_size=9),
     st.sampled_from(["\n", "\r\n"]),
@@ -311,7 +312,7 @@ PROGRAMS = st.lists(
 ).map("\n".join)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(PROGRAMS)
 def test_no_program_is_too_odd(text: str) -> None:
     findings = check(text, settings=EVERYTHING)
@@ -321,7 +322,7 @@ def test_no_program_is_too_odd(text: str) -> None:
     assert [each.message for each in check(once) if each.code in ("AMP000", "AMP001")] == []
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(
     st.binary(max_size=60),
     st.sampled_from([b"", b"# coding: latin-1\n", b"# coding: utf-7\n", b"# coding: shift_jis\n", b"\xef\xbb\xbf"]),

@@ -176,7 +176,6 @@ def test_json_has_all_that_ruff_prints(project: Write, amplint: Run) -> None:
     assert amplint("ruffs.py", "--output-format=json").out == "[]\n"
 
 
-@pytest.mark.usefixtures("kept_worker")
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -652,7 +652,6 @@ def test_comments_are_added_to_cells(project: Write, amplint: Callable[..., Ran]
     assert amplint().code == 0
 
 
-@pytest.mark.usefixtures("kept_worker")
 def test_steps_are_verified(project: Write, amplint: Callable[..., Ran]) -> None:
     text = (FIXTURES / "AMP401_clip_without_unscale/method/bad.py").read_text("utf-8")
     head, trainer, main = text.split("\n\n\n")

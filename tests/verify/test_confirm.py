@@ -28,8 +28,6 @@ from tests.differential.observe import observe
 from tests.differential.program import FILENAME, Program
 from tests.interpreting import interpret
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 Amplint = Callable[..., Ran]
 
 HEAD = """\

@@ -14,8 +14,6 @@ from amplint.verify.steps.judge import RIGHT, WRONG
 from amplint.verify.steps.verify import Verifier
 from tests.interpreting import Ran, interpret, interpret_file, project
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 SCALER = """
 import torch
 

@@ -19,8 +19,6 @@ from amplint.verify.steps.verify import Checked, Verifier
 from tests.conftest import Ran
 from tests.interpreting import code_of, project
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 Amplint = Callable[..., Ran]
 
 MISC = """

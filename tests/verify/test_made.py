@@ -13,8 +13,6 @@ from amplint.api import make_settings
 from amplint.verify.steps.confirm import Confirmation
 from amplint.verify.steps.verify import StepRow, Verifier
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 HEAD = """import functools
 import torch
 from dataclasses import dataclass, field

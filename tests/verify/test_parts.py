@@ -28,8 +28,6 @@ from amplint.verify.steps.verify import Limits, StepRow, Verifier
 from tests.conftest import Ran
 from tests.interpreting import interpret
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 Amplint = Callable[..., Ran]
 
 # --- conditions

@@ -9,8 +9,6 @@ pytest.importorskip("torch")
 import amplint
 from tests.interpreting import Ran, interpret
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 HEAD = """
 import contextlib
 import torch

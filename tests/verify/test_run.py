@@ -22,7 +22,7 @@ from amplint.verify.fixtures.find import NotAFixture, find_fixtures
 from amplint.verify.fixtures.output import as_json, as_table
 from amplint.verify.fixtures.run import Row, Runner, row_of, verify
 from tests import ROOT
-from tests.conftest import Ran
+from tests.conftest import Ran, own_workers
 
 pytest.importorskip("torch")
 
@@ -122,7 +122,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     fixture(folder / "simulated", BAD.replace("cpu", "xpu"), FIXED.replace("cpu", "xpu"), "gradient", " device=xpu")
     os.environ["SECRET"] = "1"
     try:
-        with tempfile.TemporaryDirectory() as temporary, Runner(temporary) as runner:
+        with own_workers(), tempfile.TemporaryDirectory() as temporary, Runner(temporary) as runner:
             # What never ends is waited for, and takes all of a processor.
             found = [
                 row_of(each, runner, timeout=LATE if each.name == "end_loops" else 20, memory=1024)
@@ -134,6 +134,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a process's memory")
+@pytest.mark.usefixtures("own_worker")
 def test_a_program_that_lifts_its_limit_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "_ROOM", 64)
     lifts = "import resource; resource.setrlimit(resource.RLIMIT_AS, resource.getrlimit(resource.RLIMIT_AS)[1:] * 2)"
@@ -227,6 +228,7 @@ def test_json(rows: dict[str, Row]) -> None:
 
 
 @LINUX
+@pytest.mark.usefixtures("own_worker")
 def test_a_program_s_own_processes_and_files_end_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pid, temporary = tmp_path / "pid", tmp_path / "temporary"
     temporary.mkdir()
@@ -340,7 +342,6 @@ def test_a_missing_path_and_other_files(tmp_path: Path) -> None:
         assert ("no such file" in str(raised.value)) is not path.exists()
 
 
-@pytest.mark.usefixtures("kept_worker")
 def test_progress_is_for_a_terminal(amplint: Amplint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -376,7 +377,6 @@ def test_every_kind_of_path(tmp_path: Path) -> None:
 # --- the command
 
 
-@pytest.mark.usefixtures("kept_worker")
 def test_fixtures_are_run_for_those_only_who_ask_for_it(amplint: Amplint, tmp_path: Path) -> None:
     """A folder of somebody else's code may look like one."""
     fixture(tmp_path / "AMP900_x" / "it", TRACE.replace("TRACE", str(tmp_path / "trace")))
@@ -399,7 +399,6 @@ def test_what_is_not_run_is_neither_confirmed_nor_refuted(amplint: Amplint, tmp_
     assert not trace.exists()
 
 
-@pytest.mark.usefixtures("kept_worker")
 def test_exit_codes_and_formats(amplint: Amplint, tmp_path: Path) -> None:
     for name in ("confirmed", "refuted"):
         fixture(tmp_path / name, "1/0" if name == "confirmed" else "pass")
@@ -411,7 +410,6 @@ def test_exit_codes_and_formats(amplint: Amplint, tmp_path: Path) -> None:
     assert "1 confirmed, 1 refuted" in ran.out
 
 
-@pytest.mark.usefixtures("kept_worker")
 @pytest.mark.parametrize(
     ("program", "device", "expected"),
     [
@@ -463,6 +461,7 @@ def test_without_torch(amplint: Amplint, tmp_path: Path, monkeypatch: pytest.Mon
     assert (ran.code, ran.err) == (2, f"amplint: error: verify needs torch, which is not installed: {how}")
 
 
+@pytest.mark.usefixtures("own_worker")
 def test_a_torch_that_does_not_start(amplint: Amplint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken" / "torch").mkdir(parents=True)
     (tmp_path / "broken" / "torch" / "__init__.py").write_text("raise ImportError('libtorch.so: gone')")

@@ -87,7 +87,6 @@ def test_what_is_wrong_behind_a_replay_is_found(old: str, new: str, code: str) -
     assert codes(text) == [code]
 
 
-@pytest.mark.usefixtures("kept_worker")
 @pytest.mark.parametrize("text", [IN_ONE, IN_TWO])
 def test_verify_says_that_it_cannot_check_a_replay(text: str) -> None:
     pytest.importorskip("torch")

@@ -15,6 +15,7 @@ from amplint.model import Module
 from amplint.model.syntax import ir
 from amplint.sources.parsing import with_room
 from amplint.sources.source import Source
+from tests import some
 from tests.model.syntax.test_lowering import LIBRARY, SHARE, rest_of_the_package
 
 ODD = {
@@ -64,7 +65,7 @@ def scopes(module: Module) -> Iterator[tuple[Any, ...]]:
             yield name, [type(each).__name__ for each in bindings]
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", [*ODD, *some(TEXTS.keys() - ODD, 20)])
 def test_a_text_in_pieces_means_what_it_means_at_once(name: str) -> None:
     text = TEXTS[name]()
     mine, whole = read(text, fold=True), read(text, fold=False)
