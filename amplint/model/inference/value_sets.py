@@ -212,17 +212,20 @@ class Decided:
             found[literal or self.path(value) or f"value {value.id}"] = value
         return list(found.values()) if len(found) == 1 else []
 
-    def path(self, value: ir.Value, depth: int = _FOLLOW) -> str | None:
-        """Where a value comes from, as a text that is the same for the same thing in whichever function."""
+    def path(self, value: ir.Value, depth: int = _FOLLOW, key: object = None) -> str | None:
+        """Where a value comes from, as a text that is the same for the same thing in whichever function.
+
+        `key`: of a dict it is only asked what it has there, which a copy has as well, unless it is set anew.
+        """
         if not depth:
             self._cut += 1
             return None
         if isinstance(value, ir.Name):
-            return self._path_of_variable(value, depth)
+            return self._path_of_variable(value, depth, key)
         if isinstance(value, ir.Attribute):
             return self._path_of_attribute(value, value.base, value.attr, depth)
         if isinstance(value, ir.Subscript) and isinstance(value.index, ir.Constant):
-            base = self.path(value.base, depth - 1)
+            base = self.path(value.base, depth - 1, value.index.value)
             return part_of(base, value.index.value) if base is not None else None
         return self._path_of_lookup(value, depth) if isinstance(value, ir.Call) else None
 
@@ -236,22 +239,22 @@ class Decided:
             return self._path_of_attribute(call, given[0], name, depth) if isinstance(name, str) else None
         if table is None or not 1 <= len(given) <= 2 or not isinstance(given[0], ir.Constant):
             return None
-        base = self.path(table, depth - 1)
+        base = self.path(table, depth - 1, given[0].value)
         return part_of(base, given[0].value) if base is not None else None
 
-    def _path_of_variable(self, value: ir.Name, depth: int) -> str:
+    def _path_of_variable(self, value: ir.Name, depth: int, key: object) -> str:
         """The path of what a variable is assigned or given, else its own."""
         only = only_reaching(self._module.names, value)
         is_active = value.id in self._active
         self._cut += is_active
         given = self.given(only, value.name) if isinstance(only, Other) and not is_active else []
         inner = only.value if isinstance(only, Assigned) else next(iter(given), None)
-        if isinstance(only, Assigned) and (original := self._copied(only)) is not None:
+        if isinstance(only, Assigned) and (original := self._copied(only, key)) is not None:
             inner = original
-        return self._deeper(value, inner, depth) or self._objects.raw_variable(value.scope, value.name)
+        return self._deeper(value, inner, depth, key) or self._objects.raw_variable(value.scope, value.name)
 
-    def _copied(self, made: Assigned) -> ir.Value | None:
-        """The dict that a variable is a copy of, whose items are the same wherever both are read."""
+    def _copied(self, made: Assigned, asked: object) -> ir.Value | None:
+        """The dict that a variable is a copy of, whose item at a key, or at all that are read, is the same."""
         call = made.value
         original = ir.called_on(call, "copy")
         if isinstance(call, ir.Call) and self._module.names.of(call.func) == {"builtins.dict"}:
@@ -267,7 +270,8 @@ class Decided:
                 key = each.index.value if isinstance(each.index, ir.Constant) else None
                 is_set = isinstance(each.parent, ir.Assign) and each in each.parent.targets
                 (changed if is_set and each.base.name == made.target.name else read).add(key)
-        return original if None not in changed and not changed & read else None
+        same = None not in changed and not changed & (read if asked is None else {asked})
+        return original if same else None
 
     def _path_of_attribute(self, value: ir.Value, of: ir.Value, attr: str, depth: int) -> str | None:
         """The path of what is stored in an attribute of `self`, else its own."""
@@ -290,14 +294,14 @@ class Decided:
         given = self.given(binding, value.name) if binding is not None else []
         return self._owner(given[0], depth - 1) if given else cls
 
-    def _deeper(self, value: ir.Value, inner: ir.Value | None, depth: int) -> str | None:
+    def _deeper(self, value: ir.Value, inner: ir.Value | None, depth: int, key: object = None) -> str | None:
         if not isinstance(inner, (ir.Name, ir.Attribute, ir.Subscript)):
             return None
         if value.id in self._active:
             self._cut += 1
             return None
         self._active.add(value.id)
-        found = self.path(inner, depth - 1)
+        found = self.path(inner, depth - 1, key)
         self._active.discard(value.id)
         return found
 

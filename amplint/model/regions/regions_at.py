@@ -106,7 +106,7 @@ class _Reader:
             return
         for call in self._module.once(CallSites).of(function):
             found = self._decided.alternatives(call.func) if call.id not in sure else []
-            for each in found if len(found) > 1 else ():
+            for each in found:
                 made = ir.before_calls(each.value, *RETURNS_ITSELF)
                 cls = local_class(self._module, made.func) if isinstance(made, ir.Call) else None
                 if cls is not None and method(self._module, cls, function.name) is function:

@@ -73,9 +73,11 @@ def _last_cast(module: Module, value: ir.Value) -> tuple[ir.Call | None, ir.Valu
 
 
 def _gives_dtype(module: Module, call: ir.Call) -> bool:
-    """Whether a call is a `.to(...)` that is given a dtype, known or not."""
-    if not isinstance(call.func, ir.Attribute) or call.func.attr != "to":
+    """Whether a call is a `.to(...)`, or loads a model, and is given a dtype, known or not."""
+    if not isinstance(call.func, ir.Attribute) or call.func.attr not in ("to", *_LOADS):
         return False
+    if call.func.attr in _LOADS:
+        return dtype_of(call) is not None
     if call.keyword("dtype") is not None or len(call.positional) > 1:
         return True
     found = dtypes(module, call.positional[0]) if call.positional else []
@@ -83,7 +85,9 @@ def _gives_dtype(module: Module, call: ir.Call) -> bool:
 
 
 def dtype_of(call: ir.Call) -> ir.Value | None:
-    """What a call of `to` is given as the dtype, by its keyword or alone."""
+    """What a call of `to` is given as the dtype, by its keyword or alone, or one that loads a model."""
+    if ir.last_name(call.func) in _LOADS:
+        return call.keyword("torch_dtype") or call.keyword("dtype")
     if ir.last_name(call.func) != "to":
         return None
     return call.keyword("dtype") or (call.positional[-1] if call.positional else None)

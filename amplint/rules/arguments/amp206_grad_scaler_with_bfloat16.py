@@ -58,6 +58,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.device_choice import readable_at
 from amplint.fixes.inherited_arguments import module_name
+from amplint.model.calls.external_calls import local_class
 from amplint.model.inference.formulas import (
     FALSE,
     TRUE,
@@ -74,7 +75,7 @@ from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
 from amplint.model.inference.values import values_of
 from amplint.model.objects import terms
 from amplint.model.objects.amp_objects import objects, scaler_arguments
-from amplint.model.objects.autocast_objects import Region, regions
+from amplint.model.objects.autocast_objects import Region, region_of, regions
 from amplint.model.objects.terms import Term
 from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import Trained, runs_in, trained
@@ -82,6 +83,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.modules import RETURNS_ITSELF
 from amplint.model.usage.module_casts import Cast, casts
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import can_be_float16, constructions, is_bfloat16, said, set_enabled, turning
@@ -115,10 +117,46 @@ def check(module: Module) -> Iterator[Finding]:
     losses = _by_scaler(module, scaled)
     for call, of_scaler in losses.values() if losses is not None else ():
         # Else there is a loss whose regions can't be told.
+        if any(_opens_float16(module, each) for loss in of_scaler for each in loss.entered):
+            continue
         if all(not loss.unseen and (loss.entered or cast) for loss in of_scaler):
             finding = _of_cast(module, call, cast) if cast is not None else _of_regions(module, call, of_scaler)
             if finding is not None:
                 yield finding
+
+
+def _opens_float16(module: Module, entered: Open) -> bool:
+    """Whether a model that a region runs has a region of its own that may be float16, in one of its methods."""
+    body = entered.at.body if isinstance(entered.at, (ir.With, ir.Function)) else None
+    return any(
+        _may_be_float16(module, each)
+        for call in (ir.calls_below(body) if body is not None else ())
+        for cls in _classes(module, call.func)
+        for statement in ir.walk_statements(cls.body)
+        for root in statement.values()
+        for each in ir.walk_values(root)
+        if isinstance(each, ir.Call)
+    )
+
+
+def _may_be_float16(module: Module, call: ir.Call) -> bool:
+    """Whether a call opens a region that may be float16; what is called like one, and is not in sight, may be."""
+    region = region_of(module, call)
+    return can_be_float16(module, region) if region is not None else ir.last_name(call.func) == "autocast"
+
+
+def _classes(module: Module, model: ir.Value, depth: int = 3) -> Iterator[ir.Class]:
+    """The classes of the project that a model can be of, also where another module wraps it."""
+    sources = objects(module).sources(model) if isinstance(model, (ir.Name, ir.Attribute)) else [model]
+    for source in sources:
+        made = ir.before_calls(source, *RETURNS_ITSELF)
+        if not isinstance(made, ir.Call):
+            continue
+        cls = local_class(module, made.func)
+        if cls is not None:
+            yield cls
+        elif depth and made.positional:
+            yield from _classes(module, made.positional[0], depth - 1)
 
 
 def _by_scaler(module: Module, scaled: list[Trained]) -> dict[int, tuple[ir.Call, list[Trained]]] | None:

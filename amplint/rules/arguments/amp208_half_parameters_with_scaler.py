@@ -6,6 +6,9 @@ torch_dtype=torch.float16)`, a loop over `model.modules()` that casts each), if 
 unscales its gradients, with a scaler that can be enabled. If the dtype depends on a condition, the scaler has to be
 enabled where it is float16. The finding is likely if a function that gets the model creates the optimizer.
 
+Also finds the cast if the scaler is a framework's: of an `Accelerator` whose `prepare` gets the model and its
+optimizer, or of transformers' `Trainer` with `fp16=True`.
+
 amplint reports nothing:
 
 - if the model, or a part of it, is cast back, or only single parameters are cast;
@@ -62,12 +65,14 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loops_round
-from amplint.model.syntax.text_scan import code_of
+from amplint.model.syntax.text_scan import code_of, without_sentences
 from amplint.model.torch_facts.names import OLD_SCALER, SCALER
+from amplint.model.usage.frozen_models import frozen
 from amplint.model.usage.mentions_of import near_kept
 from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import about_amp, comes_before, constructions
+from amplint.rules.shared.framework_scalers import framework_scalers
 from amplint.rules.shared.scaler_order import receiver
 
 if TYPE_CHECKING:
@@ -78,7 +83,13 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     fixes=(),
-    triggers=("GradScaler & .half(", "GradScaler & torch.float16", "GradScaler & torch.half"),
+    triggers=(
+        "GradScaler & .half(",
+        "GradScaler & torch.float16",
+        "GradScaler & torch.half",
+        "accelerat & torch.float16 & backward",
+        "TrainingArguments & transformers & fp16",
+    ),
     not_shown="verify's model has float32 parameters",
 )
 
@@ -118,17 +129,47 @@ def check(module: Module) -> Iterator[Finding]:
                     confidence=Confidence.LIKELY if not owned else None,
                 )
                 break
+        else:
+            yield from _of_frameworks(module, half, keys, owned | given)
+
+
+def _of_frameworks(module: Module, half: Cast, keys: set[str], optimizers: set[str]) -> Iterator[Finding]:
+    """The finding of a cast of a model, kept at some keys, whose gradients a framework's scaler unscales."""
+    known = decided(module)
+    if keys & frozen(module):
+        return
+    for each in framework_scalers(module, keys, optimizers):
+        if keys == {half.key} and not comes_before(module, half.call, half.key, each.at, optimizers):
+            continue
+        dtype = _dtype(half)
+        cast = both(known.around(half.call), known.is_dtype(dtype, "float16") if dtype is not None else TRUE)
+        if possible(each.on, cast) is None:
+            continue
+        sure = each.is_sure and not is_vague(cast) and not is_vague(each.on)
+        yield rule.finding(
+            module.span(half.call),
+            f"this cast makes the parameters float16{_under(half)}, and {each.whose} ({module.line(each.at)}) raises "
+            '"Attempting to unscale FP16 gradients"; keep float32',
+            fix=_DISPLAY,
+            confidence=None if sure else Confidence.LIKELY,
+        )
+        return
+
+
+def _dtype(half: Cast) -> ir.Value | None:
+    """The dtype of a cast, where it is chosen elsewhere."""
+    return dtype_of(half.call) if half.dtype is None else None
 
 
 def _adapts(module: Module) -> bool:
-    """Whether a file says that adapters are trained, or the code does that it takes from others."""
+    """Whether the code of a file, or what it takes from others, says that adapters are trained."""
     own, *others = module.texts
-    return any(map(_ADAPTS.search, (own, *map(code_of, others))))
+    return any(map(_ADAPTS.search, (without_sentences(own), *map(code_of, others))))
 
 
 def _can_be_half(module: Module, cast: Cast) -> bool:
     """Whether a cast is to a dtype that can be float16 or another one."""
-    given = dtype_of(cast.call) if cast.dtype is None else None
+    given = _dtype(cast)
     return given is not None and any(each.name == "float16" for each in dtypes(module, given))
 
 
@@ -246,7 +287,7 @@ def _can_meet(module: Module, half: Cast, event: Event) -> bool:
     if not made or not all(module.names.of(each.func) <= {SCALER, *OLD_SCALER} for each in made):
         return False
     on, cast = both(known.scaler_on(scaler), known.around(event.call)), known.around(half.call)
-    given = dtype_of(half.call) if half.dtype is None else None
+    given = _dtype(half)
     cast = both(cast, known.is_dtype(given, "float16")) if given is not None else cast
     if is_vague(on) or is_vague(cast) or (on != TRUE and about_amp(module, cast, on)):
         return False

@@ -156,12 +156,22 @@ def check(module: Module) -> Iterator[Finding]:
         for each in _of_loss(module, flow, reached.event.call, subject, hidden) if subject is not None else ():
             if each.at.id not in told:
                 told.add(each.at.id)
-                yield _finding(module, each.at, _OF_LOSS, _confidence(each))
+                yield _finding(module, each.at, _said_of_loss(module, each), _confidence(each))
 
 
 def _finding(module: Module, at: ir.Node, said: str, confidence: Confidence | None = None) -> Finding:
     fix = Fix(Applicability.DISPLAY, "Remove the replacement")
     return rule.finding(module.span(at), f"{said}; leave inf and NaN to the scaler", fix=fix, confidence=confidence)
+
+
+def _said_of_loss(module: Module, hidden: Hidden) -> str:
+    if not isinstance(hidden.instead, (ir.Name, ir.Attribute)):
+        return _OF_LOSS
+    instead = module.on_one_line(hidden.instead)
+    return (
+        f"this replaces a loss that is not finite with `{instead}`: the scaler takes a step with the gradients of "
+        f"`{instead}`, and never lowers the scale"
+    )
 
 
 def _confidence(hidden: Hidden) -> Confidence | None:

@@ -73,6 +73,7 @@ from amplint.model.names.grad_mode import without_gradients
 from amplint.model.objects.amp_objects import objects
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
+from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 from amplint.model.torch_facts.op_spellings import LOSSES
 from amplint.registry.rule import Rule
 from amplint.rules.shared.half_ops import dtype_of, met, shown
@@ -91,6 +92,7 @@ rule = Rule(
 )
 
 _OF_DIFFERENCES = ("l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss")
+_NUMBERS = {"builtins.float", "builtins.int"}
 _EVALUATES = re.compile(r"(?i)val|eval|test|infer|predict")
 
 
@@ -100,7 +102,7 @@ def check(module: Module) -> Iterator[Finding]:
     done: set[int] = set()
     criteria = [each for each in met(module, LOSSES) if _is_half(module, each)]
     for seen in (*criteria, *losses_by_hand(module)):
-        if seen.node.id in done or _without_gradients(module, seen):
+        if seen.node.id in done or _without_gradients(module, seen) or _is_only_a_number(module, seen.node):
             continue
         done.add(seen.node.id)
         kind = seen.operands[0][1]
@@ -146,6 +148,18 @@ def _is_half(module: Module, seen: Seen) -> bool:
 def _without_gradients(module: Module, seen: Seen) -> bool:
     """Whether no gradients are made there, or one of the functions that lead there evaluates, going by its name."""
     return any(_evaluates(module, each) for each in (seen.node, *map(module.value, seen.sites)))
+
+
+def _is_only_a_number(module: Module, node: ir.Value) -> bool:
+    """Whether nothing but a number is taken from a loss, as a metric is: `total += float(loss(output, target))`."""
+    up = node.parent
+    while isinstance(up, ir.Value):
+        if isinstance(up, ir.Call) and module.names.of(up.func) <= _NUMBERS and any(a.value is node for a in up.args):
+            return True
+        if isinstance(up, ir.Attribute) and up.attr in ENDS_GRADIENTS:
+            return True
+        node, up = up, up.parent
+    return False
 
 
 def _evaluates(module: Module, node: ir.Value) -> bool:

@@ -26,7 +26,8 @@ the branches only call; and the code after an `if` that ends with `return` or `c
 
 amplint reports nothing if the function, or one of its callers in the file, does the same before or after the `if`; and
 nothing if the branches differ in anything else: then each may have its own purpose. A clip is the exception: it is
-reported (likely) if both branches have a whole step of the same optimizers, and only the one without the scaler clips.
+reported (likely) if both branches have a whole step of the same optimizers, and only the one without the scaler clips;
+and if only one of two branches before a step clips (`if use_amp: scaler.unscale_(optimizer); clip(...)`).
 The finding is also only likely if only the branch with the scaler clips, as float16 may be the reason, and if only
 names say what an average is.
 
@@ -79,7 +80,7 @@ from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.syntax import ir
 from amplint.model.syntax.scopes import UNBOUND
 from amplint.registry.rule import Rule
-from amplint.rules.shared.clipping_scalers import clipped_apart
+from amplint.rules.shared.clipping_scalers import clipped_apart, clipped_before_steps
 from amplint.rules.shared.forward_branches import terms_apart, ungraded_apart, unpacked_apart, weighed_apart
 from amplint.rules.shared.parallel_branches import (
     AVERAGES,
@@ -140,6 +141,12 @@ _MISSING = {
 }
 
 
+_HOW_TO_CLIP = {
+    True: "unscale in this branch only, and clip after it in either case",
+    False: "clip in either case, with the scaler after `unscale_()`",
+}
+
+
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each thing that one arm does alone, and each name that one arm reads in vain."""
@@ -161,6 +168,17 @@ def check(module: Module) -> Iterator[Finding]:
             module.span(clipped.bound),
             f"this branch clips the gradients, but the branch without the scaler, on {module.line(clipped.step)}, does "
             f"not: {_MISSING[CLIPS]}; do so in both branches",
+            withheld="amplint can't tell whether the branches differ on purpose",
+            confidence=Confidence.LIKELY,
+        )
+    said = {each.node.id for each in module.once(differences)}
+    for lone in clipped_before_steps(module):
+        if lone.clip.id in said:
+            continue
+        yield rule.finding(
+            module.span(lone.clip),
+            f"only the branch {_scaler(lone.scaled)} clips the gradients: {_scaler(not lone.scaled)}, the step on "
+            f"{module.line(lone.step)} uses gradients that are not clipped; {_HOW_TO_CLIP[lone.scaled]}",
             withheld="amplint can't tell whether the branches differ on purpose",
             confidence=Confidence.LIKELY,
         )
@@ -236,6 +254,10 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
 
 def _values(count: int) -> str:
     return f"{count} values" if count > 1 else "a loss"
+
+
+def _scaler(scaled: bool) -> str:
+    return "with the scaler" if scaled else "without the scaler"
 
 
 def _precision(region: bool) -> str:

@@ -1,4 +1,4 @@
-"""Objects that scale, clip and step in one call, as timm's `NativeScaler`, in one of two branches (AMP420)."""
+"""Clips in only one of two branches whose steps come later, or that scale, clip and step in one call (AMP420)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import events
+from amplint.model.inference.formulas import contradict, negated
+from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import ifs_round, upwards
 
@@ -23,6 +26,72 @@ class ClippedApart(NamedTuple):
 
     bound: ir.Value
     step: ir.Call
+
+
+class ClippedBefore(NamedTuple):
+    """A clip in one branch of an `if`, and the step after the `if` of who takes the other.
+
+    `scaled`: the clip is in the branch with the scaler.
+    """
+
+    clip: ir.Value
+    scaled: bool
+    step: ir.Value
+
+
+def clipped_before_steps(module: Module) -> Iterator[ClippedBefore]:
+    """The clips that only the branch with the scaler runs, or only the one without, if the step follows for both.
+
+    A branch has the scaler if it unscales the gradients or scales the loss, and the other does neither; if there is no
+    other branch, the test has to say that the scaler is on. Nothing else in the function, or in one that calls it, is
+    called like a clip or a hook.
+    """
+    for statement in module.whole.near("unscale_", "scale").statements:
+        if isinstance(statement, ir.If) and (found := _in_one_branch(module, statement)) is not None:
+            yield found
+
+
+def _in_one_branch(module: Module, statement: ir.If) -> ClippedBefore | None:
+    blocks = [each for each in (statement.then, statement.orelse) if each is not None]
+    inside = [list(events(module).below(each)) for each in blocks]
+    kinds = [{each.kind for each in found} for found in inside]
+    if any(each & {"step", "optimizer_step", "opaque"} for each in kinds):
+        return None
+    clips = [next((each.call for each in found if _clips(each)), None) for found in inside]
+    scaled = [bool(each & {"unscale_", "scale"}) for each in kinds]
+    clipping = [at for at, clip in enumerate(clips) if clip is not None]
+    if len(clipping) != 1 or sum(scaled) != 1:
+        return None
+    own = clipping[0]
+    clip = clips[own]
+    step = _step_after(module, statement, "optimizer_step" if scaled[own] else "step")
+    if step is None or clip is None or _clips_elsewhere(module, clip, but=blocks[own]):
+        return None
+    unscaled = next((each for each in inside[own] if each.kind == "unscale_"), None)
+    if len(blocks) == 1 and (unscaled is None or not _asks_for_scaler(module, statement, unscaled)):
+        return None
+    return ClippedBefore(clip, scaled[own], step)
+
+
+def _clips(event: Event) -> bool:
+    return event.kind == "clip" and event.how != "measure"
+
+
+def _step_after(module: Module, statement: ir.If, kind: str) -> ir.Value | None:
+    """The first step of an optimizer after an `if`, in the same suite or one in it; one of a `kind` if there is one."""
+    after = statement.block.statements[statement.block.statements.index(statement) + 1 :]
+    found = events(module).below(ir.Block(statement.block.owner, statement.block.role, after)) if after else ()
+    steps = [each for each in found if each.kind in ("step", "optimizer_step")]
+    return next((each.call for each in sorted(steps, key=lambda each: each.kind != kind)), None)
+
+
+def _asks_for_scaler(module: Module, statement: ir.If, unscaled: Event) -> bool:
+    """Whether an `if` runs only where the scaler is there and on, and it need not be."""
+    call = unscaled.call
+    if not isinstance(call, ir.Call) or not isinstance(call.func, ir.Attribute):
+        return False
+    test, on = decided(module).of(statement.test), decided(module).scaler_on(call.func.base)
+    return contradict(test, negated(on)) and not contradict(negated(on))
 
 
 def clipped_apart(module: Module) -> Iterator[ClippedApart]:
@@ -56,13 +125,17 @@ def _step_of(module: Module, call: ir.Call, block: ir.Block | None) -> ir.Call |
     return next((each for each in steps if isinstance(each, ir.Call)), None)
 
 
-def _clips_elsewhere(module: Module, call: ir.Call) -> bool:
-    """Whether something in the function of a call, or in one that calls it, is called like a clip or a hook."""
-    function = ir.function_of(call)
+def _clips_elsewhere(module: Module, clip: ir.Value, but: ir.Block | None = None) -> bool:
+    """Whether something in the function of a clip, or in one that calls it, is called like a clip or a hook; what is
+    inside one branch may be left out.
+    """
+    function = ir.function_of(clip)
     containers = {function, *map(ir.function_of, callers(module, function))}
+    left = {id(each) for each in ir.values_below(but)} if but is not None else set()
     return any(
         word in ir.last_name(each.func).lower()
         for container in containers
         for each in module.whole.within(container).calls
+        if id(each) not in left
         for word in ("clip", "hook")
     )

@@ -26,6 +26,7 @@ from amplint.model.syntax.nesting import exclusive, loops_round
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import UNKNOWN, owner_class
 from amplint.model.torch_facts.op_spellings import PRODUCTS
+from amplint.model.usage.frozen_models import frozen_at
 from amplint.model.usage.module_casts import casts
 from amplint.rules.shared.loop_rounds import comes_later
 from amplint.rules.shared.rehearsal import is_measured
@@ -147,8 +148,8 @@ def _runs_again(module: Module, step: Event, calls: list[ir.Call], holder: ir.St
         key = known.key(call.func)
         if key is None or key not in before:
             continue
-        if is_cast_to_half(module, key):
-            continue
+        if is_cast_to_half(module, key) or key in frozen_at(module, call):
+            continue  # autocast keeps no copies of these weights
         behind = call.id > step.call.id and not exclusive(call, step.call)
         if owned is None:
             if behind and _may_be_model(module, call.func):

@@ -16,7 +16,7 @@ from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves, ends_iteration
-from amplint.model.syntax.nesting import upwards
+from amplint.model.syntax.nesting import loops_round, upwards
 from amplint.rules.shared.finite_checks import about_finite, ends_program, not_finite
 
 if TYPE_CHECKING:
@@ -505,7 +505,7 @@ def _compare(module: Module, branches: Branches) -> Iterator[Difference]:
                 continue
             for what in sorted(differing):
                 one, other = (scaled, plain) if what in scaled.does else (plain, scaled)
-                if not _done_elsewhere(module, branches, (scaled, plain), what) and not (
+                if not _done_elsewhere(module, branches, (one, other), what) and not (
                     what == WAITS and _is_asserted(module, branches.statement, one.does[what])
                 ):
                     yield Difference(branches.statement, what, one.does[what], one, other, alike=one.rest == other.rest)
@@ -573,12 +573,35 @@ def _is_hidden(module: Module, branches: Branches, outside: list[ir.Statement]) 
 
 
 def _done_elsewhere(module: Module, branches: Branches, arms: tuple[Arm, Arm], what: str) -> bool:
-    """Whether the function around two arms, or one that calls it, does the same outside of them, or may do it."""
+    """Whether the function around two arms, or one that calls it, does what the first does outside of them, or may.
+
+    What is done before all loops around the arms is done once, before there are gradients, unless it sets up a hook;
+    and what is done in an arm of another `if` that is of the first one's kind is not done where the second runs.
+    """
+    one, _ = arms
     outside = list(_outside(module, branches))
     # Nothing but a hook clips between the backward pass and the step of an arm that has both.
     inside = what == CLIPS and all(_runs_whole_step(arm) for arm in arms)
-    hidden = not inside and _is_hidden(module, branches, outside)
-    return hidden or any(_does(module, each, what) for each in outside)
+    if not inside and _is_hidden(module, branches, outside):
+        return True
+    of_its_kind = {
+        each.id
+        for others in module.once(parallel_branches)
+        for arm in others.arms
+        if arm.scaled is one.scaled
+        for each in ir.walk_statements(arm.block)
+    }
+    once = _before_loops(branches.statement)
+    return any(_does(module, each, what, is_set_up=each.id in once) for each in outside if each.id not in of_its_kind)
+
+
+def _before_loops(statement: ir.If | ir.Conditional) -> set[int]:
+    """The statements of a function that are outside of all loops around an `if` of it."""
+    loops, function = loops_round(statement), ir.function_of(statement)
+    if not loops or function is None:
+        return set()
+    repeated = {each.id for each in ir.walk_statements(loops[-1].body)}
+    return {each.id for each in ir.walk_statements(function.body)} - repeated
 
 
 def _runs_whole_step(arm: Arm) -> bool:
@@ -620,8 +643,11 @@ def _callers(module: Module, function: ir.Function | None) -> Iterator[ir.Functi
             yield ir.function_of(value) or module.program
 
 
-def _does(module: Module, statement: ir.Statement, what: str) -> bool:
-    """Whether a statement does what an arm lacks."""
+def _does(module: Module, statement: ir.Statement, what: str, *, is_set_up: bool) -> bool:
+    """Whether a statement does what an arm lacks; `is_set_up`: it runs before the loop, where only a hook would."""
+    found = events(module).in_statement(statement)
+    if is_set_up and any(_EVENTS.get(each.kind) == what for each in found):
+        return False
     if isinstance(statement, ir.Assign) and any(is_grad(target) for target in statement.targets):
         return True
     if what == DIVIDES and isinstance(statement, ir.AugAssign):

@@ -1,0 +1,248 @@
+"""What a model's own region, a frozen model, a metric, a copy of the settings or a later clip say of a finding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import amplint
+
+NET = """\
+import torch
+
+try:
+    autocast = torch.cuda.amp.autocast
+except AttributeError:
+    class autocast:
+        def __init__(self, enabled):
+            pass
+
+
+class Net(torch.nn.Module):
+    def __init__(self, mixed):
+        super().__init__()
+        self.mixed = mixed
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        with {region}:
+            return self.layer(x)
+"""
+BFLOAT16 = """\
+import torch
+from net import Net
+
+
+def main(mixed, loader):
+    model = Net(mixed).cuda()
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = model(x).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+CRITERION = """\
+import torch
+from torch import nn
+
+
+class Focal(nn.Module):
+    def forward(self, pred, target):
+        return nn.functional.binary_cross_entropy(torch.sigmoid(pred), target)
+
+
+class Loss(nn.Module):
+    def __init__(self, focal=True):
+        super().__init__()
+        self.is_focal = focal
+        self.focal, self.mse = Focal(), nn.MSELoss()
+
+    def forward(self, pred, target):
+        return self.focal(pred, target) if self.is_focal else self.mse(pred.sigmoid(), target)
+
+
+def epoch(model, loader, optimizer, criterion: nn.Module, scaler):
+    for images, targets in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = criterion(model(images), targets)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def main(model, loader, focal=True):
+    optimizer = torch.optim.AdamW(model.parameters())
+    epoch(model, loader, optimizer, {made}, torch.amp.GradScaler("cuda"))
+"""
+GAN = """\
+import torch
+
+
+def train(net_g, net_d, loader, losses):
+    optimizer_d = torch.optim.SGD(net_d.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for low, high in loader:
+        with torch.autocast("cuda"):
+            for p in net_d.parameters():
+                p.requires_grad = True
+            loss = losses(net_d(low), net_d(high))
+            scaler.scale(loss).backward()
+            scaler.step(optimizer_d)
+            scaler.update()
+            optimizer_d.zero_grad()
+            for p in net_d.parameters():
+                p.requires_grad = {flag}
+            print(losses(net_d(net_g(low)), high))
+"""
+METRIC = """\
+import torch
+import torch.nn.functional as F
+
+
+def train(loader, optimizer, scaler):
+    model, total = torch.nn.Linear(4, 4).cuda(), 0.0
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            output = model(x)
+            loss = F.cross_entropy(output, y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        total += {metric}
+"""
+SETTINGS = """\
+import torch
+from config import CONFIG
+
+
+def train(model, loader, optimizer, scaler, config):
+    use_amp = config.get("use_amp", True)
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16, enabled=use_amp):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def main(args, model, loader, optimizer):
+    config = CONFIG.copy()
+    config["use_amp"] = not args.no_amp
+    own = config.copy()
+    own["{key}"] = {value}
+    scaler = torch.amp.GradScaler("cuda", enabled=config["use_amp"])
+    train(model, loader, optimizer, scaler, own)
+"""
+STRAY = """\
+import torch
+
+
+def epoch(model, loader, optimizer, scaler):
+    for x in loader:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        {clip}
+        scaler.step(optimizer)
+        scaler.update()
+"""
+REPLACED = """\
+import torch
+
+
+def train(model, loader, optimizer, scaler, criterion, aside):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            output = model(x)
+            first = criterion(output, y)
+            loss = first + aside(output, y)
+        if torch.isnan(loss) or torch.isinf(loss):
+            loss = first
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+def _codes(text: str, *, path: str = "train.py") -> list[str]:
+    return [each.code for each in amplint.check(text, path)]
+
+
+@pytest.mark.parametrize(
+    ("region", "expected"),
+    [
+        ("autocast(enabled=self.mixed)", []),
+        ("torch.autocast('cuda', dtype=torch.float16, enabled=self.mixed)", []),
+        ("torch.autocast('cuda', dtype=torch.bfloat16)", ["AMP206"]),
+        ("torch.no_grad()", ["AMP206"]),
+    ],
+)
+def test_a_model_may_have_a_float16_region_of_its_own(tmp_path: Path, region: str, expected: list[str]) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "net.py").write_text(NET.format(region=region))
+    (tmp_path / "train.py").write_text(BFLOAT16)
+    assert _codes(BFLOAT16, path=str(tmp_path / "train.py")) == expected
+
+
+@pytest.mark.parametrize("made", ["Loss(focal=focal)", "Loss()", "Focal()", "Loss(focal=focal).cuda()"])
+def test_a_criterion_that_is_passed_runs_in_the_region(made: str) -> None:
+    assert _codes(CRITERION.format(made=made)) == ["AMP304"]
+
+
+def test_another_criterion_that_is_passed() -> None:
+    assert _codes(CRITERION.format(made="nn.MSELoss()")) == []
+
+
+def test_the_weights_of_a_frozen_model_are_not_kept() -> None:
+    stale = "still uses the old weights"
+    frozen, trained = (
+        next(each for each in amplint.check(GAN.format(flag=flag), "train.py") if each.code == "AMP301").message
+        for flag in (False, True)
+    )
+    assert stale not in frozen
+    assert stale in trained
+
+
+@pytest.mark.parametrize(
+    "metric",
+    ["float(F.cross_entropy(output, y))", "F.cross_entropy(output, y).item()", "F.mse_loss(output, y).detach()"],
+)
+def test_a_metric_is_no_loss(metric: str) -> None:
+    assert "AMP303" not in _codes(METRIC.format(metric=metric))
+    inside = "            loss = F.cross_entropy(output, y)\n"
+    assert "AMP303" in _codes(METRIC.format(metric=metric).replace(inside, inside[4:]))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [("steps", 'config["steps"]', []), ("steps", "4", []), ("use_amp", "True", ["AMP210"])],
+)
+def test_a_copy_of_the_settings_has_the_same_switch(key: str, value: str, expected: list[str]) -> None:
+    assert _codes(SETTINGS.format(key=key, value=value)) == expected
+
+
+def test_a_stray_clip_next_to_one_that_works() -> None:
+    clip = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    assert "AMP419" in _codes(STRAY.format(clip="pass"))
+    assert "AMP419" not in _codes(STRAY.format(clip=clip))
+
+
+def test_what_a_loss_is_replaced_with_is_named() -> None:
+    (finding,) = amplint.check(REPLACED, "train.py")
+    assert finding.message == (
+        "this replaces a loss that is not finite with `first`: the scaler takes a step with the gradients of `first`, "
+        "and never lowers the scale; leave inf and NaN to the scaler"
+    )
