@@ -109,6 +109,26 @@ class Ran(NamedTuple):
     err: str
 
 
+# Tests that lint and verify texts. A text without a path is a file of the folder that a test is run in, and this
+# repository has thousands of files, in which it could be imported.
+_OF_TEXTS = ("model", "rules", "verify")
+
+
+@pytest.fixture(scope="session")
+def empty_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that is a project's root, without files."""
+    folder = tmp_path_factory.mktemp("empty")
+    (folder / ".git").mkdir()
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_project(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the tests of texts in a folder without files."""
+    if request.path.relative_to(Path(__file__).parent).parts[0] in _OF_TEXTS:
+        monkeypatch.chdir(request.getfixturevalue("empty_project"))
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str | bytes]], Path]:
     """Write files below a fresh current directory."""

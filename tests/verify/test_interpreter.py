@@ -36,7 +36,7 @@ def verdicts(variant: Path) -> list[tuple[Ran, str]]:
 @pytest.mark.parametrize("code", all_rules())
 def test_no_fix_of_a_fixture_is_refuted_and_what_a_run_can_show_is_shown_by_one(code: str) -> None:
     variants = [each for each in VARIANTS if each.parent.name.startswith(code)]
-    looked_at = some(variants, 4)
+    looked_at = some(variants, 2)
     found = [(each.name, *one) for each in looked_at for one in verdicts(each)]
     assert [(name, ran.step.name) for name, ran, verdict in found if verdict == REFUTED] == []
     if shown := shown_by([code]):
@@ -51,7 +51,7 @@ def test_no_fix_of_a_fixture_is_refuted_and_what_a_run_can_show_is_shown_by_one(
 def programs() -> list[Interpreted]:
     """Of random ones a sample; thousands are tried by `python -m tests.differential.interpreted`."""
     return [interpreted(generate(seed, "")) for seed in range(20)] + [
-        interpreted(each, executes=False) for each in some(kept(), 25)
+        interpreted(each, executes=False) for each in some(kept(), 12)
     ]
 
 

@@ -290,7 +290,7 @@ def show(text: Text, events: set[int]) -> str:
     return "\n".join(f"{'>' if n in rows else ' '} {line}" for n, line in enumerate(text.lines, 1))
 
 
-SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SLOW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @SLOW

@@ -1,0 +1,165 @@
+"""A GradScaler is created and never used.
+
+## What it does
+Finds a variable that holds a new `GradScaler`, or one that a flag creates (`GradScaler() if args.amp else None`), if
+the code only asks whether it is there, prints it, or saves and loads its state. It never scales a loss, and is not
+passed to a function, returned or stored.
+
+If a function of this project takes a scaler (`def train_one_epoch(..., scaler=None)`) and the call of it passes none,
+the finding names that call.
+
+amplint reports nothing:
+
+- if the file opens an autocast region, unless it has such a call: AMP207 finds float16 regions without a scaler, and
+  bfloat16 needs none;
+- about attributes (`self.scaler`), which another file may use;
+- about a variable outside of functions that another file may import; in a file with `if __name__ == "__main__":`, or in
+  a notebook, the finding is only likely.
+
+## Why is this bad?
+A GradScaler does nothing by itself: mixed precision needs `scaler.scale(loss).backward()`, `scaler.step(optimizer)` and
+an autocast region. Without them the program trains in float32, at the speed and with the memory of float32, while its
+options and its log say that AMP is on.
+
+## Example
+```python
+scaler = torch.amp.GradScaler("cuda") if args.amp else None
+for epoch in range(args.epochs):
+    train_one_epoch(model, loader, optimizer)
+```
+
+## Use instead
+```python
+scaler = torch.amp.GradScaler("cuda") if args.amp else None
+for epoch in range(args.epochs):
+    train_one_epoch(model, loader, optimizer, scaler=scaler)
+```
+
+## Fix safety
+There is no fix: amplint can't tell whether AMP is wanted.
+
+## Proof
+The test programs have `shows=none`: a step is the same with a scaler that nothing uses and without it.
+
+## References
+- [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Confidence, Finding, Severity
+from amplint.model.calls.call_graph import CallGraph
+from amplint.model.objects.autocast_objects import regions
+from amplint.model.syntax import ir
+from amplint.model.torch_facts.names import SCALERS
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("GradScaler",),
+    fixes=(),
+    not_shown="a run without the scaler is the same",
+)
+
+# What doesn't use a scaler, though it reads it.
+_IDLE = ("state_dict", "load_state_dict", "is_enabled", "get_scale")
+_ASKING = (ir.Compare, ir.Bool, ir.Unary, ir.FString)
+_NAMESPACES = {"builtins.locals", "builtins.globals", "builtins.vars"}
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each variable with a scaler that nothing uses."""
+    for call in module.own.near(*module.words(*SCALERS)).calls:
+        name = _kept_in(call) if module.names.of(call.func) & SCALERS else None
+        if name is None or _is_used(module, name):
+            continue
+        leaving_out = _leaving_out(module, name)
+        if leaving_out is None and regions(module):
+            continue
+        outside = ir.function_of(name) is None
+        if outside and not (module.source.cells or "__main__" in module.source.text):
+            continue
+        yield rule.finding(
+            module.span(call),
+            _said(module, name, leaving_out),
+            withheld="amplint can't tell whether AMP is wanted",
+            confidence=Confidence.LIKELY if outside else None,
+        )
+
+
+def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None) -> str:
+    if leaving_out is None:
+        return (
+            f"`{name.name}` is never used: no loss is scaled, and no optimizer steps through it; use it, together with "
+            "an autocast region, or remove it"
+        )
+    called = module.on_one_line(leaving_out.func)
+    return (
+        f"`{name.name}` is never used: the call of `{called}` on {module.line(leaving_out)} passes no scaler, and "
+        "trains without it; pass it"
+    )
+
+
+def _kept_in(call: ir.Call) -> ir.Name | None:
+    """The variable that a new scaler is assigned to, also under a condition."""
+    value: ir.Node = call
+    while isinstance(value.parent, ir.Conditional) and value is not value.parent.test:
+        value = value.parent
+    statement = value.parent
+    if not isinstance(statement, ir.Assign) or len(statement.targets) != 1 or statement.value is not value:
+        return None
+    target = statement.targets[0]
+    return target if isinstance(target, ir.Name) and not target.name.startswith("_") else None
+
+
+def _is_used(module: Module, name: ir.Name) -> bool:
+    """Whether anything but a test, a message or a look at its state reads a variable."""
+    home = name.scope.home(name.name)
+    if home is None or home.kind == "class" or (home.kind == "module") is not (ir.function_of(name) is None):
+        return True  # a global, or what a class shows
+    all_names = (each for each in module.own.near("locals", "globals", "vars").calls if not each.args)
+    if any(module.names.of(each.func) & _NAMESPACES for each in all_names):
+        return True
+    reads = (
+        each
+        for each in module.own.near(name.name).values
+        if isinstance(each, ir.Name) and each.name == name.name and not each.bound
+    )
+    return any(not _is_idle(module, each) for each in reads if each.scope.home(each.name) is home)
+
+
+def _is_idle(module: Module, read: ir.Name) -> bool:
+    """Whether a read of a scaler only asks whether it is there, prints it, or looks at its state."""
+    value: ir.Node = read
+    if isinstance(value.parent, ir.Attribute) and value.parent.attr in _IDLE:
+        return True
+    while isinstance(value.parent, _ASKING):
+        value = value.parent
+    up = value.parent
+    if isinstance(up, ir.Call):
+        return module.names.of(up.func) == {"builtins.print"}
+    return isinstance(up, (ir.If, ir.While, ir.Assert)) or (isinstance(up, ir.Conditional) and value is up.test)
+
+
+def _leaving_out(module: Module, name: ir.Name) -> ir.Call | None:
+    """A call, in the variable's function, of a function that takes a scaler and gets none."""
+    calls = module.once(CallGraph)
+    function = ir.function_of(name)
+    for call in module.own.within(function).calls:
+        callee = calls.find(call) if ir.function_of(call) is function else None
+        if callee is None or call.unpacks("*") or call.unpacks("**"):
+            continue
+        given = calls.arguments(call, callee) or {}
+        params = [each for each in callee.function.params if "scaler" in each.name and ir.is_none(each.default)]
+        if any(given.get(each.name) in (None, each.default) for each in params):
+            return call
+    return None
