@@ -89,3 +89,48 @@ def test_the_scaler_is_named() -> None:
         "this cast makes the parameters float16, and the scaler of the Trainer, with `fp16=True` (line 13) raises "
         '"Attempting to unscale FP16 gradients"; keep float32'
     )
+
+
+UNPREPARED = """
+import torch
+from accelerate import Accelerator
+
+
+class Worker:
+    def __init__(self, model, amp=True):
+        self.accelerator = Accelerator(mixed_precision={precision})
+        self.model = model
+        self.optimizer = {optimizer}
+
+    def train(self, loader):
+        {prepares}
+        for batch in loader:
+            self.optimizer.zero_grad()
+            loss = self.model(batch).mean()
+            self.accelerator.backward(loss)
+            self.optimizer.step()
+"""
+ADAM = "torch.optim.Adam(self.model.parameters())"
+
+
+@pytest.mark.parametrize(
+    ("precision", "optimizer", "prepares", "found"),
+    [
+        ('"fp16"', ADAM, "pass", ["certain"]),
+        ('"fp16" if amp else "no"', ADAM, "pass", ["likely"]),
+        ('"bf16"', ADAM, "pass", []),
+        ('"fp16"', "wrapped(self.model)", "pass", []),
+        ('"fp16"', ADAM, "setup(self.accelerator)", ["likely"]),
+        ('"fp16"', ADAM, "self.optimizer = self.accelerator.prepare(self.optimizer)", []),
+    ],
+)
+def test_an_optimizer_that_an_accelerator_never_prepares(
+    precision: str, optimizer: str, prepares: str, found: list[str]
+) -> None:
+    text = UNPREPARED.format(precision=precision, optimizer=optimizer, prepares=prepares)
+    said = [each for each in check(text, "train.py") if each.code == "AMP402"]
+    assert [each.confidence.value for each in said] == found
+    assert all(
+        each.message.startswith("`self.optimizer` steps on gradients still multiplied by the loss scale: ")
+        for each in said
+    )

@@ -246,3 +246,40 @@ def test_what_a_loss_is_replaced_with_is_named() -> None:
         "this replaces a loss that is not finite with `first`: the scaler takes a step with the gradients of `first`, "
         "and never lowers the scale; leave inf and NaN to the scaler"
     )
+
+
+KEPT = """\
+import torch
+
+
+def train(model, loader, optimizer, scaler):
+    norms = {{}}
+    optimizer.zero_grad()
+    for i, x in enumerate(loader):
+        with torch.autocast("cuda"):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        if (i + 1) % 2 == 0:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        for name, p in model.named_parameters():
+            if p.grad is not None:
+                norms.setdefault(name, []).append(p.grad.norm().item())
+        {uses}(norms)
+
+
+def monitor(norms, threshold=1e-5):
+    for name, values in norms.items():
+        if min(values) < threshold:
+            print("vanishing", name)
+
+
+def count(norms):
+    return len(norms)
+"""
+
+
+@pytest.mark.parametrize(("uses", "expected"), [("monitor", ["AMP409"]), ("print", ["AMP409"]), ("count", [])])
+def test_norms_are_followed_into_the_function_that_takes_them(uses: str, expected: list[str]) -> None:
+    assert _codes(KEPT.format(uses=uses)) == expected

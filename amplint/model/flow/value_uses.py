@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import is_grad
 from amplint.model.calls.external_calls import local_function
 from amplint.model.names.reaching_definitions import reaching
@@ -139,6 +140,23 @@ class ValueUses:
                 self._up(call)
         else:
             self._taken(name, base)
+            self._parameter(call, value)
+
+    def _parameter(self, call: ir.Call, value: ir.Value) -> None:
+        """A function of this file takes the value: the reads of its parameter."""
+        callee = self._module.once(CallGraph).find(call)
+        given = self._module.once(CallGraph).arguments(call, callee) if callee is not None else None
+        if callee is None or given is None or not self._module.is_own(callee.function):
+            return
+        for name in [name for name, each in given.items() if each is value]:
+            key = f"{name} of {callee.function.id}"
+            if key in self._seen:
+                continue
+            self._seen.add(key)
+            for read in self._module.whole.within(callee.function).values:
+                if isinstance(read, ir.Name) and read.name == name and not read.bound:
+                    if read.scope.home(name) is callee.function.scope:
+                        self._read(read)
 
     def _taken(self, name: str, base: ir.Value | None) -> None:
         """A call that takes the value, by its name; `base`: whose method it is."""
@@ -221,8 +239,8 @@ class ValueUses:
 
     def _container(self, target: ir.Value) -> None:
         """A list, a dict, an attribute or a sum takes the value up."""
-        while isinstance(target, ir.Subscript):
-            target = target.base
+        while (inner := _container_of(target)) is not None:
+            target = inner
         if is_grad(target):
             return
         key = self._objects.own_key(target)
@@ -245,6 +263,11 @@ class ValueUses:
                 self.found.add("compensated")
             return
         self._up(read)
+
+
+def _container_of(value: ir.Value) -> ir.Value | None:
+    """What an item is taken from: of `norms[name]` and `norms.setdefault(name, [])`, `norms`."""
+    return value.base if isinstance(value, ir.Subscript) else ir.called_on(value, "setdefault", "get")
 
 
 def reads_of(module: Module, key: str) -> list[ir.Value]:

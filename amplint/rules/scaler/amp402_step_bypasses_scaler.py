@@ -6,6 +6,10 @@ Follows each function along its paths, and finds `optimizer.step()` if the gradi
 inf, or already used by `scaler.step`. The optimizer may be a second one, stepped after a helper that scales the loss of
 both; another branch of the helper without the scaler doesn't hide the finding.
 
+Also finds the step of an optimizer of torch's after `accelerator.backward(loss)`, if an Accelerator for float16 never
+prepares anything: its backward scales the loss, and only a prepared optimizer steps through its scaler. It is only
+`likely` if the precision comes from elsewhere.
+
 amplint reports nothing:
 
 - if another branch of a condition steps through the scaler (the condition may be AMP's own flag);
@@ -94,6 +98,7 @@ from amplint.rules.shared.scaler_order import (
     stepping,
     when,
 )
+from amplint.rules.shared.unprepared_optimizers import unprepared_steps
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -103,7 +108,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     fixes=(Applicability.UNSAFE,),
-    triggers=(".scale( & backward & step(",),
+    triggers=(".scale( & backward & step(", "Accelerator( & backward & step("),
     shown_by=("skips", "update", "gradient", "exception"),
 )
 
@@ -125,7 +130,16 @@ _SCALED, _UNCHECKED, _AGAIN = (
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each direct step on gradients that a scaler has scaled."""
-    return one_for_each(module, "AMP402", _judge)
+    yield from one_for_each(module, "AMP402", _judge)
+    for each in unprepared_steps(module):
+        yield rule.finding(
+            module.span(each.step),
+            f"`{module.text(ir.called_on(each.step, 'step') or each.step)}` {_SCALED}: "
+            f"`{module.on_one_line(each.backward.func)}` on {module.line(each.backward)} scales the loss, and nothing "
+            "is prepared; pass model, optimizer and data to `prepare()`",
+            withheld="amplint can't tell what else is to be prepared",
+            confidence=None if each.is_sure else Confidence.LIKELY,
+        )
 
 
 def _judge(module: Module, each: Misuse) -> Finding | None:
