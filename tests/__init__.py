@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 ROOT = Path(__file__).parents[1]
 
 
@@ -23,6 +25,6 @@ def some(items: Iterable[T], most: int) -> list[T]:
         return everything
 
     def key(number: int) -> int:
-        return zlib.crc32(str(everything[number]).replace(str(ROOT), "").encode())
+        return zlib.crc32(_ADDRESS.sub("", str(everything[number])).replace(str(ROOT), "").encode())
 
     return [everything[number] for number in sorted(sorted(range(len(everything)), key=key)[:most])]

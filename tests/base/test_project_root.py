@@ -6,6 +6,7 @@ import io
 import json
 import os
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from amplint.base.paths import shown
 from amplint.base.project_root import MARKS, Project, Reason, Start, project_of, told, top_of
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Overrides, Resolver
+from tests import some
 from tests.conftest import Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -107,8 +109,7 @@ def codes(out: str) -> list[str]:
     return [each["code"] for each in json.loads(out)]
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize(("name", "way"), some(product(LAYOUTS, WAYS), 80))
 def test_the_same_project_and_the_same_findings(
     project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch, name: str, way: str
 ) -> None:

@@ -252,7 +252,7 @@ FRAGMENTS = [
 ]
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=25).map("".join))
 def test_no_text_is_too_odd(text: str) -> None:
     for finding in check(text):

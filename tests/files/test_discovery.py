@@ -270,7 +270,7 @@ patterns = st.builds(
 ignore_files = st.lists(patterns, min_size=1, max_size=4).map("\n".join)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @example(root="a\n!**/", nested={})
 @example(root="c.py\n**/", nested={"a": "!*/"})
 @given(root=ignore_files, nested=st.dictionaries(st.sampled_from(["a", "b", "a/b"]), ignore_files, max_size=2))

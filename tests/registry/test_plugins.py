@@ -16,7 +16,7 @@ import pytest
 from amplint.config.file import parse_toml
 from amplint.registry import plugins
 from amplint.registry.rule import Header, Rule
-from tests import ROOT
+from tests import ROOT, some
 from tests.conftest import LEGACY, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -265,8 +265,9 @@ RULES = {
 
 
 class TestBrokenPlugins:
-    @pytest.mark.parametrize(("point", "said"), BROKEN.values(), ids=BROKEN)
-    def test_the_others_go_on(self, site: Path, project: Write, point: str, said: str) -> None:
+    @pytest.mark.parametrize("name", some(BROKEN, 6))
+    def test_the_others_go_on(self, site: Path, project: Write, name: str) -> None:
+        point, said = BROKEN[name]
         install(site, "house", f"[amplint.rules]\n{point}\n", RULES)
         root = project({"old.py": LEGACY})
         ran = run(site, *CONCISE, "old.py", cwd=root)

@@ -287,7 +287,7 @@ LINES = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(st.lists(LINES, max_size=12), st.sampled_from(["n.md", "n.rst", "n.py"]), st.sampled_from(["\n", "\r\n", "\r"]))
 def test_any_document(lines: list[str], name: str, newline: str) -> None:
     """Only code that is found changes, and once."""

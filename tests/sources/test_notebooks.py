@@ -570,7 +570,7 @@ def written_somehow(value: Any, rnd: random.Random, depth: int = 0) -> str:
     return json.dumps(value)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(st.tuples(st.lists(LINES, max_size=5), st.booleans()), max_size=5),
     st.randoms(use_true_random=False),

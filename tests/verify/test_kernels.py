@@ -164,7 +164,7 @@ def result(expression: Any, device: str, trained: bool) -> object:
         return RuntimeError
 
 
-@settings(max_examples=150, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(expression=EXPRESSIONS)
 @pytest.mark.parametrize("device", DEVICES)
 def test_expressions_give_the_dtype_that_they_give_on_the_device(device: str, expression: Any) -> None:

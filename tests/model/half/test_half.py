@@ -247,7 +247,7 @@ EXPRESSION: st.SearchStrategy[str] = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(EXPRESSION, min_size=4, max_size=12), st.sampled_from(["float16", "bfloat16"]))
 def test_whatever_is_composed_is_what_torch_gives(texts: list[str], low: str) -> None:
     (kinds,) = read(texts, low, f"torch.autocast('cpu', dtype=torch.{low})")

@@ -14,6 +14,7 @@ import pytest
 from amplint.base.paths import look_again
 from amplint.config.settings import Settings
 from amplint.engine.file import check_bytes
+from tests import some
 
 STEP = """\
 for x, y in loader:
@@ -243,8 +244,7 @@ def is_silent(rule: str, way: str) -> bool:
     return any((rule, way) in each for each in SILENT.values())
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("rule", USES)
+@pytest.mark.parametrize(("rule", "way"), some(product(USES, WAYS), 400))
 def test_table(rule: str, way: str, tmp_path: Path) -> None:
     use = USES[rule]
     assert found(tmp_path, use, program(use, WAYS[way])) is not is_silent(rule, way)

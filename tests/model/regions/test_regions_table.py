@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ import pytest
 
 from amplint import check
 from amplint.config.settings import Settings
+from tests import some
 
 HEAD = """\
 import contextlib
@@ -392,8 +394,7 @@ def found(code: str, written: Written, folder: Path) -> int:
     return len(check(written.main, path, settings))
 
 
-@pytest.mark.parametrize("code", PROGRAMS)
-@pytest.mark.parametrize("shape", OPEN)
+@pytest.mark.parametrize(("shape", "code"), some(product(OPEN, PROGRAMS), 280))
 def test_a_region_is_seen_however_it_is_opened(code: str, shape: str, tmp_path: Path) -> None:
     assert found(code, OPEN[shape](PROGRAMS[code]), tmp_path) == (shape not in SILENT.get(code, {}))
 
