@@ -112,7 +112,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     offered, withheld = fix_at_home(module, each, _fix, "the step is in another function; move the clip by hand")
     why = f"the optimizer has already stepped on {module.line(step.call)}; clip before the step, after `unscale_()`"
     if (backward := _backward_behind(each.flow, reached.event, step)) is not None:
-        if _clips_between(each.flow, backward, step):
+        if _clips_between(module, each.flow, reached.event, backward, step):
             return None  # that one does the work, and this one harms nobody
         why = (
             f"it comes before the backward pass on {module.line(backward)}, and clips only gradients that the step on "
@@ -137,7 +137,7 @@ def _judge_first(module: Module, each: Misuse) -> Finding | None:
     backward = _backward_behind(each.flow, reached.event, step)
     if backward is None or reached.stepped or not _clips_the_models(module, reached):
         return None
-    if _clips_between(each.flow, backward, step):
+    if _clips_between(module, each.flow, reached.event, backward, step):
         return None
     ends = [state.gradients_of(step.optimizer or optimizer) for state in each.flow.ends]
     if not ends or not all(held.is_empty() for held in ends) or len(stepping(each.flow)) > 1:
@@ -168,9 +168,22 @@ def _backward_behind(flow: Flow, clip: Event, step: Event) -> ir.Value | None:
     )
 
 
-def _clips_between(flow: Flow, backward: ir.Value, step: Event) -> bool:
-    """Whether another clip comes after a backward and before the step that uses its gradients."""
-    return any(each.kind == "clip" and backward.id < each.call.id < step.call.id for each in flow.events)
+def _clips_between(module: Module, flow: Flow, clip: Event, backward: ir.Value, step: Event) -> bool:
+    """Whether another clip of the same model comes after a backward and before the step that uses its gradients."""
+    models = _models(module, clip)
+    return any(
+        each.kind == "clip" and backward.id < each.call.id < step.call.id and _models(module, each) & models
+        for each in flow.events
+    )
+
+
+def _models(module: Module, clip: Event) -> set[str]:
+    """The keys of the models whose gradients a clip bounds."""
+    known, subject = objects(module), clip.subject
+    if clip.how in ("clamp", "norm"):
+        loops = [each for each in loops_round(clip.call) if isinstance(each, ir.For)]
+        return {root for loop in loops for root in known.parameters_roots(loop.iter)}
+    return set(known.parameters_roots(subject)) if subject is not None else set()
 
 
 def _has_no_backward(flow: Flow, state: State) -> bool:
