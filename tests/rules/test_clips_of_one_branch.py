@@ -113,6 +113,11 @@ def test_the_clip_of_another_models_branch_is_not_its_own() -> None:
     assert len(_found(TWO_MODELS)) == 2
 
 
+@pytest.mark.parametrize(("call", "found"), [("net_g(low).clip(0, 1)", 2), ("clip(net_g)", 0), ("clip(low, min=0)", 2)])
+def test_pixels_are_no_gradients(call: str, found: int) -> None:
+    assert len(_found(TWO_MODELS.replace("net_d(net_g(low))", f"net_d({call})"))) == found
+
+
 @pytest.mark.parametrize("test", ["args.amp", "scaler.is_enabled()", "args.bound > 0 and scaler.is_enabled()"])
 def test_a_clip_only_where_the_scaler_is_on(test: str) -> None:
     (finding,) = _found(BEFORE_STEPS.format(clip=_lines(f"if {test}:", f"    {UNSCALE}", f"    {CLIP}")))

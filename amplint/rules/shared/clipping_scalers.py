@@ -13,6 +13,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import ifs_round, upwards
+from amplint.rules.shared.parallel_branches import clips_elements
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -136,6 +137,6 @@ def _clips_elsewhere(module: Module, clip: ir.Value, but: ir.Block | None = None
         word in ir.last_name(each.func).lower()
         for container in containers
         for each in module.whole.within(container).calls
-        if id(each) not in left
+        if id(each) not in left and not clips_elements(each)
         for word in ("clip", "hook")
     )

@@ -38,6 +38,7 @@ _NAMED = {CLEARS: ("zero",), CLIPS: ("clip", "hook"), BACKWARDS: ("backward",)}
 _EVENTS = {"zero_grad": CLEARS, "clip": CLIPS, "backward": BACKWARDS}
 # More differences than these are no oversight.
 _MOST = 2
+_BOUNDS = ("min", "max", "a_min", "a_max")
 _LOGS = ("print", "info", "debug", "warning")
 _AVERAGE = re.compile(r"(?i)(^|_)(model|net)?(ema|swa)(model|net)?(_|$)|moving_?av|averaged_?(model|weights)")
 _UPDATES = re.compile(r"(?i)^_*(update|step|lerp)|_(update|step)$")
@@ -656,6 +657,15 @@ def _does(module: Module, statement: ir.Statement, what: str, *, is_set_up: bool
     return any(_divides_loss(each) if what == DIVIDES else _calls(module, each, what) for each in values)
 
 
+def clips_elements(call: ir.Call) -> bool:
+    """Whether a call bounds the elements of a tensor or an array, by its name and its numbers: `image.clip(0, 1)`."""
+    if ir.last_name(call.func) not in ("clip", "clip_"):
+        return False
+    numbers = [each for arg in call.args for each in ir.walk_values(arg.value) if isinstance(each, ir.Constant)]
+    bounded = any(arg.keyword in _BOUNDS for arg in call.args) or len(call.args) > 1
+    return bounded and any(isinstance(each.value, (int, float)) for each in numbers)
+
+
 def _divides_loss(value: ir.Value) -> bool:
     if not isinstance(value, ir.Binary) or value.op != "Divide":
         return False
@@ -669,7 +679,7 @@ def _calls(module: Module, value: ir.Value, what: str) -> bool:
     event, name = events(module).of(value), ir.last_name(value.func)
     if event is not None and _EVENTS.get(event.kind) == what:
         return True
-    if any(word in name for word in _NAMED.get(what, ())):
+    if any(word in name for word in _NAMED.get(what, ())) and not clips_elements(value):
         return True
     if what == AVERAGES:
         is_method = isinstance(value.func, ir.Attribute)
