@@ -6,7 +6,14 @@ from collections.abc import Container
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.events import Events
-from amplint.model.calls.external_calls import bases_in_sight, local_callable, local_class, local_function, method
+from amplint.model.calls.external_calls import (
+    bases_in_sight,
+    class_made,
+    local_callable,
+    local_class,
+    local_function,
+    method,
+)
 from amplint.model.calls.relevant_variables import is_asked_attribute
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.names.tables import arguments_of
@@ -17,7 +24,6 @@ from amplint.model.objects.key_parts import made_key, own_self
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to, with_defaults
 from amplint.model.syntax.scopes import owner_class
-from amplint.model.torch_facts.modules import RETURNS_ITSELF
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -138,8 +144,7 @@ class CallGraph:
             return callee.function
         func = call.func
         sources = self._objects.sources(func) if isinstance(func, (ir.Name, ir.Attribute)) else ()
-        made = ir.before_calls(sources[0], *RETURNS_ITSELF) if len(sources) == 1 else None
-        cls = local_class(self._module, made.func) if isinstance(made, ir.Call) else None
+        cls = class_made(self._module, sources[0]) if len(sources) == 1 and sources[0] is not None else None
         return method(self._module, cls, "forward") if cls is not None else None
 
     def _named(self, func: ir.Name, call: ir.Call) -> Callee | None:

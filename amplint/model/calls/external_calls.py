@@ -15,6 +15,7 @@ from amplint.model.objects.scaler_holders import holders
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Defined
 from amplint.model.syntax.scopes import LOCAL, NOTHING, UNBOUND, UNKNOWN, owner_class
+from amplint.model.torch_facts.modules import RETURNS_ITSELF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -354,6 +355,12 @@ def local_class(module: Module, value: ir.Value) -> ir.Class | None:
     """The class of this file that a name stands for, where that is certain."""
     found = module.names.definition(value)
     return found if isinstance(found, ir.Class) else None
+
+
+def class_made(module: Module, value: ir.Value) -> ir.Class | None:
+    """The class of this file of which a value is a new object: `Net()`, `Net().cuda()`."""
+    made = ir.before_calls(value, *RETURNS_ITSELF)
+    return local_class(module, made.func) if isinstance(made, ir.Call) else None
 
 
 def method(module: Module, cls: ir.Class, name: str, depth: int = 4) -> ir.Function | None:

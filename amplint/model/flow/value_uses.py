@@ -144,19 +144,17 @@ class ValueUses:
 
     def _parameter(self, call: ir.Call, value: ir.Value) -> None:
         """A function of this file takes the value: the reads of its parameter."""
-        callee = self._module.once(CallGraph).find(call)
-        given = self._module.once(CallGraph).arguments(call, callee) if callee is not None else None
+        calls = self._module.once(CallGraph)
+        callee = calls.find(call)
+        given = calls.arguments(call, callee) if callee is not None else None
         if callee is None or given is None or not self._module.is_own(callee.function):
             return
         for name in [name for name, each in given.items() if each is value]:
-            key = f"{name} of {callee.function.id}"
-            if key in self._seen:
-                continue
-            self._seen.add(key)
-            for read in self._module.whole.within(callee.function).values:
-                if isinstance(read, ir.Name) and read.name == name and not read.bound:
-                    if read.scope.home(name) is callee.function.scope:
-                        self._read(read)
+            key = self._objects.variable(callee.function.scope, name)
+            if f"given {key}" not in self._seen:
+                self._seen.add(f"given {key}")
+                for read in reads_of(self._module, key):
+                    self._read(read)
 
     def _taken(self, name: str, base: ir.Value | None) -> None:
         """A call that takes the value, by its name; `base`: whose method it is."""

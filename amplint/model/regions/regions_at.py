@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_sites import CallSites, callers
-from amplint.model.calls.external_calls import local_class, method
+from amplint.model.calls.external_calls import class_made, method
 from amplint.model.calls.gradients_off import never_has_gradients
 from amplint.model.inference.formulas import FALSE, TRUE, Formula, both, contradict
 from amplint.model.inference.value_sets import decided
 from amplint.model.regions.openers import Open, openers
 from amplint.model.syntax import ir
-from amplint.model.torch_facts.modules import RETURNS_ITSELF
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -101,14 +100,15 @@ class _Reader:
         return [*((each, TRUE) for each in sure), *self._chosen(function, {each.id for each in sure})]
 
     def _chosen(self, function: ir.Function, sure: set[int]) -> Iterator[tuple[ir.Call, Formula]]:
-        """The calls of one of several objects, of which one runs a method: `criterion = A() if args.a else B()`."""
+        """The calls of what may be one of several objects, or is passed as an argument, that may run a method:
+        `criterion = A() if args.a else B()`.
+        """
         if function.cls is None or function.name not in _CALLED:
             return
         for call in self._module.once(CallSites).of(function):
             found = self._decided.alternatives(call.func) if call.id not in sure else []
             for each in found:
-                made = ir.before_calls(each.value, *RETURNS_ITSELF)
-                cls = local_class(self._module, made.func) if isinstance(made, ir.Call) else None
+                cls = class_made(self._module, each.value)
                 if cls is not None and method(self._module, cls, function.name) is function:
                     yield call, each.when
 

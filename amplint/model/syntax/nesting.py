@@ -17,6 +17,12 @@ def upwards(statement: ir.Statement) -> Iterator[ir.Statement]:
         up = up.parent
 
 
+def following(statement: ir.Statement) -> list[ir.Statement]:
+    """The statements after one in its suite."""
+    around = statement.block.statements
+    return around[around.index(statement) + 1 :]
+
+
 def ifs_round(node: ir.Node) -> list[ir.If]:
     """The ifs round a node, from the innermost on."""
     return [each.parent for each in upwards(ir.statement_of(node)) if isinstance(each.parent, ir.If)]

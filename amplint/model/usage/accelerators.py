@@ -5,7 +5,8 @@ What `accelerate` does is as of its release 1.15 (accelerate/accelerator.py, acc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.external_calls import local_class
 from amplint.model.inference.dtypes import dtypes
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 ACCELERATORS = {"accelerate.Accelerator", "accelerate.accelerator.Accelerator"}
 LIBRARY, _NAME = "accelerate", "accelerator"
+SCALES = "fp16"  # the precision in which an Accelerator has a scaler
 _METHODS: dict[str, EventKind] = {
     "backward": "backward",
     "clip_grad_norm_": "clip",
@@ -28,6 +30,14 @@ _METHODS: dict[str, EventKind] = {
 _BUILT_ON_IT = ("transformers", "diffusers", "trl", "peft")
 # What only an Accelerator has beside its `backward`: by these it is known where another file makes it.
 _TELLING = ("prepare", "accumulate", "unwrap_model", "wait_for_everyone", "gather_for_metrics", "clip_grad_norm_")
+
+
+class ScaledBackward(NamedTuple):
+    """A backward pass of an Accelerator, which may scale the loss; `is_sure`: it is for float16 only."""
+
+    call: ir.Call
+    accelerator: ir.Value
+    is_sure: bool
 
 
 class Accelerators:
@@ -66,6 +76,15 @@ class Accelerators:
             else:
                 found |= {each.name if each.kind == "str" else None for each in dtypes(self._module, given)}
         return found or {None}
+
+    def scaled_backwards(self) -> Iterator[ScaledBackward]:
+        """The backward passes in the file of Accelerators that may be for float16."""
+        for call in self._module.own.called("backward") if self.is_used else ():
+            base = ir.called_on(call, "backward")
+            if base is not None and self.kind(call) == "backward":
+                precisions = self.precisions(base)
+                if precisions & {SCALES, None}:
+                    yield ScaledBackward(call, base, precisions == {SCALES})
 
     def _imports(self, *libraries: str) -> bool:
         """Whether the file imports one of some libraries, or from it."""

@@ -14,6 +14,7 @@ from amplint.model.inference.values import values_of
 from amplint.model.names.version_guards import asks_version
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves, conditions_round
+from amplint.model.syntax.nesting import following
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -76,10 +77,9 @@ def _is_tried_anew(statement: ir.Statement) -> bool:
     if not isinstance(statement, ir.Assign) or statement.block is None:
         return False
     names = [ir.last_name(each) for each in statement.targets]
-    behind = statement.block.statements[statement.block.statements.index(statement) + 1 :]
     return any(
         isinstance(each, ir.Assign) and [ir.last_name(target) for target in each.targets] == names and goes_on
-        for tried in behind
+        for tried in following(statement)
         for body, goes_on in _tried(tried)
         for each in body.statements
     )

@@ -74,10 +74,12 @@ def _last_cast(module: Module, value: ir.Value) -> tuple[ir.Call | None, ir.Valu
 
 def _gives_dtype(module: Module, call: ir.Call) -> bool:
     """Whether a call is a `.to(...)`, or loads a model, and is given a dtype, known or not."""
-    if not isinstance(call.func, ir.Attribute) or call.func.attr not in ("to", *_LOADS):
+    if not isinstance(call.func, ir.Attribute):
         return False
     if call.func.attr in _LOADS:
         return dtype_of(call) is not None
+    if call.func.attr != "to":
+        return False
     if call.keyword("dtype") is not None or len(call.positional) > 1:
         return True
     found = dtypes(module, call.positional[0]) if call.positional else []

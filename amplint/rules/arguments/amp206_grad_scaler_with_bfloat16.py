@@ -58,7 +58,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.device_choice import readable_at
 from amplint.fixes.inherited_arguments import module_name
-from amplint.model.calls.external_calls import local_class
+from amplint.model.calls.external_calls import class_made
 from amplint.model.inference.formulas import (
     FALSE,
     TRUE,
@@ -149,13 +149,10 @@ def _classes(module: Module, model: ir.Value, depth: int = 3) -> Iterator[ir.Cla
     """The classes of the project that a model can be of, also where another module wraps it."""
     sources = objects(module).sources(model) if isinstance(model, (ir.Name, ir.Attribute)) else [model]
     for source in sources:
-        made = ir.before_calls(source, *RETURNS_ITSELF)
-        if not isinstance(made, ir.Call):
-            continue
-        cls = local_class(module, made.func)
+        cls, made = class_made(module, source), ir.before_calls(source, *RETURNS_ITSELF)
         if cls is not None:
             yield cls
-        elif depth and made.positional:
+        elif depth and isinstance(made, ir.Call) and made.positional:
             yield from _classes(module, made.positional[0], depth - 1)
 
 

@@ -58,7 +58,7 @@ from amplint.base.findings import Applicability, Confidence, Finding, Fix, Sever
 from amplint.model.calls.call_sites import callers, passed
 from amplint.model.calls.events import events
 from amplint.model.inference.dtypes import dtypes
-from amplint.model.inference.formulas import TRUE, both, possible
+from amplint.model.inference.formulas import TRUE, Formula, both, possible
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
@@ -135,14 +135,12 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _of_frameworks(module: Module, half: Cast, keys: set[str], optimizers: set[str]) -> Iterator[Finding]:
     """The finding of a cast of a model, kept at some keys, whose gradients a framework's scaler unscales."""
-    known = decided(module)
     if keys & frozen(module):
         return
+    cast = _casts_to_float16(module, half)
     for each in framework_scalers(module, keys, optimizers):
         if keys == {half.key} and not comes_before(module, half.call, half.key, each.at, optimizers):
             continue
-        dtype = _dtype(half)
-        cast = both(known.around(half.call), known.is_dtype(dtype, "float16") if dtype is not None else TRUE)
         if possible(each.on, cast) is None:
             continue
         sure = each.is_sure and not is_vague(cast) and not is_vague(each.on)
@@ -154,6 +152,12 @@ def _of_frameworks(module: Module, half: Cast, keys: set[str], optimizers: set[s
             confidence=None if sure else Confidence.LIKELY,
         )
         return
+
+
+def _casts_to_float16(module: Module, half: Cast) -> Formula:
+    """What has to hold for a cast to be made, and to float16."""
+    known, dtype = decided(module), _dtype(half)
+    return both(known.around(half.call), known.is_dtype(dtype, "float16") if dtype is not None else TRUE)
 
 
 def _dtype(half: Cast) -> ir.Value | None:
@@ -286,9 +290,7 @@ def _can_meet(module: Module, half: Cast, event: Event) -> bool:
     made = constructions(module, scaler)
     if not made or not all(module.names.of(each.func) <= {SCALER, *OLD_SCALER} for each in made):
         return False
-    on, cast = both(known.scaler_on(scaler), known.around(event.call)), known.around(half.call)
-    given = _dtype(half)
-    cast = both(cast, known.is_dtype(given, "float16")) if given is not None else cast
+    on, cast = both(known.scaler_on(scaler), known.around(event.call)), _casts_to_float16(module, half)
     if is_vague(on) or is_vague(cast) or (on != TRUE and about_amp(module, cast, on)):
         return False
     return possible(on, cast) is not None

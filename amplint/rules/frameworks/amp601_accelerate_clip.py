@@ -119,7 +119,7 @@ from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.nesting import upwards
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.signatures import SIGNATURES
-from amplint.model.usage.accelerators import accelerators
+from amplint.model.usage.accelerators import SCALES, accelerators
 from amplint.registry.rule import Rule
 from amplint.rules.shared.framework_steps import (
     SYNCS,
@@ -146,7 +146,6 @@ rule = Rule(
     shown_by=("gradient", "update", "skips", "exception"),
 )
 
-_SCALES = "fp16"
 # Plugins of engines that scale and clip by themselves.
 _ENGINES = ("deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin")
 _PERIOD = "gradient_accumulation_steps"
@@ -188,7 +187,7 @@ def _severity(module: Module, accelerator: ir.Value) -> Severity | None:
     if any(isinstance(cpu := call.keyword("cpu"), ir.Constant) and cpu.value is True for call in made):
         return None  # there it has no scaler
     precisions = known.precisions(accelerator)
-    if _SCALES in precisions:
+    if SCALES in precisions:
         return Severity.ERROR
     return Severity.WARNING if None in precisions else None
 
@@ -199,7 +198,7 @@ def _confidence(module: Module) -> Confidence | None:
 
 
 def _when(severity: Severity) -> str:
-    return "" if severity is Severity.ERROR else f'if accelerate is configured for "{_SCALES}", '
+    return "" if severity is Severity.ERROR else f'if accelerate is configured for "{SCALES}", '
 
 
 def _receiver(call: ir.Call) -> ir.Value:

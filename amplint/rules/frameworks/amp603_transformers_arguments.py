@@ -71,7 +71,8 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import dominates
 from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
-from amplint.rules.shared.framework_releases import depends_on_release, is_class_of, is_for_older
+from amplint.rules.shared.framework_releases import depends_on_release, is_for_older
+from amplint.rules.shared.transformers_trainers import makes_arguments, trainers
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -89,7 +90,6 @@ rule = Rule(
     not_shown="verify doesn't interpret what transformers does with its arguments",
 )
 
-_LIBRARIES = ("transformers",)
 _EXCLUSIVE = (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval"))
 _REMOVED_IN = "5.0"
 _REMOVED = {
@@ -110,7 +110,7 @@ _DEPRECATED, _REPLACED_IN = "fp16_backend", "4.13"
 def check(module: Module) -> Iterator[Finding]:
     """The arguments one by one and in pairs, and what a Trainer does with them."""
     for call in module.own.near(*module.words("transformers.*TrainingArguments")).calls:
-        if is_class_of(module, call.func, _LIBRARIES, "TrainingArguments", "Seq2SeqTrainingArguments"):
+        if makes_arguments(module, call):
             yield from _pairs(module, call)
             yield from _removed(module, call)
             yield from _evaluated_first(module, call)
@@ -209,12 +209,12 @@ def _trainers(module: Module, call: ir.Call) -> Iterator[str]:
     known = objects(module)
     assigned = call.parent
     keys = {known.key(each) for each in assigned.targets} if isinstance(assigned, ir.Assign) else set()
-    for each in module.own.near(*module.words("transformers.*Trainer")).calls:
-        if not is_class_of(module, each.func, _LIBRARIES, "Trainer", "Seq2SeqTrainer") or each.keyword("model_init"):
+    for each in trainers(module):
+        given = each.args
+        if each.call.keyword("model_init"):
             continue
-        given = each.keyword("args") or (each.positional[1] if len(each.positional) > 1 else None)
         if given is call or (given is not None and known.key(given) in keys - {None}):
-            parent = each.parent
+            parent = each.call.parent
             for target in parent.targets if isinstance(parent, ir.Assign) else ():
                 if (key := known.key(target)) is not None:
                     yield key

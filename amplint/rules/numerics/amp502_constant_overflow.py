@@ -65,6 +65,7 @@ from amplint.model.inference.numbers import number
 from amplint.model.inference.tensor_types import HALF, NUMBER, Kind
 from amplint.model.inference.values import asked, values_of
 from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import following
 from amplint.registry.rule import Rule
 from amplint.rules.shared.half_ops import LARGEST_BFLOAT16, LARGEST_FLOAT16, dtype_of, met, shown
 
@@ -295,10 +296,9 @@ def _goes_into_softmax(module: Module, node: ir.Value) -> bool:
 
 def _reads_behind(statement: ir.Statement, name: str) -> list[ir.Name]:
     """The reads of a variable in the suite of a statement, behind it."""
-    behind = statement.block.statements[statement.block.statements.index(statement) + 1 :]
     return [
         value
-        for each in behind
+        for each in following(statement)
         for inner in (each, *(s for block in each.blocks() for s in ir.walk_statements(block)))
         for root in inner.values()
         for value in ir.walk_values(root)

@@ -93,6 +93,9 @@ rule = Rule(
 )
 
 
+_BY_HAND = ("clamp", "norm")  # the clips in a loop over parameters
+
+
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each clip of gradients that were used already."""
@@ -180,7 +183,7 @@ def _clips_between(module: Module, flow: Flow, clip: Event, backward: ir.Value, 
 def _models(module: Module, clip: Event) -> set[str]:
     """The keys of the models whose gradients a clip bounds."""
     known, subject = objects(module), clip.subject
-    if clip.how in ("clamp", "norm"):
+    if clip.how in _BY_HAND:
         loops = [each for each in loops_round(clip.call) if isinstance(each, ir.For)]
         return {root for loop in loops for root in known.parameters_roots(loop.iter)}
     return set(known.parameters_roots(subject)) if subject is not None else set()
@@ -204,10 +207,8 @@ def _clips_the_models(module: Module, reached: EventStates) -> bool:
     large = isinstance(bound, ir.Constant) and isinstance(bound.value, (int, float)) and bound.value > LARGE_NORM
     if subject is None or large or only_measures(reached):
         return False
-    if reached.event.how in ("clamp", "norm"):
-        loops = (each for each in loops_round(call) if isinstance(each, ir.For))
-        return any(objects(module).parameters_roots(loop.iter) for loop in loops)
-    return isinstance(subject, (ir.Name, ir.Attribute)) or bool(objects(module).parameters_roots(subject))
+    is_kept = function not in _BY_HAND and isinstance(subject, (ir.Name, ir.Attribute))
+    return is_kept or bool(_models(module, reached.event))
 
 
 def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple[Fix | None, str | None]:

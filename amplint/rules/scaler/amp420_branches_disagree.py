@@ -141,6 +141,7 @@ _MISSING = {
 }
 
 
+_ON_PURPOSE = "amplint can't tell whether the branches differ on purpose"
 _HOW_TO_CLIP = {
     True: "unscale in this branch only, and clip after it in either case",
     False: "clip in either case, with the scaler after `unscale_()`",
@@ -168,7 +169,7 @@ def check(module: Module) -> Iterator[Finding]:
             module.span(clipped.bound),
             f"this branch clips the gradients, but the branch without the scaler, on {module.line(clipped.step)}, does "
             f"not: {_MISSING[CLIPS]}; do so in both branches",
-            withheld="amplint can't tell whether the branches differ on purpose",
+            withheld=_ON_PURPOSE,
             confidence=Confidence.LIKELY,
         )
     said = {each.node.id for each in module.once(differences)}
@@ -179,7 +180,7 @@ def check(module: Module) -> Iterator[Finding]:
             module.span(lone.clip),
             f"only the branch {_scaler(lone.scaled)} clips the gradients: {_scaler(not lone.scaled)}, the step on "
             f"{module.line(lone.step)} uses gradients that are not clipped; {_HOW_TO_CLIP[lone.scaled]}",
-            withheld="amplint can't tell whether the branches differ on purpose",
+            withheld=_ON_PURPOSE,
             confidence=Confidence.LIKELY,
         )
     yield from _of_forwards(module)
@@ -273,9 +274,9 @@ def _of_one_arm(module: Module, found: Difference) -> Finding:
     where = " (after `unscale_()`)" if unscaled else ""
     return rule.finding(
         module.span(found.node),
-        f"this branch {what}, but the branch {'without' if found.arm.scaled else 'with'} the scaler, on "
+        f"this branch {what}, but the branch {_scaler(not found.arm.scaled)}, on "
         f"{module.line(found.other.block.statements[0])}, does not: {missing}; do so in both branches{where}",
-        withheld="amplint can't tell whether the branches differ on purpose",
+        withheld=_ON_PURPOSE,
         confidence=Confidence.LIKELY if _may_be_meant(found) else Confidence.CERTAIN,
     )
 

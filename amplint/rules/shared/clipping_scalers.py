@@ -12,7 +12,7 @@ from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
-from amplint.model.syntax.nesting import ifs_round, upwards
+from amplint.model.syntax.nesting import following, ifs_round, upwards
 from amplint.rules.shared.parallel_branches import clips_elements
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _clips(event: Event) -> bool:
 
 def _step_after(module: Module, statement: ir.If, kind: str) -> ir.Value | None:
     """The first step of an optimizer after an `if`, in the same suite or one in it; one of a `kind` if there is one."""
-    after = statement.block.statements[statement.block.statements.index(statement) + 1 :]
+    after = following(statement)
     found = events(module).below(ir.Block(statement.block.owner, statement.block.role, after)) if after else ()
     steps = [each for each in found if each.kind in ("step", "optimizer_step")]
     return next((each.call for each in sorted(steps, key=lambda each: each.kind != kind)), None)

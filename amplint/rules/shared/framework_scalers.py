@@ -1,7 +1,7 @@
 """Scalers that a framework makes and uses for a model: accelerate's Accelerator, transformers' Trainer (AMP208).
 
-As of accelerate 1.15 (accelerator.py: `prepare` makes the scaler, `clip_grad_norm_` and the prepared optimizer's step
-unscale) and transformers 4.57, whose Trainer trains through an Accelerator.
+As of accelerate 1.15 (accelerator.py: the constructor makes the scaler, `clip_grad_norm_` and a prepared optimizer's
+step unscale) and transformers 4.57, whose Trainer trains through an Accelerator.
 """
 
 from __future__ import annotations
@@ -15,14 +15,10 @@ from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.usage.accelerators import accelerators
-from amplint.rules.shared.framework_releases import is_class_of
+from amplint.rules.shared.transformers_trainers import FLOAT16, makes_arguments, trainers
 
 if TYPE_CHECKING:
     from amplint.model import Module
-
-_FLOAT16 = "fp16"
-_LIBRARIES = ("transformers",)
-_TRAINERS, _ARGUMENTS = ("Trainer", "Seq2SeqTrainer"), ("TrainingArguments", "Seq2SeqTrainingArguments")
 
 
 class FrameworkScaler(NamedTuple):
@@ -47,38 +43,26 @@ def framework_scalers(module: Module, models: set[str], optimizers: set[str]) ->
 def _of_accelerators(module: Module, models: set[str], optimizers: set[str]) -> Iterator[FrameworkScaler]:
     """The backward passes of Accelerators that prepare both a model and its optimizer."""
     known, owner = objects(module), accelerators(module)
-    if not owner.is_used:
-        return
     prepared = [
         call
         for call in module.own.called("prepare")
         if (base := ir.called_on(call, "prepare")) is not None and owner.owns(base)
     ]
     given = {known.key(arg.value) for call in prepared for arg in call.args}
-    if not given & models or not given & optimizers:
-        return
-    for call in module.own.called("backward"):
-        base = ir.called_on(call, "backward")
-        if base is None or owner.kind(call) != "backward":
-            continue
-        precisions = owner.precisions(base)
-        if precisions & {_FLOAT16, None}:
-            yield FrameworkScaler(call, TRUE, precisions == {_FLOAT16}, "the Accelerator's scaler")
+    if given & models and given & optimizers:
+        for each in owner.scaled_backwards():
+            yield FrameworkScaler(each.call, TRUE, each.is_sure, "the Accelerator's scaler")
 
 
 def _of_trainers(module: Module, models: set[str]) -> Iterator[FrameworkScaler]:
     """The Trainers that get a model, and arguments that ask for float16."""
-    for call in module.own.near(*module.words("transformers.*Trainer")).calls:
-        if not is_class_of(module, call.func, _LIBRARIES, *_TRAINERS):
+    for trainer in trainers(module):
+        if trainer.model is None or trainer.args is None or objects(module).key(trainer.model) not in models:
             continue
-        model = call.keyword("model") or (call.positional[0] if call.positional else None)
-        given = call.keyword("args") or (call.positional[1] if len(call.positional) > 1 else None)
-        if model is None or given is None or objects(module).key(model) not in models:
-            continue
-        for each in values_of(module, given).leaves:
-            if isinstance(each.value, ir.Call) and is_class_of(module, each.value.func, _LIBRARIES, *_ARGUMENTS):
-                flag = each.value.keyword(_FLOAT16)
-                on = decided(module).of(flag) if flag is not None else FALSE
-                if on != FALSE:
-                    said = f"the scaler of the Trainer, with `fp16={module.on_one_line(flag)}`" if flag else ""
-                    yield FrameworkScaler(call, on, True, said)
+        for each in values_of(module, trainer.args).leaves:
+            made = each.value
+            flag = made.keyword(FLOAT16) if isinstance(made, ir.Call) and makes_arguments(module, made) else None
+            on = decided(module).of(flag) if flag is not None else FALSE
+            if flag is not None and on != FALSE:
+                said = f"the scaler of the Trainer, with `{FLOAT16}={module.on_one_line(flag)}`"
+                yield FrameworkScaler(trainer.call, on, True, said)

@@ -16,7 +16,7 @@ from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves, ends_iteration
-from amplint.model.syntax.nesting import loops_round, upwards
+from amplint.model.syntax.nesting import following, loops_round, upwards
 from amplint.rules.shared.finite_checks import about_finite, ends_program, not_finite
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _tail(statement: ir.If, blocks: list[ir.Block]) -> ir.Block | None:
         return None
     if not isinstance(around.owner, (ir.Function, ir.For, ir.While)):
         return None
-    after = around.statements[around.statements.index(statement) + 1 :]
+    after = following(statement)
     return ir.Block(around.owner, around.role, after) if after else None
 
 

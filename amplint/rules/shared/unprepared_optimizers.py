@@ -19,7 +19,6 @@ from amplint.model.usage.accelerators import accelerators
 if TYPE_CHECKING:
     from amplint.model import Module
 
-_FLOAT16 = "fp16"
 _PREPARES = re.compile(r"\.prepare(_model|_optimizer)?\(")
 
 
@@ -39,14 +38,10 @@ def unprepared_steps(module: Module) -> Iterator[UnpreparedStep]:
     owner = accelerators(module)
     if not owner.is_used or any(map(_PREPARES.search, module.texts)):
         return
-    for call in module.own.called("backward"):
-        base = ir.called_on(call, "backward")
-        if base is None or owner.kind(call) != "backward" or not owner.made(base):
-            continue
-        precisions = owner.precisions(base)
-        step = _step_after(module, call) if precisions & {_FLOAT16, None} else None
+    for each in owner.scaled_backwards():
+        step = _step_after(module, each.call) if owner.made(each.accelerator) else None
         if step is not None:
-            yield UnpreparedStep(step, call, precisions == {_FLOAT16} and not _is_passed(module, base))
+            yield UnpreparedStep(step, each.call, each.is_sure and not _is_passed(module, each.accelerator))
 
 
 def _step_after(module: Module, backward: ir.Call) -> ir.Call | None:
