@@ -283,3 +283,64 @@ def count(norms):
 @pytest.mark.parametrize(("uses", "expected"), [("monitor", ["AMP409"]), ("print", ["AMP409"]), ("count", [])])
 def test_norms_are_followed_into_the_function_that_takes_them(uses: str, expected: list[str]) -> None:
     assert _codes(KEPT.format(uses=uses)) == expected
+
+
+PASSED_ON = """\
+import torch
+
+
+def step(loss, optimizer, scaler, use_amp):
+    if use_amp and scaler is not None:
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    else:
+        loss.backward()
+        optimizer.step()
+
+
+def train_epoch(trainer, loader):
+    for x, y in loader:
+        trainer.optimizer.zero_grad()
+        with torch.autocast("cuda", enabled=trainer.use_amp):
+            loss = trainer.criterion(trainer.model(x), y)
+        step(loss, trainer.optimizer, {scaler}, trainer.use_amp)
+"""
+
+
+@pytest.mark.parametrize(
+    ("scaler", "confidence"),
+    [
+        ("trainer.scaler", ["suspicion"]),
+        ('torch.amp.GradScaler("cuda") if trainer.scaling else None', ["certain"]),
+    ],
+)
+def test_a_scaler_that_is_passed_on_from_out_of_sight_may_follow_the_same_switch(
+    scaler: str, confidence: list[str]
+) -> None:
+    found = amplint.check(PASSED_ON.format(scaler=scaler), "train.py", amplint.make_settings(suspicions=True))
+    assert [each.confidence for each in found if each.code == "AMP210"] == confidence
+
+
+def test_the_message_names_what_makes_the_region_float16() -> None:
+    source = """\
+import torch
+
+
+def train(model, optimizer, loader, config):
+    scaler = torch.amp.GradScaler("cuda") if config["precision"] == "fp16" else None
+    for x in loader:
+        dtype = torch.bfloat16 if config["precision"] == "bf16" else torch.float16
+        with torch.autocast("cuda", dtype=dtype):
+            loss = model(x).sum()
+        if scaler is not None:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            optimizer.step()
+        optimizer.zero_grad()
+"""
+    (found,) = [each for each in amplint.check(source, "train.py") if each.code == "AMP210"]
+    assert "is neither 'bf16' nor 'fp16'" in found.message

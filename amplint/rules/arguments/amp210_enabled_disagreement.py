@@ -8,7 +8,8 @@ their names. So it also finds a scaler that is enabled for the wrong dtype
 (`enabled=dtype == "bfloat16"`), a scaler that is enabled on cuda only where autocast is in float16 on mps or xpu, too,
 and a branch without the scaler for an optimizer with a stepping method of its own, such as `first_step`. The finding is
 a warning if nothing is really trained: all data is random and nothing is saved. It is a note, and a suspicion, if the
-scaler is a parameter that is None and amplint sees no caller that passes one, or an attribute of a parameter.
+scaler is a parameter that is None and amplint sees no caller that passes one, or an attribute of a parameter, also one
+that a caller passes on.
 
 amplint reports nothing about the reverse, an enabled scaler with float32, which is harmless; and nothing if region and
 scaler depend on different flags that may be connected. Two options of one set of options count as independent. Nothing
@@ -175,9 +176,9 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
     region = both(runs, arm)
     if given and all(_has_scaler(module, each, region) for each in given):
         return None
-    unseen = bool(given) and not any(_callers_give(module, each) for each in given)
+    unseen = bool(given) and all(_comes_from_elsewhere(module, each) for each in given)
     about = turning(world, runs, *(known.inside(each.event.call) for each in others))
-    what = said(module, world, arm, settings_of_amp(module, about), device_of(module, entered.region))
+    what = said(module, world, region, settings_of_amp(module, about), device_of(module, entered.region))
     return rule.finding(
         module.span(entered.region.call),
         f"{what}{', ' if what else ''}autocast runs in float16 while the backward pass on "
@@ -220,18 +221,24 @@ def _is_given_none(module: Module, scaler: ir.Value, world: World) -> bool:
     is that it is None.
     """
     key = decided(module).path(scaler)
-    is_param = parameter_read(module, scaler) is not None
-    if isinstance(scaler, ir.Attribute) and isinstance(scaler.base, ir.Name) and scaler.base.name != "self":
-        is_param = parameter_read(module, scaler.base) is not None and not constructions(module, scaler)
+    is_param = parameter_read(module, scaler) is not None or _is_of_parameter(module, scaler)
     return is_param and key is not None and world.get(present(path(key))) is False
 
 
-def _callers_give(module: Module, scaler: ir.Value) -> list[ir.Value | None]:
-    """What the calls in sight give for a parameter."""
+def _is_of_parameter(module: Module, scaler: ir.Value) -> bool:
+    """Whether a scaler is an attribute of a parameter (`trainer.scaler`), and nothing in sight creates it."""
+    if not isinstance(scaler, ir.Attribute) or not isinstance(scaler.base, ir.Name) or scaler.base.name == "self":
+        return False
+    return parameter_read(module, scaler.base) is not None and not constructions(module, scaler)
+
+
+def _comes_from_elsewhere(module: Module, scaler: ir.Value) -> bool:
+    """Whether nothing in sight says what a parameter is: no call gives it, or they give attributes of parameters."""
     function = ir.function_of(scaler)
     if function is None or not isinstance(scaler, ir.Name):
-        return []
-    return list(passed(module, function, scaler.name))
+        return True
+    given = passed(module, function, scaler.name)
+    return all(each is not None and _is_of_parameter(module, each) for each in given)
 
 
 def _has_scaler(module: Module, scaler: ir.Value, region: Formula) -> bool:
