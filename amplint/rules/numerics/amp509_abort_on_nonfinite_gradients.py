@@ -4,7 +4,8 @@
 Finds code in a training step with a float16 autocast region and a scaler that may be enabled, which raises or exits if
 gradients are not finite:
 
-- a `raise`, `assert` or `sys.exit` that checks the gradients or their norm for NaN and infinity;
+- a `raise`, `assert` or `sys.exit` that checks the gradients or their norm for NaN and infinity, also by a flag that a
+  loop over the parameters sets, or by a function that answers the question;
 - `clip_grad_norm_(..., error_if_nonfinite=True)`;
 - anomaly detection that is always on (`torch.autograd.set_detect_anomaly(True)`, `with
   torch.autograd.detect_anomaly():`).
@@ -141,7 +142,7 @@ def _judge_abort(module: Module, abort: Abort) -> Iterator[Finding]:
         if source is None:
             continue
         here = [each for each in made_of(module, value) if ir.function_of(each) is ir.function_of(abort.at)]
-        if not only_asks_for_presence(module, (each.test for each in conditions(abort.decides, here[-1]))):
+        if here and not only_asks_for_presence(module, (each.test for each in conditions(abort.decides, here[-1]))):
             continue
         found = step_round(module, abort.decides)
         if found is not None and not is_plain(found[0], source):

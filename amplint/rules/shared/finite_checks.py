@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import passed
-from amplint.model.calls.events import is_grad
+from amplint.model.calls.events import events, is_grad
 from amplint.model.flow.gradient_reads import is_parameters
 from amplint.model.flow.value_uses import COMPUTING, INFINITE, PASSING
 from amplint.model.inference.values import asked, held
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
-from amplint.model.syntax.control import EXITS
+from amplint.model.syntax.arguments import argument
+from amplint.model.syntax.control import EXITS, conditions_round
 from amplint.model.syntax.ir import Assigned, node_of
 from amplint.model.syntax.nesting import upwards
 from amplint.model.torch_facts.signatures import CLIPS
@@ -30,7 +31,7 @@ _FOLLOW = 10
 # What a test calls, and whether it is true of numbers that are not finite.
 _TESTS = {"isnan": True, "isinf": True, "isfinite": False}
 # What hands the truth of a test on.
-_WRAPPERS = {"all", "any", "bool", "cpu", "item", "len", "sum"}
+_WRAPPERS = {"all", "any", "bool", "cpu", "int", "item", "len", "sum"}
 _NORMS = {"clip_grad_norm_", "clip_grad_norm", "get_total_norm"}
 # Exceptions that mean something to whoever calls.
 _SIGNALS = {"OverflowError", "StopIteration", "StopAsyncIteration", "GeneratorExit"}
@@ -174,10 +175,62 @@ def _not_finite(module: Module, test: ir.Value, holds: bool) -> list[ir.Value]:
     if isinstance(test, ir.Compare):
         return _compared(module, test, holds, parts)
     if isinstance(test, ir.Call):
-        return _called(module, test, holds, parts)
+        return _called(module, test, holds, parts) or _answered(module, test, holds, parts)
     if isinstance(test, ir.Comprehension):
         return _listed(test, holds, parts)
-    return []
+    return _flagged(module, test, holds, parts) if isinstance(test, ir.Name) else []
+
+
+def _flagged(module: Module, flag: ir.Name, holds: bool, parts: Parts) -> list[ir.Value]:
+    """A variable that is set where a number is not finite: `bad = False`, and then `bad = True` for a NaN."""
+    bindings = reaching(module.names, flag)
+    assigned = [each.value for each in bindings if isinstance(each, Assigned)]
+    if len(assigned) < len(bindings) or any(ir.function_of(each) is not ir.function_of(flag) for each in assigned):
+        return []
+    return _decided_by(module, [(each, each) for each in assigned], holds, parts, conditions_round(flag))
+
+
+def _answered(module: Module, test: ir.Call, holds: bool, parts: Parts) -> list[ir.Value]:
+    """A function of the project that answers whether numbers are finite."""
+    callee = module.once(CallGraph).find(test)
+    if callee is None or callee.function.is_generator:
+        return []
+    returns = returned(callee.function)
+    ends = bool(callee.function.body.statements) and isinstance(callee.function.body.statements[-1], ir.Return)
+    if not ends and not holds:  # where it ends without an answer, that is None
+        return []
+    return _decided_by(module, [(each.value, each) for each in returns], holds, parts, [])
+
+
+def _decided_by(
+    module: Module,
+    values: Iterable[tuple[ir.Value | None, ir.Node]],
+    holds: bool,
+    parts: Parts,
+    given: list[tuple[ir.Value, bool]],
+) -> list[ir.Value]:
+    """What is asked where one of some values is to come out as `holds`: by itself, or where a constant is chosen.
+
+    Args:
+        values: the values, and the nodes that give them.
+        given: conditions that hold anyway.
+    """
+    found: list[ir.Value] = []
+    for value, node in values:
+        if value is None or isinstance(value, ir.Constant):
+            if bool(value is not None and value.value) is not holds:
+                continue
+            tests = [each for each in conditions_round(node) if each not in given]
+            asked_for = [part for test, how in tests for part in parts(test, how)]
+            others = [each for each in tests if not parts(*each)]
+            if not all(_is_there(module, test, how) for test, how in others):
+                return []
+        else:
+            asked_for = parts(value, holds)
+        if not asked_for:
+            return []
+        found += asked_for
+    return found
 
 
 def _listed(test: ir.Comprehension, holds: bool, parts: Parts) -> list[ir.Value]:
@@ -378,11 +431,23 @@ def returns_norm(module: Module, call: ir.Call) -> bool:
 
 
 def gradients_in(module: Module, value: ir.Value) -> ir.Value | None:
-    """The gradients of parameters that a number is the size of: `p.grad`, or the call that clips or measures them."""
+    """The gradients of parameters that a number is the size of: `p.grad`, the call that clips or measures them, or
+    `torch.autograd.grad` of a scaled loss.
+    """
     for each in made_of(module, value):
         if isinstance(each, ir.Call):
-            if returns_norm(module, each):
+            if returns_norm(module, each) or _is_grad_of_scaled(module, each):
                 return each
         elif is_grad(each) and is_parameters(module, each):
             return each
     return None
+
+
+def _is_grad_of_scaled(module: Module, call: ir.Call) -> bool:
+    """Whether a call is `torch.autograd.grad` of what a scaler has scaled."""
+    if "torch.autograd.grad" not in module.names.of(call.func):
+        return False
+    outputs = argument(call, "torch.autograd.grad", "outputs")
+    scaled = held(module, outputs) if outputs is not None else None
+    event = events(module).of(scaled) if isinstance(scaled, ir.Call) else None
+    return event is not None and event.kind == "scale"

@@ -1,0 +1,118 @@
+"""AMP509 where a flag or a function says whether gradients are finite, and where something else has a part in it."""
+
+from __future__ import annotations
+
+import pytest
+
+import amplint
+
+PROGRAM = """\
+import math
+import sys
+
+import torch
+
+
+{helper}
+def train(model, loader, optimizer, criterion, limit):
+    scaler = torch.amp.GradScaler("cuda")
+    strikes = 0
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = criterion(model(x), y)
+{step}
+        scaler.step(optimizer)
+        scaler.update()
+"""
+BACKWARD = "scaler.scale(loss).backward()\nscaler.unscale_(optimizer)\n"
+ANSWERS = """\
+def is_good(model, limit):
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    if torch.isnan(norm) or torch.isinf(norm):
+        print("bad gradients")
+        return False
+    return True
+
+
+"""
+ALL_FINITE = """\
+def is_good(model, limit):
+    return all(torch.isfinite(each.grad).all() for each in model.parameters() if each.grad is not None)
+
+
+"""
+OF_A_LOOP = """\
+def is_good(model, limit):
+    for each in model.parameters():
+        if each.grad is None:
+            continue
+        if not torch.isfinite(each.grad).all():
+            return False
+    return True
+
+
+"""
+ALSO_LARGE = ANSWERS.replace("    return True", "    if norm > limit:\n        return False\n    return True")
+ONLY_IF_ASKED = ANSWERS.replace("if torch.isnan(norm) or torch.isinf(norm)", "if limit is True and torch.isnan(norm)")
+WITHOUT_ANSWER = ANSWERS.replace("    return True\n", "")
+ASKS = BACKWARD + 'if not is_good(model, limit):\n    raise RuntimeError("gradients")'
+FLAG = """\
+bad = False
+for each in model.parameters():
+    if each.grad is not None and torch.isnan(each.grad).any():
+        bad = True
+if bad:
+    sys.exit(1)"""
+COUNTED = """\
+bad = sum(int(torch.isnan(each.grad).sum()) for each in model.parameters() if each.grad is not None)
+if bad > 0:
+    raise ValueError(bad)"""
+BY_AUTOGRAD = """\
+params = list(model.parameters())
+grads = torch.autograd.grad(scaler.scale(loss), params)
+flat = torch.cat([each.reshape(-1) for each in grads])
+if not torch.isfinite(flat).all():
+    raise FloatingPointError("gradients")
+for each, grad in zip(params, grads):
+    each.grad = grad"""
+STRIKES = BACKWARD + "strikes = 0 if is_good(model, limit) else strikes + 1\nif strikes > 20:\n    raise RuntimeError()"
+
+
+def found_in(helper: str, step: str) -> list[str]:
+    """What AMP509 is found at."""
+    indented = "\n".join(" " * 8 + line for line in step.splitlines())
+    text = PROGRAM.format(helper=helper, step=indented)
+    return [text[each.start : each.end] for each in amplint.check(text) if each.code == "AMP509"]
+
+
+@pytest.mark.parametrize(
+    ("helper", "step"),
+    [
+        pytest.param(ANSWERS, ASKS, id="a constant answer"),
+        pytest.param(ALL_FINITE, ASKS, id="the test itself"),
+        pytest.param(OF_A_LOOP, ASKS, id="an answer in a loop"),
+        pytest.param("", BACKWARD + FLAG, id="flag"),
+        pytest.param("", BACKWARD + COUNTED, id="counted"),
+        pytest.param("", BY_AUTOGRAD, id="autograd.grad of the scaled loss"),
+    ],
+)
+def test_is_found(helper: str, step: str) -> None:
+    (at,) = found_in(helper, step)
+    assert at.startswith(("raise", "sys.exit"))
+
+
+@pytest.mark.parametrize(
+    ("helper", "step"),
+    [
+        pytest.param(ALSO_LARGE, ASKS, id="another reason"),
+        pytest.param(ONLY_IF_ASKED, ASKS, id="a setting"),
+        pytest.param(WITHOUT_ANSWER, ASKS, id="no answer is no, too"),
+        pytest.param(ANSWERS, STRIKES, id="many in a row"),
+        pytest.param("", BACKWARD + FLAG.replace("if bad:", "if bad and limit:"), id="a flag and a setting"),
+        pytest.param("", BACKWARD + FLAG.replace("bad = False", "bad = limit > 3"), id="a flag of more"),
+        pytest.param("", BY_AUTOGRAD.replace("scaler.scale(loss)", "loss"), id="autograd.grad of the loss"),
+    ],
+)
+def test_something_else_has_a_part_in_it(helper: str, step: str) -> None:
+    assert found_in(helper, step) == []
