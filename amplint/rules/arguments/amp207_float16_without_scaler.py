@@ -80,6 +80,7 @@ from amplint.model.syntax.nesting import ifs_round
 from amplint.model.syntax.text_scan import code_of, has
 from amplint.model.torch_facts.deprecated_names import scaler_for
 from amplint.model.torch_facts.names import SCALERS
+from amplint.model.torch_facts.op_spellings import SPELLINGS, Gives
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import (
     can_be_float16,
@@ -117,8 +118,10 @@ _SCALES = re.compile(
     r"|manual_backward|colossal|fairscale|horovod|mmcv|mmengine|torch_xla|hivemind|paddle|mindspore"
 )
 # What divides gradients by what a loss was multiplied with; or clips them, where it was multiplied with nothing.
-_DIVIDES = re.compile(r"\.grad(?:\.data)?(?:\s*[/*]=|\.(?:div|mul)_\()|_foreach_(?:div|mul)_")
+_DIVIDES = re.compile(r"(?<=[\w\])])\.grad(?:\.data)?(?:\s*[/*]=|\.(?:div|mul)_\()|_foreach_(?:div|mul)_")
 _DIVIDED_BY = (".grad", "_foreach_")
+# What a tensor is made by that an attack or a search changes, and no model has.
+_INPUTS = {"Variable", "clone", "detach", *(name for name, op in SPELLINGS.items() if op.gives is Gives.LIKE)}
 _WORD = re.compile(r"\w+")
 _SCALER_WORD = re.compile(r"\w*scaler\w*")
 _SCALERS_WORK = {"scale", "unscale_", "step"}
@@ -145,7 +148,9 @@ def _may_scale(module: Module, found: Trained) -> bool:
     divided = module.once(_divided)
     code = _WORD.sub(lambda word: "" if word[0] in divided else word[0], code) if divided else code
     if found.multiplied and has(code, _DIVIDES, _DIVIDED_BY):
-        return True
+        inputs = _inputs(module, found.event.call)
+        if has(_WORD.sub(lambda word: "" if word[0] in inputs else word[0], code), _DIVIDES, _DIVIDED_BY):
+            return True
     if not has(code, _SCALES, _SCALED_BY):
         return False
     if module.once(_scale_nothing):
@@ -163,6 +168,25 @@ def _divided(module: Module) -> frozenset[str]:
         for name, read in names.items()
         if (bindings := module.names.bindings(read)) and all(map(_is_division, bindings))
     )
+
+
+def _inputs(module: Module, backward: ir.Node) -> frozenset[str]:
+    """The variables, in small letters, whose gradients are those of an input, as an attack asks for them: a tensor made
+    like another one, which no optimizer has where the backward is.
+    """
+    reads = [each for each in module.whole.near(".grad").values if isinstance(each, ir.Attribute)]
+    names = [each.base for each in reads if each.attr == "grad" and isinstance(each.base, ir.Name)]
+    made = module.whole.within(ir.function_of(backward)).calls
+    optimized = [call for call in made if any(name.startswith("torch.optim.") for name in module.names.of(call.func))]
+    trained_here = {part.name for call in optimized for part in ir.walk_values(call) if isinstance(part, ir.Name)}
+    others = {each.name for each in names if not all(map(_is_input, module.names.bindings(each) or (None,)))}
+    return frozenset(each.name.lower() for each in names if each.name not in others | trained_here)
+
+
+def _is_input(binding: Binding | None) -> bool:
+    value = binding.value if isinstance(binding, Assigned) else None
+    calls = [each for each in ir.walk_values(value) if isinstance(each, ir.Call)] if value is not None else []
+    return any(ir.last_name(each.func) in _INPUTS for each in calls)
 
 
 def _is_division(binding: Binding) -> bool:
