@@ -34,7 +34,7 @@ WORDS = re.compile(
 )
 # Each of the alternatives has one of these in it: to look for them first is quicker.
 _ROOTS = ("autocast", "caler", "backward(", "clip_grad", "unscale", "grad", "optim", "BCELoss", "binary_cross_entropy",
-          "_hook(", "conv1d(", "conv2d(", "conv3d(", "avg_pool", "Trainer):")  # fmt: skip
+          "_hook(", "conv1d(", "conv2d(", "conv3d(", "avg_pool", "Trainer")  # fmt: skip
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # Behind a name and a point: what may be an attribute that is set, alone or as one of several.
