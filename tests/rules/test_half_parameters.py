@@ -163,3 +163,83 @@ def test_a_model_that_a_function_casts_and_returns() -> None:
     assert [each.confidence for each in found] == [Confidence.LIKELY]
     for after in ("model = model.float()", "model.to(torch.float32)"):
         assert not [each for each in check(RETURNED.replace("AFTER", after), "train.py") if each.code == "AMP208"]
+
+
+TWO_MODELS = """\
+import torch
+from library import Critic, Painter
+MORE
+
+
+def main(args, loader):
+    painter = Painter(lora_rank=8)
+    critic = CRITIC
+    LINE
+    dtype = torch.float16 if args.half else torch.float32
+    painter.to(dtype=dtype)
+    critic.to(dtype=dtype)
+    lora = [p for n, p in painter.named_parameters() if "lora" in n]
+    optimizer = torch.optim.AdamW(lora)
+    judge = torch.optim.AdamW(critic.parameters())
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        scaler.scale(critic(painter(x)).mean()).backward()
+        scaler.step(optimizer)
+        scaler.step(judge)
+        scaler.update()
+"""
+OWN_CRITIC = """
+
+class Own(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = add_lora(torch.nn.Linear(3, 3))
+"""
+
+
+@pytest.mark.parametrize(
+    ("critic", "line", "more", "wanted"),
+    [
+        ("Critic()", "", "", True),
+        ("Critic()", "critic.train()", "", True),
+        ("Critic()", "add_lora(critic)", "", False),
+        ("Critic(adapters=2)", "", "", False),
+        ("get_peft_model(Critic())", "", "", False),
+        ("Own()", "", OWN_CRITIC, False),
+        ("Own()", "", OWN_CRITIC.replace("add_lora", ""), True),
+    ],
+)
+def test_adapters_of_another_model(critic: str, line: str, more: str, wanted: bool) -> None:
+    text = TWO_MODELS.replace("CRITIC", critic).replace("LINE", line or "pass").replace("MORE", more)
+    found = [each for each in check(text, "train.py") if each.code == "AMP208"]
+    assert ["critic" in text.splitlines()[each.location.row - 1] for each in found if each.location] == [True] * wanted
+
+
+ARMS = """\
+import torch
+
+
+def main(args, model, loader):
+    if args.half:
+        model.half()
+    OTHER
+    optimizer = torch.optim.AdamW(model.parameters())
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        scaler.scale(model(x).mean()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "wanted"),
+    [
+        ("else:\n        model.float()", 1),
+        ("if not args.half:\n        model.float()", 1),
+        ("if args.train:\n        model.float()", 0),
+        ("model.float()", 0),
+    ],
+)
+def test_a_cast_back_in_another_arm_is_none(other: str, wanted: int) -> None:
+    assert [each.code for each in check(ARMS.replace("OTHER", other), "train.py")].count("AMP208") == wanted

@@ -97,3 +97,20 @@ def test_of_a_class() -> None:
 )
 def test_what_may_scale(made: str, step: str, imports: str) -> None:
     assert codes(made, step, imports=imports) == []
+
+
+@pytest.mark.parametrize(
+    ("base", "more", "found"),
+    [
+        ("", "", ["certain"]),
+        ("(Base)", "", ["likely"]),
+        ("(Base)", "self.register(self.scaler)", []),
+        ("(Base)", "self.scaler.unscale_(self.optimizer)", []),
+    ],
+)
+def test_a_base_class_out_of_sight_may_use_the_scaler(base: str, more: str, found: list[str]) -> None:
+    text = OF_A_CLASS.replace("class Trainer:", f"class Trainer{base}:").replace(
+        "\nclass", "from lib import Base\n\nclass", 1
+    )
+    text = text.replace("self.optimizer.zero_grad()", f"self.optimizer.zero_grad(); {more or 'pass'}")
+    assert [each.confidence.value for each in amplint.check(text) if each.code == "AMP207"] == found

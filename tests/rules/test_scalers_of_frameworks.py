@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from amplint import check
@@ -134,3 +136,40 @@ def test_an_optimizer_that_an_accelerator_never_prepares(
         each.message.startswith("`self.optimizer` steps on gradients still multiplied by the loss scale: ")
         for each in said
     )
+
+
+OWN_TRAINER = """\
+import torch
+from transformers import AutoModel, Trainer, TrainingArguments
+from own import Own
+
+
+def main(name, data):
+    model = AutoModel.from_pretrained(name, torch_dtype=torch.float16)
+    Own(model=model, args=TrainingArguments("out", fp16=True), train_dataset=data).train()
+"""
+OWN = """\
+from transformers import Trainer
+
+
+class Own(Trainer):
+    def METHOD(self, *args):
+        return super().METHOD(*args)
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "base", "wanted"),
+    [
+        ("evaluate", "Trainer", True),
+        ("compute_loss", "Trainer", True),
+        ("training_step", "Trainer", False),
+        ("create_optimizer", "Trainer", False),
+        ("evaluate", "Helper", False),
+    ],
+)
+def test_a_trainer_of_the_project(tmp_path: Path, method: str, base: str, wanted: bool) -> None:
+    (tmp_path / "own.py").write_text(OWN.replace("METHOD", method).replace("(Trainer)", f"({base})"))
+    (tmp_path / "train.py").write_text(OWN_TRAINER)
+    found = [each.code for each in check(OWN_TRAINER, tmp_path / "train.py")]
+    assert found.count("AMP208") == wanted

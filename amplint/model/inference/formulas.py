@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from itertools import permutations, product
+from itertools import permutations
 from typing import TypeAlias
 
 from amplint.model.objects import terms
 from amplint.model.objects.terms import Fact, Term
 
-# Worlds are tried one by one.
-_MANY = 12
+# Facts that a search for a world takes in, and the steps that it takes.
+_MANY = 64
+_MOST = 500
 
 World: TypeAlias = dict[Term, bool]
 
@@ -142,16 +143,8 @@ def _conjuncts(formula: Formula, others: tuple[Formula, ...]) -> Iterator[Formul
 
 
 def worlds(*formulas: Formula) -> Iterator[World]:
-    """The worlds in which all formulas hold; none where there are too many facts to try."""
-    facts = in_order(_facts(formulas))
-    if len(facts) > _MANY:
-        return
-    apart = list(_apart(facts))
-    for values in product((True, False), repeat=len(facts)):
-        world = dict(zip(facts, values, strict=True))
-        impossible = any(world[one] is holds and world[other] is too for one, holds, other, too in apart)
-        if not impossible and all(formula.holds(world) for formula in formulas):
-            yield world
+    """The worlds in which all formulas hold, as far as they are found; each has all that the formulas ask for."""
+    yield from _Search(formulas).worlds()
 
 
 def _facts(formulas: Iterable[Formula]) -> frozenset[Term]:
@@ -163,14 +156,93 @@ def in_order(facts: Iterable[Term]) -> list[Term]:
     return sorted(facts, key=lambda term: (str(term.compared or term), term.compared is not None, str(term)))
 
 
-def _apart(facts: list[Term]) -> Iterator[tuple[Term, bool, Term, bool]]:
-    """Pairs of facts, with outcomes that exclude each other."""
+class _Search:
+    """Looks for worlds: facts that must hold are taken first, then one fact after the other is tried."""
+
+    def __init__(self, formulas: Iterable[Formula]) -> None:
+        self._whole = both(*formulas)
+        self._order = in_order(self._whole.facts())
+        self._apart = _apart(self._order)
+        self._left = _MOST
+        self.gave_up = False
+
+    def worlds(self) -> Iterator[World]:
+        """The worlds, in the order of their facts, true before false; none where there are too many facts."""
+        if len(self._order) > _MANY:
+            self.gave_up = True
+            return
+        for world in self._worlds(self._whole, {}):
+            yield {term: world[term] for term in self._order}
+
+    def _worlds(self, left: Formula, world: World) -> Iterator[World]:
+        """The worlds that have what `world` has, and in which what is left to hold does."""
+        while (forced := next(_forced(left), None)) is not None:
+            left = self._with(left, world, *forced)
+        if left == FALSE:
+            return
+        open_ = next((term for term in self._order if term not in world), None)
+        if open_ is None:
+            yield world
+            return
+        for holds in (True, False):
+            if self._left <= 0:
+                self.gave_up = True
+                return
+            tried = dict(world)
+            yield from self._worlds(self._with(left, tried, open_, holds), tried)
+
+    def _with(self, left: Formula, world: World, term: Term, holds: bool) -> Formula:
+        """What is left to hold once a fact is taken into a world, and all that follows from it."""
+        found, by = [Fact(term, holds)], dict[Term, Formula]()
+        for each, value in found:  # grows
+            if world.get(each, value) is not value:
+                return FALSE
+            if each not in by:
+                world[each], by[each] = value, TRUE if value else FALSE
+                found += self._apart.get(Fact(each, value), ())
+        self._left -= 1
+        return _where(left, by, {})
+
+
+def _forced(left: Formula) -> Iterator[tuple[Term, bool]]:
+    """The facts without which a formula can't hold, each with its outcome."""
+    for part in left.parts if left.form is Form.AND else (left,):
+        if part.term is not None:
+            yield part.term, True
+        elif part.form is Form.NOT and part.parts[0].term is not None:
+            yield part.parts[0].term, False
+        elif part.form is Form.AND and part is not left:
+            yield from _forced(part)
+
+
+def _where(formula: Formula, by: dict[Term, Formula], seen: dict[int, Formula]) -> Formula:
+    """As `replaced`; what stands in a formula several times is looked at once, and what stays is the same object."""
+    found = seen.get(id(formula))
+    if found is None:
+        if formula.term is not None:
+            found = by.get(formula.term, formula)
+        else:
+            parts = [_where(part, by, seen) for part in formula.parts]
+            if all(part is old for part, old in zip(parts, formula.parts, strict=True)):
+                found = formula
+            else:
+                join = both if formula.form is Form.AND else either
+                found = negated(parts[0]) if formula.form is Form.NOT else join(*parts)
+        seen[id(formula)] = found
+    return found
+
+
+def _apart(facts: list[Term]) -> dict[Fact, list[Fact]]:
+    """What follows from each outcome of a fact for others."""
+    found: dict[Fact, list[Fact]] = {}
     for one, other in permutations(facts, 2):
         if one.subject == other.subject:
             for holds in (True, False):
                 truth = terms.implied(other, {one: holds})
                 if truth is not None:
-                    yield one, holds, other, not truth
+                    found.setdefault(Fact(one, holds), []).append(Fact(other, truth))
+                    found.setdefault(Fact(other, not truth), []).append(Fact(one, not holds))
+    return found
 
 
 def possible(*formulas: Formula) -> World | None:
@@ -180,7 +252,8 @@ def possible(*formulas: Formula) -> World | None:
 
 def contradict(*formulas: Formula) -> bool:
     """Whether formulas can't hold at once, as far as that can be found out."""
-    return len(_facts(formulas)) <= _MANY and possible(*formulas) is None
+    search = _Search(formulas)
+    return next(search.worlds(), None) is None and not search.gave_up
 
 
 def likely(*formulas: Formula) -> World | None:

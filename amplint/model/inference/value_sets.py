@@ -523,6 +523,8 @@ class Decided:
     def _is_there(self, value: ir.Value) -> Formula:
         if isinstance(value, (ir.Constant, ir.Call)):
             return FALSE if isinstance(value, ir.Constant) and value.value is None else TRUE
+        if (self._module.names.only(value) or "") in DTYPES:
+            return TRUE
         path = self.path(value)
         return self._asked(present(terms.path(path)) if path is not None else _vague(value), value)
 

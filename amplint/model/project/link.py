@@ -41,8 +41,9 @@ _CLASS = re.compile(r"class(?<!\wclass)[\s\\]")
 # What is registered as a hook of gradients.
 _HOOKED = re.compile(r"\bregister_(?:post_accumulate_grad_)?hook\(\s*(\w+)(?:\.(\w+))?\s*\)")
 # Where one of these words stands, what is called there may matter.
-_NAMES = re.compile(r"autocast|[sS]caler\b|\bbackward\b|clip_grad|unscale|\bgrad\b|zero_grad|optim")
-_ROOTS = ("autocast", "caler", "backward", "grad", "unscale", "optim")  # quicker to look for: each has one in it
+_NAMES = re.compile(r"autocast|[sS]caler\b|\bbackward\b|clip_grad|unscale|\bgrad\b|zero_grad|optim|TrainingArguments")
+# Quicker to look for: each has one in it.
+_ROOTS = ("autocast", "caler", "backward", "grad", "unscale", "optim", "TrainingA")
 
 
 def name_passed_on(module: Module) -> None:

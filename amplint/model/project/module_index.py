@@ -30,10 +30,11 @@ WORDS = re.compile(
     r"autocast|[sS]caler\b|backward\(|clip_grad|unscale|\.grad\b|zero_grad|optim\w*\.(step|state_dict)\(|BCELoss"
     r"|binary_cross_entropy\b|register_hook\(|accumulate_grad_hook\("
     r"|(conv|avg_pool)[123]d\(\s*\w+\s*(\*|\.pow\()"  # a mean of products
+    r"|class \w+\((\w+\.)?(Seq2Seq)?Trainer\):"  # trains as a framework does
 )
 # Each of the alternatives has one of these in it: to look for them first is quicker.
 _ROOTS = ("autocast", "caler", "backward(", "clip_grad", "unscale", "grad", "optim", "BCELoss", "binary_cross_entropy",
-          "_hook(", "conv1d(", "conv2d(", "conv3d(", "avg_pool")  # fmt: skip
+          "_hook(", "conv1d(", "conv2d(", "conv3d(", "avg_pool", "Trainer")  # fmt: skip
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # Behind a name and a point: what may be an attribute that is set, alone or as one of several.

@@ -6,9 +6,11 @@ dtype, or by the default dtype of cuda, xpu and mps. A region whose device ampli
 is for cuda, too; that is only likely. A plain step is `optimizer.step()`, another method of the optimizer that steps,
 or `first_step` and `second_step` of sharpness-aware optimizers. amplint has to see the whole step, and no scaler in the
 function with the backward, in its callers, and in the functions that it calls. A scaler that is only created, saved and
-loaded scales nothing, and doesn't count. The finding is a warning if nothing is really trained, as in a benchmark: all
-data is random and nothing is saved. It is a suspicion if the function only measures how much memory a step takes, with
-a model of its own.
+loaded scales nothing, and doesn't count; if a base class that amplint can't see may use it, the finding is likely. It
+is a warning if nothing is really trained, as in a benchmark: all data is random and nothing is saved. It is a suspicion
+if the function only measures how much memory a step takes, with a model of its own.
+
+Also finds `apex.amp.initialize` with `loss_scale=1.0` and the levels "O1" and "O2", which are float16.
 
 amplint reports nothing:
 
@@ -80,7 +82,9 @@ from amplint.model.syntax.nesting import ifs_round
 from amplint.model.syntax.text_scan import code_of, has
 from amplint.model.torch_facts.deprecated_names import scaler_for
 from amplint.model.torch_facts.names import SCALERS
+from amplint.model.torch_facts.op_spellings import SPELLINGS, Gives
 from amplint.registry.rule import Rule
+from amplint.rules.shared.apex_scales import without_a_scale
 from amplint.rules.shared.enabled_flags import (
     can_be_float16,
     is_float16_on_cuda,
@@ -101,7 +105,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     fixes=(),
-    triggers=("autocast & backward & step",),
+    triggers=("autocast & backward & step", "apex & initialize & loss_scale"),
     not_shown="it depends on how small your gradients are",
     about_absence=True,
 )
@@ -117,8 +121,10 @@ _SCALES = re.compile(
     r"|manual_backward|colossal|fairscale|horovod|mmcv|mmengine|torch_xla|hivemind|paddle|mindspore"
 )
 # What divides gradients by what a loss was multiplied with; or clips them, where it was multiplied with nothing.
-_DIVIDES = re.compile(r"\.grad(?:\.data)?(?:\s*[/*]=|\.(?:div|mul)_\()|_foreach_(?:div|mul)_")
+_DIVIDES = re.compile(r"(?<=[\w\])])\.grad(?:\.data)?(?:\s*[/*]=|\.(?:div|mul)_\()|_foreach_(?:div|mul)_")
 _DIVIDED_BY = (".grad", "_foreach_")
+# What a tensor is made by that an attack or a search changes, and no model has.
+_INPUTS = {"Variable", "clone", "detach", *(name for name, op in SPELLINGS.items() if op.gives is Gives.LIKE)}
 _WORD = re.compile(r"\w+")
 _SCALER_WORD = re.compile(r"\w*scaler\w*")
 _SCALERS_WORK = {"scale", "unscale_", "step"}
@@ -127,6 +133,7 @@ _SCALERS_WORK = {"scale", "unscale_", "step"}
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each plain backward out of a float16 region that a plain step follows."""
+    yield from _of_apex(module)
     plain = [each for each in trained(module) if each.event.kind == "backward" and not each.scaled and not each.unseen]
     for each in plain:
         if _may_scale(module, each):
@@ -134,6 +141,19 @@ def check(module: Module) -> Iterator[Finding]:
         finding = next(filter(None, (_judge(module, each, entered) for entered in each.entered)), None)
         if finding is not None:
             yield finding
+
+
+def _of_apex(module: Module) -> Iterator[Finding]:
+    """Each `amp.initialize` of apex that trains in float16 with a loss scale of 1."""
+    for scale in without_a_scale(module):
+        by_hand = has(code_of(module.source.text), _DIVIDES, _DIVIDED_BY)  # may undo a scale of the file's own
+        yield rule.finding(
+            module.span(scale),
+            "with a loss scale of 1 the loss from float16 is not scaled: small gradients become 0, and infinities "
+            "reach the weights",
+            fix=Fix(Applicability.DISPLAY, 'Leave `loss_scale` out: it is then "dynamic"'),
+            confidence=Confidence.LIKELY if by_hand else None,
+        )
 
 
 def _may_scale(module: Module, found: Trained) -> bool:
@@ -145,7 +165,9 @@ def _may_scale(module: Module, found: Trained) -> bool:
     divided = module.once(_divided)
     code = _WORD.sub(lambda word: "" if word[0] in divided else word[0], code) if divided else code
     if found.multiplied and has(code, _DIVIDES, _DIVIDED_BY):
-        return True
+        inputs = _inputs(module, found.event.call)
+        if has(_WORD.sub(lambda word: "" if word[0] in inputs else word[0], code), _DIVIDES, _DIVIDED_BY):
+            return True
     if not has(code, _SCALES, _SCALED_BY):
         return False
     if module.once(_scale_nothing):
@@ -165,6 +187,25 @@ def _divided(module: Module) -> frozenset[str]:
     )
 
 
+def _inputs(module: Module, backward: ir.Node) -> frozenset[str]:
+    """The variables, in small letters, whose gradients are those of an input, as an attack asks for them: a tensor made
+    like another one, which no optimizer has where the backward is.
+    """
+    reads = [each for each in module.whole.near(".grad").values if isinstance(each, ir.Attribute)]
+    names = [each.base for each in reads if each.attr == "grad" and isinstance(each.base, ir.Name)]
+    made = module.whole.within(ir.function_of(backward)).calls
+    optimized = [call for call in made if any(name.startswith("torch.optim.") for name in module.names.of(call.func))]
+    trained_here = {part.name for call in optimized for part in ir.walk_values(call) if isinstance(part, ir.Name)}
+    others = {each.name for each in names if not all(map(_is_input, module.names.bindings(each) or (None,)))}
+    return frozenset(each.name.lower() for each in names if each.name not in others | trained_here)
+
+
+def _is_input(binding: Binding | None) -> bool:
+    value = binding.value if isinstance(binding, Assigned) else None
+    calls = [each for each in ir.walk_values(value) if isinstance(each, ir.Call)] if value is not None else []
+    return any(ir.last_name(each.func) in _INPUTS for each in calls)
+
+
 def _is_division(binding: Binding) -> bool:
     value = binding.value if isinstance(binding, Assigned) else None
     return isinstance(value, ir.Binary) and value.op == "Divide" and not isinstance(value.left, ir.Constant)
@@ -176,7 +217,7 @@ def _scale_nothing(module: Module) -> bool:
     What is called so and is something else, or gets to where it can't be followed, may scale.
     """
     usages = every_scaler_usage(module)
-    if not usages or any(usage.unseen or usage.methods & _SCALERS_WORK for usage in usages):
+    if not usages or any(usage.escapes or usage.methods & _SCALERS_WORK for usage in usages):
         return False
     known, keys = objects(module), {key for usage in usages for key in usage.keys}
     return all(
@@ -184,6 +225,13 @@ def _scale_nothing(module: Module) -> bool:
         for each in module.whole.near("caler").values
         if isinstance(each, (ir.Name, ir.Attribute)) and "scaler" in ir.last_name(each).lower()
     )
+
+
+def _is_kept_for_others(module: Module, backward: ir.Node) -> bool:
+    """Whether the class of a backward keeps a scaler that a base class out of sight may use."""
+    function = ir.function_of(backward)
+    cls = function.cls if function is not None else None
+    return cls is not None and any(each.inherits and each.keeper is cls for each in every_scaler_usage(module))
 
 
 def _running_with(module: Module, backward: ir.Node) -> Iterator[str]:
@@ -235,7 +283,7 @@ def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
         confidence=Confidence.SUSPICION
         if is_probe(module, backward)
         else Confidence.LIKELY
-        if unseen or all(each.how == "unseen" for each in steps)
+        if unseen or all(each.how == "unseen" for each in steps) or _is_kept_for_others(module, backward)
         else None,
     )
 

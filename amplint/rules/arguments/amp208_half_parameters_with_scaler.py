@@ -7,12 +7,14 @@ unscales its gradients, with a scaler that can be enabled. If the dtype depends 
 enabled where it is float16. The finding is likely if a function that gets the model creates the optimizer.
 
 Also finds the cast if the scaler is a framework's: of an `Accelerator` whose `prepare` gets the model and its
-optimizer, or of transformers' `Trainer` with `fp16=True`.
+optimizer, or of transformers' `Trainer` with `fp16=True`, or a class of the project that inherits it and leaves its
+steps as they are.
 
 amplint reports nothing:
 
 - if the model, or a part of it, is cast back, or only single parameters are cast;
-- if the cast comes after the training, or what is trained is built from the model (peft and other adapters);
+- if the cast comes after the training, or what is trained is built from the model, or may be (peft and other adapters
+  in the same program, unless they are those of another model, and this one's parameters are the optimizer's);
 - about ShardedGradScaler, which supports float16 gradients;
 - about a fused optimizer, if `unscale_` is never called for it;
 - if cast and scaler depend on different conditions that may exclude each other.
@@ -57,8 +59,9 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.model.calls.call_sites import callers, passed
 from amplint.model.calls.events import events
+from amplint.model.calls.external_calls import local_class, local_function
 from amplint.model.inference.dtypes import dtypes
-from amplint.model.inference.formulas import TRUE, Formula, both, possible
+from amplint.model.inference.formulas import TRUE, Formula, both, contradict, possible
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
@@ -95,6 +98,7 @@ rule = Rule(
 
 # Adapters are float32 whatever the model is, and it is frozen.
 _ADAPTS = re.compile(r"(?i)\bpeft|lora|adapter|kbit")
+_OF_ADAPTERS = re.compile(r"(?i)peft|lora|adapter|kbit")
 # What is written where `_casts_parameters` finds a cast.
 _CASTING = re.compile(r"data|float|double|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
 _DISPLAY = Fix(Applicability.DISPLAY, "Remove the cast; autocast casts what it needs")
@@ -105,10 +109,12 @@ def check(module: Module) -> Iterator[Finding]:
     """Each cast to float16 of a model whose optimizer a scaler steps."""
     every = casts(module)
     halves = [each for each in every if each.dtype == "float16" or _can_be_half(module, each)]
-    if not halves or _adapts(module) or _casts_parameters(module):
+    if not halves or _casts_parameters(module):
         return
     for half in halves:
-        if any(_is_other(each, half) and each.call.id > half.call.id for each in every):
+        if any(
+            _is_other(each, half) and each.call.id > half.call.id and _can_follow(module, half, each) for each in every
+        ):
             continue  # it is cast back, or a part of it, or to what can't be told
         if _is_wrapped(module, half):
             continue
@@ -117,6 +123,9 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         keys = {half.key, *outside}
         owned = {optimizer for key in keys for optimizer in objects(module).owned_by(key)}
+        adapts = _adapts(module)
+        if adapts and not (owned and _is_of_another(module, keys)):
+            continue
         given = {optimizer for key in keys for optimizer in _made_with(module, key)} - owned
         for event in _scaled_steps(module, half, owned | given):
             before = bool(outside) or comes_before(module, half.call, half.key, event.call, owned | given)
@@ -126,7 +135,7 @@ def check(module: Module) -> Iterator[Finding]:
                     f"this cast makes the parameters float16{_under(half)}, and the scaler on "
                     f'{module.line(event.call)} raises "Attempting to unscale FP16 gradients"; keep float32',
                     fix=_DISPLAY,
-                    confidence=Confidence.LIKELY if not owned else None,
+                    confidence=Confidence.LIKELY if adapts or not owned else None,
                 )
                 break
         else:
@@ -169,6 +178,39 @@ def _adapts(module: Module) -> bool:
     """Whether the code of a file, or what it takes from others, says that adapters are trained."""
     own, *others = module.texts
     return any(map(_ADAPTS.search, (without_sentences(own), *map(code_of, others))))
+
+
+def _is_of_another(module: Module, models: set[str]) -> bool:
+    """Whether the adapters of a file are those of another model that it casts, and not of the one with some keys."""
+    others = {each.key for each in casts(module)} - models
+    return not _speaks_of_adapters(module, models) and any(_speaks_of_adapters(module, {each}) for each in others)
+
+
+def _speaks_of_adapters(module: Module, models: set[str]) -> bool:
+    """Whether adapters are in what is done with a model, or in what makes it, or gets it, of the project's code."""
+    for statement in near_kept(module, models).statements:
+        written = [module.text(each) for each in statement.values() if _reads(module, each, models)]
+        called = [each for root in statement.values() for each in ir.walk_values(root) if isinstance(each, ir.Call)]
+        for call in called if written else ():
+            inside = local_class(module, call.func) or local_function(module, call.func)
+            written += [code_of(module.text(inside))] if inside is not None else []
+        if any(map(_OF_ADAPTERS.search, written)):
+            return True
+    return False
+
+
+def _reads(module: Module, value: ir.Value, keys: set[str]) -> bool:
+    """Whether a value reads or stores one of some objects, or is assigned to one."""
+    statement, known = ir.statement_of(value), objects(module)
+    values = [value, *(statement.targets if isinstance(statement, ir.Assign) else ())]
+    parts = (part for each in values for part in ir.walk_values(each) if isinstance(part, (ir.Name, ir.Attribute)))
+    return any(known.key(part) in keys for part in parts)
+
+
+def _can_follow(module: Module, half: Cast, other: Cast) -> bool:
+    """Whether a run can make both of two casts: they are not arms of one choice."""
+    known = decided(module)
+    return not contradict(known.inside(half.call), known.inside(other.call))
 
 
 def _can_be_half(module: Module, cast: Cast) -> bool:

@@ -6,7 +6,8 @@ Finds an autocast region that can be for cuda, has no `dtype`, and
 - is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`), also if it only passes the class on;
 - or runs a model that the file casts to bfloat16;
 - or is in a file whose other regions are all bfloat16: the same model is trained in one dtype and run in another;
-- or is in a file with a variable that is, or can be, bfloat16, if no region of the file gets a dtype.
+- or is in a file with a variable that is, or can be, bfloat16, if no region of the file gets a dtype;
+- or is in such a file with a scaler whose `enabled` asks whether a setting is bfloat16.
 
 amplint reports nothing:
 
@@ -38,7 +39,8 @@ with torch.autocast("cuda", dtype=dtype):
 
 ## Fix safety
 Unsafe: what the region computes changes from float16 to bfloat16. The region gets the variable, if the region can use
-it, otherwise `torch.bfloat16`. There is no fix if torch isn't imported as a module, or if the class is passed on.
+it, otherwise `torch.bfloat16`. There is no fix if torch isn't imported as a module, if the class is passed on, or if
+only a scaler shows what is meant.
 
 ## Proof
 The regions of the test programs run in float16 before the fix, and in bfloat16 after it.
@@ -60,7 +62,7 @@ from amplint.fixes.edits import add_last_argument
 from amplint.fixes.inherited_arguments import module_name
 from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import Dtype, dtypes, region_round
-from amplint.model.inference.formulas import TRUE, both, possible
+from amplint.model.inference.formulas import TRUE, both, fact, in_order, possible
 from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
@@ -92,10 +94,14 @@ _EITHER = re.compile(rf"{_FLOAT16.pattern}|auto")
 
 
 class Evidence(NamedTuple):
-    """What shows that bfloat16 is meant: in words, and the value that says so where there is one."""
+    """What shows that bfloat16 is meant: in words, and the value that says so where there is one.
+
+    `withheld`: why there is no fix, where a person has to say which dtype it is.
+    """
 
     text: str
     value: ir.Value | None = None
+    withheld: str | None = None
 
 
 @rule.check
@@ -109,6 +115,7 @@ def check(module: Module) -> Iterator[Finding]:
             if _is_for_float16(module, region) or is_fallback(module, region.call):
                 continue
             found = _asked(module, region.call) or _cast(module, region) or _beside(module, region, every)
+            found = found or _scaled(module, region, every)
             if found is not None:
                 yield _finding(module, region, found)
     for value in module.references(AUTOCAST, "torch.cuda.amp.autocast"):
@@ -219,6 +226,26 @@ def _beside(module: Module, region: Region, every: list[Region]) -> Evidence | N
     return _variable(module, region)
 
 
+def _scaled(module: Module, region: Region, every: list[Region]) -> Evidence | None:
+    """A scaler whose switch asks whether a setting is bfloat16, which it can be in a region of no dtype; no region of
+    the file has one.
+    """
+    if any(each.dtype is not None or each.opaque for each in every):
+        return None
+    known = decided(module)
+    entered = both(known.of(region.enabled), known.around(region.call))
+    for call in module.calls_of(*SCALERS):
+        on = both(known.inside(call), known.of(scaler_arguments(module, call).get("enabled")))
+        for term in in_order(on.facts()):
+            if term.compared is None or not _ASKS.match(term.parts[1].name.strip("\"'").removeprefix("torch.")):
+                continue
+            if term in known.tests and possible(entered, fact(term)) is not None:
+                text = module.on_one_line(known.tests[term])
+                said = f"`{text}` can be bfloat16, going by the scaler on {module.line(call)}"
+                return Evidence(said, withheld=f"amplint can't tell which dtype each `{text}` is; pass that by hand")
+    return None
+
+
 def _is_for_some(node: ir.Node) -> bool:
     """Whether a test decides about a node, or about the function or lambda that it stands in."""
     function = ir.function_of(node)
@@ -266,15 +293,13 @@ def _readable(module: Module, target: ir.Name | ir.Attribute, at: ir.Node) -> bo
 def _finding(module: Module, region: Region, found: Evidence) -> Finding:
     torch = module_name(module, "torch")
     text = module.text(found.value) if found.value is not None else f"{torch}.bfloat16" if torch else None
-    fix = None
-    if text is not None:
+    fix, withheld = None, "the file has no `import torch`, which `dtype=torch.bfloat16` needs; add the import"
+    if text is not None and found.withheld is None:
         edit = add_last_argument(module, region.call, f"dtype={text}")
         fix = Fix(Applicability.UNSAFE, f"Pass `dtype={text}` (the region then computes in bfloat16)", (edit,))
     return rule.finding(
         module.span(region.call),
         f"this region has no `dtype=` and runs in float16 on cuda, but {found.text}; pass the dtype",
         fix=fix,
-        withheld=None
-        if fix is not None
-        else "the file has no `import torch`, which `dtype=torch.bfloat16` needs; add the import",
+        withheld=None if fix is not None else found.withheld or withheld,
     )

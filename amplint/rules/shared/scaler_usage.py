@@ -57,11 +57,13 @@ _STATE = {"state_dict", "load_state_dict", "__getstate__", "__setstate__", "__ge
 class ScalerUsage:
     """All that a file does with one scaler that it makes.
 
-    `unseen`: the scaler gets to where it can't be followed. `methods`: the names of the attributes that are read of it.
-    `makes`: its constructions, the first of which is `made`. `stored`: the statement that gives it its name, which may
-    call the function that makes it. `keeper`: the class whose objects keep it as an attribute. `holders`: classes whose
-    objects are given it where they are made, each with the attribute that keeps it there. `before`: the keys of the
-    variables that hand it on to its name: `scaler` of `self.scaler = scaler`, or of a function that returns it.
+    `unseen`: the scaler gets to where it can't be followed. `inherits`: it is kept by a class whose bases may use it,
+    out of sight; then it is unseen, too. `escapes`: it is unseen for another reason. `methods`: the names of the
+    attributes that are read of it. `makes`: its constructions, the first of which is `made`. `stored`: the statement
+    that gives it its name, which may call the function that makes it. `keeper`: the class whose objects keep it as an
+    attribute. `holders`: classes whose objects are given it where they are made, each with the attribute that keeps it
+    there. `before`: the keys of the variables that hand it on to its name: `scaler` of `self.scaler = scaler`, or of a
+    function that returns it.
     """
 
     def __init__(
@@ -81,13 +83,19 @@ class ScalerUsage:
         target = self.target
         self._settings = frozenset(_settings_called(module, target) if isinstance(target, ir.Attribute) else ())
         self.keys = self._of_keepers() | self._settings | set(before)
-        self.unseen = self._stored_twice()
+        self.inherits = self._is_inherited()
+        self.escapes = self._stored_twice()
         todo = list(self.keys)
         while todo:
             for value in _uses(module, todo.pop()):
                 for key in self._follow(value) - self.keys:
                     self.keys.add(key)
                     todo.append(key)
+
+    @property
+    def unseen(self) -> bool:
+        """Whether the scaler gets to where it can't be followed."""
+        return self.escapes or self.inherits
 
     @property
     def target(self) -> ir.Value | None:
@@ -111,7 +119,15 @@ class ScalerUsage:
         if isinstance(self.target, ir.Name) or self._settings:
             return False
         cls = function.cls if function is not None else None
-        return cls is None or not is_attribute(self.scaler, own_self(cls)) or not bases_in_sight(self._module, cls)
+        return cls is None or not is_attribute(self.scaler, own_self(cls))
+
+    def _is_inherited(self) -> bool:
+        """Whether the class whose objects keep the scaler inherits from what is out of sight."""
+        function = ir.function_of(self.stored)
+        cls = function.cls if function is not None and isinstance(self.stored, ir.Assign) else None
+        if cls is None or isinstance(self.target, ir.Name) or self._settings:
+            return False
+        return not bases_in_sight(self._module, cls)
 
     def _follow(self, value: ir.Value) -> set[str]:
         """Take in one use of the scaler; the keys that it has from there on."""
@@ -127,10 +143,10 @@ class ScalerUsage:
             return set()
         if isinstance(up, (ir.Sequence, ir.Mapping)):
             calls = self._unpacked_in(up)
-            self.unseen = self.unseen or not calls
+            self.escapes = self.escapes or not calls
             return set().union(*(self._given(value, call) for call in calls))
         given = self._of_property(up)
-        self.unseen = self.unseen or (not given and self._gets_away(value))
+        self.escapes = self.escapes or (not given and self._gets_away(value))
         return given
 
     def _of_property(self, up: ir.Node | None) -> set[str]:
@@ -185,7 +201,7 @@ class ScalerUsage:
             function = function_named(self._module, call.func.attr)
         param = parameter_of(self._module, function, call, value) if function is not None else None
         if function is None or param is None:
-            self.unseen = True
+            self.escapes = True
             return set()
         return {self._known.variable(function.scope, param)}
 
@@ -199,7 +215,7 @@ class ScalerUsage:
             kept = self._known.kept_values(call, made)
             attr = next((name for name, each in kept.items() if each is value), None)
         if cls is None or attr is None or not bases_in_sight(self._module, cls):
-            self.unseen = True
+            self.escapes = True
             return set()
         self.holders.append((cls, attr))
         return {attribute_of(each, attr) for each in (own_self(cls), *keepers(self._module, cls))}

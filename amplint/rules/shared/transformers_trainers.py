@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.model.calls.call_sites import names_of
+from amplint.model.calls.external_calls import local_class
 from amplint.model.syntax import ir
 from amplint.rules.shared.framework_releases import is_class_of
 
@@ -13,6 +16,16 @@ if TYPE_CHECKING:
 
 FLOAT16 = "fp16"  # the argument that asks for it
 _LIBRARIES = ("transformers",)
+
+
+# What a class of the project's own replaces where it makes other arguments, optimizers or steps of them.
+_STEPS = (
+    "__init__", "train", "training_step", "_inner_training_loop", "create_optimizer", "create_optimizer_and_scheduler",
+    "create_accelerator_and_postprocess", "get_optimizer_cls_and_kwargs", "_wrap_model",
+)  # fmt: skip
+_DEEP = 4
+_ARGUMENTS = "TrainingArguments"
+_CLASS = re.compile(r"(?m)^[ \t]*class[ \t]+\w+[ \t]*\(")
 
 
 class Trainer(NamedTuple):
@@ -24,12 +37,32 @@ class Trainer(NamedTuple):
 
 
 def trainers(module: Module) -> Iterator[Trainer]:
-    """The Trainers that a file creates."""
-    for call in module.own.near(*module.words("transformers.*Trainer")).calls:
-        if is_class_of(module, call.func, _LIBRARIES, "Trainer", "Seq2SeqTrainer"):
+    """The Trainers that a file creates, also of a class of the project that trains as transformers' does."""
+    own = [name for cls in _classes(module) for name in names_of(module, cls)]
+    for call in module.own.near(*module.words("transformers.*Trainer"), *own).calls:
+        if _is_trainer(module, call.func):
             given = dict(zip(("model", "args"), call.positional, strict=False))
             model, args = (call.keyword(name) or given.get(name) for name in ("model", "args"))
             yield Trainer(call, model, args)
+
+
+def _classes(module: Module) -> Iterator[ir.Class]:
+    """The classes of the project in sight that inherit something, where a file sets a Trainer's arguments."""
+    if module.own.near(_ARGUMENTS).calls:
+        for each in module.whole.near(_CLASS).statements:
+            if isinstance(each, ir.Class) and len(each.bases) == 1:
+                yield each
+
+
+def _is_trainer(module: Module, func: ir.Value, depth: int = _DEEP) -> bool:
+    """Whether a class is a Trainer, or inherits one and replaces nothing of what trains."""
+    if is_class_of(module, func, _LIBRARIES, "Trainer", "Seq2SeqTrainer"):
+        return True
+    cls = local_class(module, func) if depth else None
+    if cls is None or len(cls.bases) != 1 or not _is_trainer(module, cls.bases[0].value, depth - 1):
+        return False
+    methods = {each.name for each in cls.body.statements if isinstance(each, ir.Function)}
+    return not methods & set(_STEPS)
 
 
 def makes_arguments(module: Module, call: ir.Call) -> bool:

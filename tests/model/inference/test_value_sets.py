@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations, product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,9 +16,11 @@ from amplint.model.inference.formulas import (
     bearing_on,
     both,
     choice,
+    contradict,
     either,
     equals,
     fact,
+    in_order,
     likely,
     negated,
     possible,
@@ -81,8 +85,36 @@ def test_what_facts_say_of_others(condition: Term, facts: dict[Term, bool], trut
     assert implied(condition, facts) is truth
 
 
+@given(st.lists(FORMULAS, max_size=3))
+def test_all_worlds_are_found_in_order(formulas: list[Formula]) -> None:
+    facts = in_order(frozenset[Term]().union(*(each.facts() for each in formulas)))
+    everywhere = [dict(zip(facts, values, strict=True)) for values in product((True, False), repeat=len(facts))]
+    assert list(worlds(*formulas)) == [
+        world
+        for world in everywhere
+        if all(each.holds(world) for each in formulas)
+        and all(implied(one, {other: world[other]}) in (None, world[one]) for one, other in permutations(facts, 2))
+    ]
+
+
+def _many(count: int) -> list[Formula]:
+    """Choices between facts that have nothing to do with each other."""
+    return [either(fact(path(f"one{each}")), fact(path(f"other{each}"))) for each in range(count)]
+
+
+def test_facts_that_say_nothing_of_each_other_are_taken_together() -> None:
+    some, other = equals(X, "bf16"), equals(X, "fp16")
+    assert possible(*_many(20), either(some, other), negated(some)) is not None
+    assert contradict(*_many(20), some, other)
+    assert contradict(*_many(20), either(some, other), negated(some), negated(other))
+
+
 def test_too_many_facts_are_no_world() -> None:
-    assert possible(*(fact(path(f"f{number}")) for number in range(20))) is None
+    both_ways = (fact(X), negated(fact(X)))
+    assert possible(*_many(50)) is None
+    assert not contradict(*_many(50), *both_ways)
+    hard = [choice(fact(path(f"a{each}")), fact(path(f"b{each}")), negated(fact(X))) for each in range(30)]
+    assert possible(*hard, fact(X)) is not None
 
 
 def test_what_is_asked_of_one_thing_is_asked_together() -> None:
