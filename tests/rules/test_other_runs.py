@@ -69,6 +69,11 @@ def script(load: str = LOADED, save: str = SAVED, enabled: str = "args.amp", pat
         script('state = ckpt.get("scaler")\nif state is not None:\n    scaler.load_state_dict(state)'),
         script(f'try:\n    {LOADED}\nexcept KeyError:\n    print("an old one")'),
         script(f"try:\n    {LOADED}\nfinally:\n    print(1)"),
+        script(f"try:\n    {LOADED}\nexcept Exception as error:\n    print(error)\n    raise"),
+        script(f"try:\n    {LOADED}\nexcept Exception as error:\n    print(error)\n    sys.exit(1)").replace(
+            "import torch", "import sys\nimport torch", 1
+        ),
+        script(f'try:\n    {LOADED}\nexcept Exception:\n    raise ValueError("no checkpoint")'),
         script(f"if args.amp:\n    {LOADED}"),  # the other run saved without
         script(f"if scaler.is_enabled():\n    {LOADED}"),
         script(save=UNDER_A_TEST.format("scaler is not None")),
@@ -107,6 +112,8 @@ def test_a_run_without_amp_can_not_be_resumed_with_it(text: str) -> None:
         script(f'saved = ckpt["args"]\nif saved.amp == args.amp:\n    {LOADED}'),
         script(f'try:\n    {LOADED}\nexcept (KeyError, RuntimeError):\n    print("a new scale")'),
         script(f"with contextlib.suppress(RuntimeError):\n    {LOADED}"),
+        script(f"try:\n    {LOADED}\nexcept Exception as error:\n    print(error)\n    if args.strict:\n        raise"),
+        script(f'try:\n    {LOADED}\nexcept Exception:\n    raise Skipped("an old one")'),
         script(f"if not args.amp:\n    {LOADED}"),  # a scaler that is off ignores it
         script(save=UNDER_A_TEST.format("args.amp")),
         script(save=UNDER_A_TEST.format("scaler.is_enabled()")),
@@ -161,6 +168,27 @@ def test_what_stands_in_place_of_the_state_can_not_be_loaded(text: str, what: st
     (only,) = found(text)
     assert only.message.endswith(f"load the state only if it is not {what}")
     assert "if `args.amp` is false" in only.message
+
+
+OBJECTS = 'write({"model": model, "opt": opt, "scaler": scaler, "rate": [0.1, 0.2]}, "last.pt")'
+WRITES = """
+def write(parts, path):
+    torch.save({name: state(part) for name, part in parts.items()}, path)
+
+def save_parts(parts, path):
+    write(parts, path)
+
+def main("""
+
+
+def test_objects_are_given_to_what_saves_their_states() -> None:
+    text = script(save=OBJECTS.replace("write", "save_parts")).replace("\ndef main(", WRITES)
+    (only,) = found(text)
+    assert only.confidence is Confidence.LIKELY
+    assert "the state saved on line" in only.message
+    assert not found(text.replace("save_parts({", "torch.save({"))  # what is loaded is the scaler itself
+    assert not found(text.replace('"scaler": scaler', '"amp": scaler'))
+    assert not found(text.replace("enabled=args.amp)\n    if", "enabled=True)\n    if"))
 
 
 def test_an_item_may_be_none_in_the_other_arm() -> None:

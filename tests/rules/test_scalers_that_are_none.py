@@ -118,6 +118,13 @@ def test_a_scaler_that_an_object_keeps() -> None:
     assert message.startswith("if `config.amp` is false, `self.scaler` is None")
 
 
+def test_a_save_of_each_run_is_marked_before_a_load_of_those_that_go_on() -> None:
+    text = CLASS.replace("LOAD", "self.scaler.load_state_dict(config.state)")
+    text = text.replace("SAVE", "torch.save(self.scaler.state_dict(), path)")
+    (one,) = (each for each in check(text) if each.code == "AMP420")
+    assert text[one.start :].startswith("self.scaler.state_dict()")
+
+
 @pytest.mark.parametrize(
     "save",
     [

@@ -304,6 +304,8 @@ class Objects(Keys):
             self._read_construction(made, value.then)
             self._read_construction(made, value.other)
             return
+        if ir.is_none(value):
+            return  # `self.manager = None`, until there is one: no method of it runs before
         cls = self._local_class(value.func) if isinstance(value, ir.Call) else None
         made.instances.append(cls)
         if isinstance(value, ir.Call):

@@ -31,6 +31,8 @@ _IMPORTS_AMP = re.compile(
 )
 _WORD, _CALLED, _ATTRIBUTE = re.compile(rb"\w+"), re.compile(rb"\b(\w+)\("), re.compile(rb"\.[ \t]*(\w+)")
 _FUNCTION = rb"(?m)^(?:async[ \t]+)?def[ \t]+%s\b.*\n(?:[ \t)].*\n?|[ \t]*\r?\n)*"
+# What finds the modules of a package by their files, or imports them by computed names.
+_LISTS = re.compile(rb"\b(importlib|pkgutil|__import__|i?glob|listdir|scandir|iterdir)\b")
 _DEPTH = 6
 
 
@@ -124,9 +126,12 @@ def _with_imports(files: set[str]) -> set[str]:
 
 
 def _by_name(path: str) -> Iterator[str]:
-    """What a package may import by names that are values: where it uses importlib, all files of its folder."""
+    """What a package may import by names that are values: where it lists its folder, or uses importlib, all its files.
+
+    The names in `__all__` are those of submodules, too: `from .models import *` imports them.
+    """
     folder, name = os.path.split(path)
-    if name == _INIT and b"importlib" in (_data(path) or b""):
+    if name == _INIT and _LISTS.search(_data(path) or b""):
         yield from (each for each in python_files(root_of(folder)) if os.path.dirname(each) == folder)
 
 

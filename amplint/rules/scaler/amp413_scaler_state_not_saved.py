@@ -18,17 +18,23 @@ These findings are likely:
 - a state whose load is under a test that is never true (`scaler is checkpoint.keys()`);
 - a checkpoint that only a function loads which nothing calls, but which its package passes on;
 - a state that accelerate saves and loads with `save_state` and `load_state`, which doesn't include the program's own
-  scaler.
+  scaler;
+- a checkpoint beside a scaler that code out of sight uses, if no file of the program takes a scaler's state, or the
+  state of whatever has one; also where such a program only restores the optimizer's state (`load_checkpoint(model,
+  optimizer)`);
+- the load of `checkpoint["scaler"]`, without a test, if the program's own checkpoint is written out and has no such
+  key, whatever is done with the scaler;
+- the state of timm's `NativeScaler`, if it is loaded under another key than the one under which it is saved.
 
 The finding is a suspicion if nothing resumes from the checkpoint: no file connected with this one by imports loads an
 optimizer's state, or only the state of other optimizers, under keys that this checkpoint lacks. In that case amplint
 reports nothing about the file of the best model or the final one.
 
-amplint has to see everything that happens to the scaler: this file creates it, it can be saved under one of its names,
-and it is not returned, kept in a container or passed to code elsewhere. Objects of the project's own classes that get
-the scaler in their constructor are followed, and those that create it and step the optimizers that they are given.
-Classes that inherit torch's scaler and leave its state alone count as torch's. Optimizers may be items of a dict or
-list, and the function that saves may be a callback of the training.
+In all other cases amplint has to see everything that happens to the scaler: this file creates it, it can be saved under
+one of its names, and it is not returned, kept in a container or passed to code elsewhere. Objects of the project's own
+classes that get the scaler in their constructor are followed, and those that create it and step the optimizers that
+they are given. Classes that inherit torch's scaler and leave its state alone count as torch's. Optimizers may be items
+of a dict or list, and the function that saves may be a callback of the training.
 `torch.distributed.checkpoint`'s functions for states and FSDP's count as `state_dict()` and `load_state_dict()`.
 
 amplint also reports nothing:
@@ -95,13 +101,14 @@ from amplint.model.inference.values import values_of
 from amplint.model.names.tables import arguments_of
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.event import OF_SCALER
-from amplint.model.objects.key_parts import last_name
+from amplint.model.objects.key_parts import last_name, root_of, variable_parts
 from amplint.model.project.importers import is_imported, offered_loader_of_optimizers
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import loop_of
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.names import KEEPS_SCALER
 from amplint.model.torch_facts.signatures import GETS_STATES
 from amplint.model.usage.accelerators import Accelerators, accelerators
 from amplint.model.usage.mentions_of import near_kept
@@ -121,6 +128,7 @@ from amplint.rules.shared.checkpoints import (
 )
 from amplint.rules.shared.enabled_flags import is_bfloat16, scaled_by
 from amplint.rules.shared.float32_programs import is_float32
+from amplint.rules.shared.missing_keys import lacks_what_is_read
 from amplint.rules.shared.other_runs import entries as entries_read
 from amplint.rules.shared.resumes import (
     handed_over,
@@ -130,6 +138,7 @@ from amplint.rules.shared.resumes import (
     loads_in_sight,
     usual_first,
 )
+from amplint.rules.shared.saved_anywhere import is_saved_nowhere
 from amplint.rules.shared.scaler_keepers import is_given_away, is_only_shown
 from amplint.rules.shared.scaler_order import used_by_others
 from amplint.rules.shared.scaler_usage import (
@@ -153,7 +162,12 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     fixes=(Applicability.UNSAFE,),
-    triggers=("GradScaler & state_dict & optim", "GradScaler & save & optim", "GradScaler & heckpoint & optim"),
+    triggers=(
+        "GradScaler & state_dict & optim",
+        "GradScaler & save & optim",
+        "GradScaler & heckpoint & optim",
+        "timm & Scaler & load_state_dict",
+    ),
     not_shown="verify doesn't save or load checkpoints",
     about_absence=True,
 )
@@ -173,6 +187,7 @@ _BY_HAND = {"__getstate__", "__setstate__", "_scale", "_init_scale"}
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each scaler whose state is missing in a checkpoint, or never comes back."""
+    yield from _of_libraries(module)
     if not scaler_usages(module) or not float16_possible(module) or trains_off(module) or is_float32(module):
         return
     said = set[tuple[int, int]]()  # two scalers may have one function save
@@ -183,12 +198,25 @@ def check(module: Module) -> Iterator[Finding]:
                 yield each
 
 
+def _of_libraries(module: Module) -> Iterator[Finding]:
+    """The loads of the states of a library's scalers, under other keys than those under which they are saved."""
+    known = objects(module)
+    loads = [each for each in states(module, "load_state_dict") if module.is_own(each.call)]
+    for key in dict.fromkeys(each.key for each in loads):
+        if known.classes_of(key) & KEEPS_SCALER:
+            loaded = [each for each in loads if each.key == key]
+            saved = [each for each in states(module, "state_dict") if each.key == key and is_saved(module, each.call)]
+            if saved and _reads_a_file(module, loaded):
+                yield from _loaded_by_another_key(module, saved, loaded)
+
+
 def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
     """The findings of one scaler."""
+    if usage.unseen or not _is_used(module, usage):
+        yield from [*_loaded_and_missing(module, usage)] or _of_unseen(module, usage)
+        return
     if (
-        usage.unseen
-        or usage.methods & _BY_HAND
-        or not _is_used(module, usage)
+        usage.methods & _BY_HAND
         or _scale_is_saved(module, usage)
         or _is_made_again(module, usage)
         or _scales_no_float16(module, usage)
@@ -211,6 +239,56 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
             yield from _never_loaded(module, usage, loaded)
         elif _reads_a_file(module, loaded):
             yield from _loaded_by_another_key(module, saved, loaded)
+
+
+def _loaded_and_missing(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
+    """The load of a scaler's state under a key that the program's checkpoint doesn't have, whatever else is done with
+    the scaler.
+    """
+    for each in _own_states(module, usage, "load_state_dict"):
+        lacking = lacks_what_is_read(module, each.call)
+        if lacking is None or not module.is_own(each.call):
+            continue
+        key, whole = lacking
+        yield rule.finding(
+            module.span(each.call),
+            f'the checkpoint saved on {module.line(whole)} has no "{key}": a resumed run raises KeyError; save the '
+            "scaler's `state_dict()` too",
+            withheld="amplint can't follow all that is done with the scaler",
+            confidence=Confidence.LIKELY,
+        )
+
+
+def _of_unseen(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
+    """The checkpoint beside a scaler that code out of sight uses, where no file of the program takes its state."""
+    if not usage.unseen or usage.methods & _BY_HAND or _is_made_again(module, usage):
+        return
+    if len(scaler_usages(module)) > 1 or _scales_no_float16(module, usage) or not is_saved_nowhere(module):
+        return
+    saved = [each for each in _not_saved(module, usage, []) if each.severity is not Severity.NOTE]
+    for each in saved or _resumed_alone(module, usage):
+        yield each._replace(
+            fix=None,
+            withheld="amplint can't follow all that is done with the scaler",
+            confidence=Confidence.LIKELY,
+        )
+
+
+def _resumed_alone(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
+    """The load of the optimizer's state where nothing in sight saves it."""
+    if any(
+        objects(module).is_optimizer(each.of) and is_saved(module, each.call) for each in states(module, "state_dict")
+    ):
+        return
+    for state, place in _placed_loads(module, usage):
+        shown = next((each for each in (state.call, place) if module.is_own(each)), None)
+        if shown is not None:
+            yield rule.finding(
+                module.span(shown),
+                "this restores the optimizer's state but not the scaler's, which no file of the program saves: the "
+                "scaler starts at its initial scale and skips steps; save and load its `state_dict()` too",
+            )
+            return
 
 
 def _others_save_setting(module: Module, usage: ScalerUsage) -> bool:
@@ -419,12 +497,20 @@ def _of_its_optimizers(module: Module, usage: ScalerUsage, method: str) -> list[
     found = []
     for state in states(module, method):
         for optimizer, place in optimizer_at(module, state):
-            if linked(module, usage, optimizer) and in_reach(module, usage, place):
+            together = usage.unseen and (in_reach(module, usage, place) or _is_given_both(usage, optimizer))
+            if together or (linked(module, usage, optimizer) and in_reach(module, usage, place)):
                 if _is_another(module, usage, optimizer, place):
                     continue
                 found.append((state, place))
                 break
     return found
+
+
+def _is_given_both(usage: ScalerUsage, optimizer: str) -> bool:
+    """Whether an optimizer is an attribute of a parameter that is called as the one that gets the scaler as another."""
+    owner = usage.target.base if isinstance(usage.target, ir.Attribute) else None
+    root = variable_parts(root_of(optimizer))
+    return isinstance(owner, ir.Name) and root is not None and root[1] == owner.name and "." in optimizer
 
 
 def _is_another(module: Module, usage: ScalerUsage, optimizer: str, place: ir.Node) -> bool:

@@ -9,7 +9,8 @@ The finding is a warning if the failure needs two runs of the program: the state
 enabled, a later run loads it from a checkpoint, and each run sets the flag for itself (on the command line, in a
 configuration, or by the caller that creates the trainer). Then training that was started without AMP can't be resumed
 with AMP. The same holds if None, or an empty dict, is saved in place of the state of a disabled or missing scaler:
-`scaler.state_dict() if use_amp else None`.
+`scaler.state_dict() if use_amp else None`. The scaler itself may be saved, by a function of the program that takes the
+state of each object (`save({"model": model, "scaler": scaler})`): the finding is then `likely`.
 
 The device counts only if the code itself sets the flag from a device that each run chooses (`enabled=args.device ==
 "cuda"`); the finding is then `likely`. amplint reports nothing about a scaler that torch disables because the machine
@@ -20,7 +21,7 @@ amplint also reports nothing:
 - if the run that saves and the run that loads are seen to take the flag from the same place: both scalers are then
   enabled, or both are disabled, and a disabled one ignores what it loads;
 - if an `if` checks that the state is not empty;
-- if the load is in a `try`;
+- if the load is in a `try` that goes on after the error (not with `raise` or `sys.exit(1)` in its handler);
 - if the program compares its flag with the one in the checkpoint.
 
 To check that a state exists is not enough: `checkpoint["scaler"] is not None` is true for an empty dict, and `"scaler"
@@ -70,7 +71,7 @@ from amplint.model.syntax.nesting import conditions, ifs_round
 from amplint.model.syntax.queries import is_false
 from amplint.model.usage.mentions_of import near_definition, near_kept
 from amplint.registry.rule import Rule
-from amplint.rules.shared.checkpoints import State, slot_of, states
+from amplint.rules.shared.checkpoints import State, saved_by, slot_of, states
 from amplint.rules.shared.enabled_flags import said, turning
 from amplint.rules.shared.other_runs import (
     Entry,
@@ -171,19 +172,32 @@ def _guarding(module: Module, load: ir.Call) -> tuple[Edit, ...]:
 
 def _of_another_run(module: Module, usage: ScalerUsage, load: State) -> Finding | None:
     """A load of what a run saves with the scaler off, or without one, by a run with the scaler on."""
+    saves = [each.call for each in states(module, "state_dict") if each.key in usage.keys]
     for entry in entries(module, load.call):
-        for save in states(module, "state_dict"):
-            if save.key not in usage.keys or entry.key not in _keys(module, save.call):
-                continue
-            if is_of_another_run(module, load.call, save.call, entry):
-                resumed = Resumed(usage, save.call, load.call, entry)
+        for save in saves or _given_whole(module, usage):
+            if entry.key in _keys(module, save) and is_of_another_run(module, load.call, save, entry):
+                resumed = Resumed(usage, save, load.call, entry)
                 found = off_in_another_run(module, resumed) or none_of_another_run(module, resumed)
                 if found is not None:
-                    return _of_lost(module, load.call, save.call, found)
+                    return _of_lost(module, load.call, save, found)
     return None
 
 
-def _of_lost(module: Module, load: ir.Call, save: ir.Call, found: Lost) -> Finding:
+def _given_whole(module: Module, usage: ScalerUsage) -> list[ir.Value]:
+    """The scaler as an item of a dict that the program's own function saves: its state, as it is loaded as one again.
+
+    torch's own function would save the object.
+    """
+    known, found = objects(module), list[ir.Value]()
+    for each in (value for key in usage.keys for value in known.with_key(near_kept(module, {key}), key)):
+        saved = saved_by(module, each) if isinstance(each, (ir.Name, ir.Attribute)) else None
+        if isinstance(each.parent, ir.Mapping) and saved is not None:
+            if not any(name.startswith("torch.") for name in module.names.of(saved.func)):
+                found.append(each)
+    return found
+
+
+def _of_lost(module: Module, load: ir.Call, save: ir.Value, found: Lost) -> Finding:
     when = said(module, found.world, found.formula, turning(found.world, found.formula)) or "if the scaler was disabled"
     state = f"the state saved on {module.line(save)} is empty"
     if found.what == "None":
@@ -195,7 +209,7 @@ def _of_lost(module: Module, load: ir.Call, save: ir.Call, found: Lost) -> Findi
         f"{when}, {state}, and resuming from that state {goes_on} raises",
         found.what,
         severity=Severity.WARNING,
-        confidence=Confidence.LIKELY if found.device else Confidence.CERTAIN,
+        confidence=Confidence.LIKELY if found.device or not isinstance(save, ir.Call) else Confidence.CERTAIN,
     )
 
 
@@ -220,7 +234,7 @@ def _empty_state(module: Module, usage: ScalerUsage, load: State) -> ir.Call | N
     return None
 
 
-def _keys(module: Module, save: ir.Call) -> set[str]:
+def _keys(module: Module, save: ir.Value) -> set[str]:
     """The keys under which a state is saved, by itself or through a variable."""
     values: list[ir.Value] = [save]
     up = save.parent

@@ -21,6 +21,7 @@ from amplint.model.syntax.ir import Assigned, Imported, Other
 from amplint.model.syntax.nesting import loop_of, upwards
 from amplint.model.syntax.scopes import owner_class
 from amplint.rules.shared.checkpoints import Slot, slot_of
+from amplint.rules.shared.finite_checks import ends_program
 from amplint.rules.shared.said_of_runs import (
     EVERYTHING,
     Setting,
@@ -105,7 +106,7 @@ def _given_as(module: Module, value: ir.Name) -> Iterator[tuple[ir.Value, ir.Val
                 yield passed_on, call
 
 
-def is_of_another_run(module: Module, load: ir.Call, save: ir.Call, entry: Entry) -> bool:
+def is_of_another_run(module: Module, load: ir.Call, save: ir.Value, entry: Entry) -> bool:
     """Whether what is loaded may be what another run saved: not what this one did, to go back to it."""
     function = ir.function_of(load)
     if loop_of(load) is not None or (ir.function_of(save) is function and save.id < load.id):
@@ -177,10 +178,13 @@ class Lost(NamedTuple):
 
 
 class Resumed(NamedTuple):
-    """A scaler whose state one run saves, and another one loads."""
+    """A scaler whose state one run saves, and another one loads.
+
+    `save` is the call that takes the state, or the scaler itself, as it is given to what saves each object's state.
+    """
 
     usage: ScalerUsage
-    save: ir.Call
+    save: ir.Value
     load: ir.Call
     entry: Entry
 
@@ -217,7 +221,7 @@ def _value_said(value: ir.Value) -> str:
     return "None" if ir.is_none(value) else "empty"
 
 
-def _in_its_place(module: Module, slot: Slot, save: ir.Call) -> Iterator[tuple[ir.Value, Formula]]:
+def _in_its_place(module: Module, slot: Slot, save: ir.Value) -> Iterator[tuple[ir.Value, Formula]]:
     """What a checkpoint may have in the place of a state, and when: `scaler.state_dict() if scaler else None`."""
     known = decided(module)
     for value in (slot.value, *(each for _, each in beside(module, slot))):
@@ -309,7 +313,7 @@ def where_made(module: Module, usage: ScalerUsage) -> Formula:
     return decided(module).around(usage.made.call)
 
 
-def _asks_for_switch(module: Module, usage: ScalerUsage, save: ir.Call) -> bool:
+def _asks_for_switch(module: Module, usage: ScalerUsage, save: ir.Value) -> bool:
     """Whether a test round a save asks for the switch, whatever object it is read of, or for more of the scaler than
     whether there is one.
     """
@@ -412,13 +416,13 @@ def is_asked_for(module: Module, entry: Entry) -> bool:
     return EVERYTHING in compared_before(module, entry, None)
 
 
-def compared_before(module: Module, entry: Entry, save: ir.Call | None, what: str = "empty") -> set[Setting]:
+def compared_before(module: Module, entry: Entry, save: ir.Value | None, what: str = "empty") -> set[Setting]:
     """The settings that are asked for on the way to a load, as a checkpoint has them: everything, where that is whether
     there is a state, or can't be told, or where the error is caught.
     """
     found = set[Setting]()
     for value, place in entry.given:
-        is_safe = _catches(place, what) or _is_replaced(module, value)
+        is_safe = _catches(module, place, what) or _is_replaced(module, value)
         found |= {EVERYTHING} if is_safe else _compared_at(module, entry, place, save, what)
     return found
 
@@ -433,7 +437,7 @@ def _is_replaced(module: Module, value: ir.Value) -> bool:
     )
 
 
-def _compared_at(module: Module, entry: Entry, place: ir.Value, save: ir.Call | None, what: str) -> set[Setting]:
+def _compared_at(module: Module, entry: Entry, place: ir.Value, save: ir.Value | None, what: str) -> set[Setting]:
     state = set[str]().union(
         *(flags_in(module, each) for each in (entry.checkpoint, *(value for value, _ in entry.given)))
     )
@@ -453,7 +457,7 @@ def _leaves(statement: ir.Statement) -> bool:
     return isinstance(statement, (ir.Raise, ir.Return))
 
 
-def _compared(module: Module, atom: ir.Value, entry: Entry, state: set[str], save: ir.Call | None) -> set[Setting]:
+def _compared(module: Module, atom: ir.Value, entry: Entry, state: set[str], save: ir.Value | None) -> set[Setting]:
     """The settings that a test asks a checkpoint for: what the save keeps there."""
     slot = slot_of(module, save) if save is not None else None
     key = objects(module).key
@@ -517,17 +521,26 @@ def _reads_any(module: Module, value: ir.Value, keys: set[str]) -> bool:
     return any(objects(module).key(each) in keys for each in ir.walk_values(value))
 
 
-def _catches(place: ir.Value, what: str) -> bool:
-    """Whether a `try` or `with` round a place catches what a scaler raises: TypeError of None."""
+def _catches(module: Module, place: ir.Value, what: str) -> bool:
+    """Whether a `try` or `with` round a place catches what a scaler raises, TypeError of None, and goes on."""
     for each in upwards(ir.statement_of(place)):
         up = each.parent
-        if isinstance(up, ir.Try) and each.block is up.body and any(_may_catch(one, what) for one in up.handlers):
-            return True
+        if isinstance(up, ir.Try) and each.block is up.body:
+            if any(_may_catch(one, what) and not _gives_up(module, one) for one in up.handlers):
+                return True
         if isinstance(up, ir.With) and any(
             isinstance(item.context, ir.Call) and ir.last_name(item.context.func) == "suppress" for item in up.items
         ):
             return True
     return False
+
+
+def _gives_up(module: Module, handler: ir.Handler) -> bool:
+    """Whether a handler ends the program, or raises again, at its end."""
+    last = handler.body.statements[-1] if handler.body.statements else None
+    if isinstance(last, ir.Raise) and not last.parts:
+        return True
+    return last is not None and ends_program(module, last)
 
 
 def _may_catch(handler: ir.Handler, what: str) -> bool:

@@ -253,8 +253,11 @@ def _is_for_amp(read: ir.Value) -> bool:
 
 
 def _on_none(module: Module) -> Iterator[UnboundUse]:
-    """The first call of a method, on each variable or attribute, of a scaler that is None where AMP is off."""
-    done = set[str]()
+    """The first call of a method, on each variable or attribute, of a scaler that is None where AMP is off.
+
+    A load of its state comes last: only a run that is resumed gets there.
+    """
+    done, loads = set[str](), dict[str, tuple[ir.Name | ir.Attribute, str]]()
     for call in module.whole.near(*SCALER_METHODS).calls if module.calls_of(*SCALERS) else ():
         read = call.func.base if isinstance(call.func, ir.Attribute) else None
         if not isinstance(read, (ir.Name, ir.Attribute)) or not _is_called_on(read) or not module.is_own(read):
@@ -262,10 +265,13 @@ def _on_none(module: Module) -> Iterator[UnboundUse]:
         if module.text(read) in done or _is_for_amp(read):
             continue
         when = _when_none(module, read)
-        if when:
+        if when and ir.called_on(call, "load_state_dict") is not None:
+            loads.setdefault(module.text(read), (read, when))
+        elif when:
             done.add(module.text(read))
-        if when and not _is_in_region(module, read):  # else AMP210 says so
-            yield UnboundUse(read, Missing.NONE, None, when)
+            if not _is_in_region(module, read):  # else AMP210 says so
+                yield UnboundUse(read, Missing.NONE, None, when)
+    yield from (UnboundUse(read, Missing.NONE, None, when) for text, (read, when) in loads.items() if text not in done)
 
 
 def _when_none(module: Module, read: ir.Name | ir.Attribute) -> str:
