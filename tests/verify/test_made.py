@@ -12,6 +12,7 @@ import amplint
 from amplint.api import make_settings
 from amplint.verify.steps.confirm import Confirmation
 from amplint.verify.steps.verify import StepRow, Verifier
+from tests import some
 
 HEAD = """import functools
 import torch
@@ -219,7 +220,7 @@ def confirmed_then_clean(verifier: Verifier, text: str) -> None:
     assert verified(verifier, amplint.fix(text)).verdict == "clean"
 
 
-@pytest.mark.parametrize("how", MADE)
+@pytest.mark.parametrize("how", some(MADE, 5))
 def test_a_wrapper_whose_scaler_is_made_by_an_old_name(verifier: Verifier, how: str) -> None:
     confirmed_then_clean(verifier, wrapper(how, OLD))
 

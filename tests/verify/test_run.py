@@ -57,7 +57,7 @@ def fixture(folder: Path, bad: str, fixed: str = "pass", shows: str = "exception
     return folder
 
 
-LATE = 3  # seconds
+LATE = 1  # second
 # What a half does, and the row's words for it. Sorted by name, a good fixture is behind each.
 ENDS = {
     "allocates": (

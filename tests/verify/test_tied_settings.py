@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from tests import some
 from tests.interpreting import Ran, interpret, interpret_file, project
 
 STEP = """
@@ -210,10 +211,15 @@ def train(args, model, loader, optimizer):
 """
 
 
-@pytest.mark.parametrize("order", ["scaler first", "table first"])
-@pytest.mark.parametrize("taken", [f"{TABLE}[args.dtype]", f"{TABLE}.get(args.dtype)", "DTYPES[args.dtype]"])
+ORDERS = ("scaler first", "table first")
+TAKEN = (f"{TABLE}[args.dtype]", f"{TABLE}.get(args.dtype)", "DTYPES[args.dtype]")
+SCALES = (("args.dtype == 'fp16'", False), ("args.dtype != 'none'", False), ("args.amp", True))
+
+
 @pytest.mark.parametrize(
-    ("enabled", "unscaled"), [("args.dtype == 'fp16'", False), ("args.dtype != 'none'", False), ("args.amp", True)]
+    ("order", "taken", "enabled", "unscaled"),
+    # Each pair in one order; with AMPLINT_TEST_ALL=1 in both.
+    [each for taken in TAKEN for scales in SCALES for each in some([(order, taken, *scales) for order in ORDERS], 1)],
 )
 def test_a_dtype_of_a_table_and_a_scaler_by_the_same_setting(
     order: str, taken: str, enabled: str, unscaled: bool
