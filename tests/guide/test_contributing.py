@@ -21,7 +21,8 @@ _INLINE = re.compile(r"`((?:pytest|python|ruff|mypy|\.ci/run)\b[^`]*)`")
 def commands() -> list[list[str]]:
     """All commands, those in sentences as well."""
     lines = [line for block in _BLOCK.findall(TEXT) for line in block.splitlines()]
-    return [shlex.split(part) for line in (*lines, *_INLINE.findall(TEXT)) for part in line.split(" && ")]
+    parts = [part for line in (*lines, *_INLINE.findall(TEXT)) for part in line.split(" && ")]
+    return [shlex.split(part.removeprefix("AMPLINT_TEST_ALL=1 ")) for part in parts]
 
 
 @pytest.mark.parametrize("command", [each for each in commands() if each[0] == "pytest"], ids=" ".join)

@@ -159,6 +159,7 @@ TWO = """\
 """
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("old", "new", "found", "said"),
     [

@@ -49,6 +49,7 @@ def ran(path: Path) -> Ran:
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("how", ["beside", "package", "relative", "src", "passed_on"])
 @pytest.mark.parametrize(("unscale", "state"), [("pass", WRONG), ("self._scaler.unscale_(optimizer)", RIGHT)])
 def test_a_scaler_class_of_another_file_is_followed(tmp_path: Path, how: str, unscale: str, state: str) -> None:

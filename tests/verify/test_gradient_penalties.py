@@ -118,6 +118,7 @@ def test_an_attack_leaves_the_step_what_it_is(how: str, clip: str, optimizer: st
     assert_only_a_clip_is_wrong(found, clip)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("clip", CLIPS)
 @pytest.mark.parametrize("how", PENALTIES)
 def test_a_penalty_of_its_own_step_is_right(how: str, clip: str) -> None:

@@ -245,6 +245,7 @@ def test_the_fix_is_made_where_runs_have_to_confirm_it(verifier: Verifier, how: 
     assert 'torch.amp.GradScaler("cuda")' in fixed.data.decode()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("how", MADE)
 def test_a_scaler_without_a_device_is_right(verifier: Verifier, how: str) -> None:
     assert verified(verifier, wrapper(how, NEW)).verdict == "clean"

@@ -97,6 +97,7 @@ def ran(made: str, given: str) -> Ran:
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", TIED)
 def test_a_scaler_is_there_where_its_setting_is_on(name: str) -> None:
     found = ran(*TIED[name])
@@ -244,6 +245,7 @@ def test_each_dtype_of_a_table_is_run() -> None:
 SPELLINGS = ('args["amp"]', "args.amp", 'args.get("amp")', 'args.get("amp", False)')
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("made", SPELLINGS)
 @pytest.mark.parametrize("given", SPELLINGS)
 def test_one_setting_however_it_is_written(made: str, given: str) -> None:
@@ -278,6 +280,7 @@ class Method:
 READ = ('cfg.get("fp16", False)', 'cfg["fp16"]', "cfg.fp16")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("made", "given", "unscaled"),
     [*((made, given, False) for made in READ for given in READ), (READ[0], 'cfg.get("half", False)', True)],
