@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from importlib.util import find_spec
 
 import pytest
@@ -31,9 +32,15 @@ def test_a_command_for_tests_chooses_some(command: list[str]) -> None:
     chosen = [each for each in command if each not in {"--snapshot-update", "-n", "auto"}]
     if len(chosen) == 1:
         return  # all of them
-    words = [sys.executable, "-m", *chosen, "--collect-only"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = collected(*chosen)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@cache
+def collected(*words: str) -> subprocess.CompletedProcess[str]:
+    """What pytest says of the tests that it would run."""
+    command = [sys.executable, "-m", *words, "--collect-only"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("command", commands(), ids=" ".join)

@@ -316,6 +316,7 @@ class TestBrokenPlugins:
         done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
         assert (done.stdout, done.stderr) == ("a.py:1:1: HSE101 error: it is pinned\n", "")
 
+    @pytest.mark.sampled(5)
     @pytest.mark.parametrize(
         ("text", "said"),
         [
@@ -374,6 +375,7 @@ class TestBrokenPlugins:
 
 
 class TestHeaders:
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize(
         ("more", "default"),
         [
