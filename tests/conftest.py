@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from amplint.base.paths import look_again
 from amplint.cli import main
 from amplint.verify.fixtures import run
+from tests import some
 
 try:
     import resource
@@ -29,7 +30,12 @@ except ImportError:  # not on Windows
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # How long an example takes says how busy the machine is.
-settings.register_profile("amplint", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "amplint",
+    deadline=None,
+    max_examples=100 if "AMPLINT_TEST_ALL" in os.environ else 25,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("amplint")
 
 # A shell that starts the tests in the background has them ignore it, and what they start would ignore it, too.
@@ -51,6 +57,28 @@ def pytest_collection_finish() -> None:
     """Keep what was collected out of each later search for garbage: it stays, and is most of all objects."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say what a mark of these tests means."""
+    config.addinivalue_line("markers", "sampled(most): of its cases so many are run; with AMPLINT_TEST_ALL=1 all")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test that runs whole programs, and is marked so, take a sample of the cases that were asked for."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for each in items:
+        if each.get_closest_marker("sampled"):
+            cases.setdefault(each.nodeid.partition("[")[0], []).append(each)
+    left: set[pytest.Item] = set()
+    for of_one in cases.values():
+        mark = of_one[0].get_closest_marker("sampled")
+        assert mark is not None
+        left |= {*of_one} - {*some(of_one, *mark.args)}
+    if left:
+        config.hook.pytest_deselected(items=[each for each in items if each in left])
+        items[:] = [each for each in items if each not in left]
 
 
 def _limits() -> list[tuple[int, int]]:

@@ -7,21 +7,28 @@ one they run in the root of the repository. `python -m tests.generate --shown` w
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
+from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 
+import pytest
+
+from amplint.base.paths import look_again
+from amplint.cli import main
 from tests import ROOT
 
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
 CONSOLE = re.compile(r"^```console\n\$ (amplint[^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"^```\w+ title=\"([^\"]+)\"\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_ENVIRONMENT = {"NO_COLOR": "1", "COLUMNS": "160"}
 # The last digits of what was measured depend on the machine.
 _MEASURED = re.compile(r"\d+\.\d+|[\d,]+ per second")
 
@@ -41,31 +48,47 @@ def files(path: Path) -> dict[str, str]:
     return dict(_FILE.findall(path.read_text("utf-8")))
 
 
-@cache
 def printed(path: Path, command: str) -> str:
-    """What a command of a document prints on stdout."""
-    arguments = shlex.split(command)
-    assert arguments[0] == "amplint"
-    env = {**os.environ, "NO_COLOR": "1", "COLUMNS": "160", "PYTHONPATH": str(ROOT)}
+    """What a command of a document prints."""
+    amplint, *arguments = shlex.split(command)
+    assert amplint == "amplint"
+    if arguments[0] == "run":
+        return _reported(*arguments)
     with tempfile.TemporaryDirectory() as folder:
         shown = files(path)
         for name, text in shown.items():
             place = Path(folder, name)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, "utf-8")
-        is_run = arguments[1] == "run"  # it reports on stderr, and its scripts are files of the repository
-        where = folder if shown and not is_run else ROOT
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-m", *arguments],
-            cwd=where,
-            env={**env, "PYTHONWARNINGS": "ignore"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if is_run else subprocess.DEVNULL,
-            text=True,
-            check=False,
-        )
-    if not is_run:
-        return done.stdout
+        return _written(arguments, Path(folder) if shown else ROOT)
+
+
+def _written(arguments: list[str], folder: Path) -> str:
+    """What a command, run in this process, writes to stdout."""
+    written = io.BytesIO()
+    out, err = (io.TextIOWrapper(each, "utf-8", newline="") for each in (written, io.BytesIO()))
+    with pytest.MonkeyPatch.context() as changed, redirect_stdout(out), redirect_stderr(err):
+        for name, value in _ENVIRONMENT.items():
+            changed.setenv(name, value)
+        changed.chdir(folder)
+        look_again()
+        main(arguments)
+    out.flush()
+    return written.getvalue().decode()
+
+
+@cache
+def _reported(*arguments: str) -> str:
+    """What `amplint run` writes to stdout and stderr; its scripts are files of the repository."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "amplint", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
     return re.sub(r'File "(?:[^"]*)/site-packages/', 'File ".../site-packages/', done.stdout).replace(f"{ROOT}/", "")
 
 

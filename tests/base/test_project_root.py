@@ -109,7 +109,7 @@ def codes(out: str) -> list[str]:
     return [each["code"] for each in json.loads(out)]
 
 
-@pytest.mark.parametrize(("name", "way"), some(product(LAYOUTS, WAYS), 80))
+@pytest.mark.parametrize(("name", "way"), some(product(LAYOUTS, WAYS), 40))
 def test_the_same_project_and_the_same_findings(
     project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch, name: str, way: str
 ) -> None:
@@ -197,8 +197,15 @@ def test_verify_agrees(project: Write, amplint: Run, monkeypatch: pytest.MonkeyP
     assert ("misbehaves" in amplint("verify", "../here/train/main.py").out) == (name != "nothing")
 
 
-@pytest.mark.parametrize("name", [*LAYOUTS, "src"])
-@pytest.mark.parametrize("path", [".", "train", "train/main.py"])
+@pytest.mark.parametrize(
+    ("name", "path"),
+    # Each with one path; with AMPLINT_TEST_ALL=1 with each.
+    [
+        each
+        for name in (*LAYOUTS, "src")
+        for each in some([(name, path) for path in (".", "train", "train/main.py")], 1)
+    ],
+)
 def test_the_default_of_src_written_out_changes_nothing(
     project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch, name: str, path: str
 ) -> None:

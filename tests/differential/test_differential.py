@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import amplint
+from tests import some
 from tests.differential import scrambled
 from tests.differential.codes import TABLE, Observed
 from tests.differential.compare import Tried, compare, tried
@@ -43,7 +44,7 @@ TWO = HEAD.replace(
     "    first = torch.optim.SGD(model.parameters(), lr=1e-6)\n"
     "    second = torch.optim.SGD(other.parameters(), lr=1e-6)\n",
 )
-PROGRAMS = 200
+PROGRAMS = 100
 EVENTS = {
     "scale", "scaled backward", "plain backward", "backward in a region", "step in a region", "unscale_", "step",
     "step of a disabled scaler", "direct step", "update", "clip", "clip by hand", "zero_grad", "exception",
@@ -313,7 +314,7 @@ def test_what_no_code_is_about_is_refused() -> None:
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_templates_are_right(family: str) -> None:
-    for seed in range(12):
+    for seed in range(6):
         made = generate(seed, family, mutations=0)
         assert not observe(made).observed, made.numbered()
 
@@ -328,7 +329,7 @@ def test_every_kind_of_observation_is_tried_by_hand() -> None:
 # --- programs on which the verdicts differed once ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("program", kept(), ids=lambda program: program.family)
+@pytest.mark.parametrize("program", some(kept(), 21), ids=lambda program: program.family)
 def test_programs_that_were_kept(program: Program) -> None:
     verdict = compare(program)
     assert verdict.agrees, str(verdict)
@@ -347,17 +348,17 @@ def test_random_programs_cover_what_they_should(random_programs: list[Tried]) ->
     verdicts = [each.verdict for each in random_programs if each.verdict is not None]
     assert len(verdicts) > 0.97 * PROGRAMS
     events = sum((each.seen.events for each in verdicts), Counter())
-    assert {name for name, number in events.items() if number > 50} == EVENTS
+    assert {name for name, number in events.items() if number > 25} == EVENTS
     families = Counter(each.program.family for each in verdicts)
     assert set(families) == set(FAMILIES)
-    assert min(families.values()) > 4
+    assert min(families.values()) > 1
     kinds = Counter(each.kind for verdict in verdicts for each in verdict.seen.observed if not each.secondary)
     assert len(kinds) > 15
     shapes = {shape for verdict in verdicts for shape in verdict.program.shapes}
     assert {"depth: 2", "depth: 5", "functions: 1", "functions: 4", "flags: 0", "flags: 3", "calls deep: 2"} <= shapes
     assert {f"mutation: {name}" for name in MUTATIONS} <= shapes
-    others = Counter(shape for seed in range(1000, 2500) for shape in generate(seed).shapes)
-    assert {shape for shape, number in others.items() if number > 30} <= shapes
+    others = Counter(shape for seed in range(1000, 1750) for shape in generate(seed).shapes)
+    assert {shape for shape, number in others.items() if number > 45} <= shapes
     right = sum(not verdict.seen.observed for verdict in verdicts)
     assert 0.4 * PROGRAMS < right < 0.7 * PROGRAMS
 
@@ -372,7 +373,7 @@ def test_a_run_of_which_nothing_is_observed_learns_what_it_learns_without_a_scal
 ) -> None:
     """The observer misses nothing that changes a weight or raises."""
     clean = 0
-    for verdict in (each.verdict for each in random_programs[:100]):
+    for verdict in (each.verdict for each in random_programs[:50]):
         if verdict is None:
             continue
         told = {label for each, labels in verdict.seen.observed.items() if not silent(each) for label in labels}
@@ -383,7 +384,7 @@ def test_a_run_of_which_nothing_is_observed_learns_what_it_learns_without_a_scal
                 assert without is not None, str(verdict)
                 assert all(map(torch.equal, with_scaler, without)), (str(verdict), flags)
                 clean += 1
-    assert clean > 100
+    assert clean > 50
 
 
 def silent(each: Observed) -> bool:
@@ -393,21 +394,21 @@ def silent(each: Observed) -> bool:
 
 def test_fixes_leave_nothing_new() -> None:
     changed = 0
-    for seed in range(75):
+    for seed in range(30):
         made = generate(seed)
         with contextlib.suppress(UnsuitableError):
             result = fixed(made)
             changed += result is not None
             assert result is None or not result.new, str(result)
-    assert changed > 10
+    assert changed > 3
 
 
 def test_fixed_programs_learn_what_they_learn_without_a_scaler() -> None:
-    every = list(map(scrambled.tried, range(100, 130)))
+    every = list(map(scrambled.tried, range(100, 115)))
     bad = [str(each) for each in every if each.bad]
     assert not bad, "\n".join(bad)
     fixed = [each for each in every if any(not attempt.left for attempt in each.attempts)]
-    assert len(fixed) > 5
+    assert len(fixed) > 2
 
 
 def test_no_order_of_calls_is_fixed_into_a_silent_error() -> None:
@@ -415,10 +416,10 @@ def test_no_order_of_calls_is_fixed_into_a_silent_error() -> None:
     programs = scrambled.orders()
     calls = ("clip_grad_norm_(", "unscale_(", "update(", "step(", "zero_grad(")
     known = next(each for each in programs if "backward" not in each and _order(each, calls) == calls)
-    every = list(map(scrambled.tried_text, [known, *programs[::47]]))
+    every = list(map(scrambled.tried_text, [known, *programs[::95]]))
     bad = [str(each) for each in every if each.bad]
     assert not bad, "\n".join(bad)
-    assert sum(bool(each.attempts) for each in every) > 10
+    assert sum(bool(each.attempts) for each in every) > 5
 
 
 def _order(text: str, calls: tuple[str, ...]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 
 from amplint.doctor import numbers, observe, readings, scale, sources  # noqa: E402
 from amplint.doctor.findings import Report  # noqa: E402
+from tests import some  # noqa: E402
 
 PROGRAMS = Path(__file__).parent / "programs"
 FAULTY, HEALTHY = (sorted((PROGRAMS / kind).glob("*.py")) for kind in ("faulty", "healthy"))
@@ -40,8 +41,14 @@ def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
             monkeypatch.setattr(module, "is_readable", lambda tensor: False)
 
 
+# Each program in one of the two places; with AMPLINT_TEST_ALL=1 in both.
+PLACED = [each for path in FAULTY for each in some([(path, "cpu"), (path, "device")], 1)]
+
+
 @pytest.mark.usefixtures("where")
-@pytest.mark.parametrize("path", FAULTY, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    ("path", "where"), PLACED, indirect=["where"], ids=[f"{path.stem}-{where}" for path, where in PLACED]
+)
 def test_the_cause_of_a_fault_is_named_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if path.stem in OF_NO_GPU and torch.cuda.is_available():
         pytest.skip("its scaler for CUDA is on here")

@@ -137,7 +137,7 @@ def test_what_libcst_forgets_shifts_nothing(head: bytes) -> None:
     assert fixed.data == after or (fixed.data == data and b"\\" in head)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
     st.lists(st.sampled_from(["", "", "", "\f", "\f\f", " \f", "\t\f"]), min_size=9, max_size=9),
     st.sampled_from(["\n", "\r\n"]),
@@ -312,7 +312,7 @@ PROGRAMS = st.lists(
 ).map("\n".join)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(PROGRAMS)
 def test_no_program_is_too_odd(text: str) -> None:
     findings = check(text, settings=EVERYTHING)

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from importlib.util import find_spec
 
 import pytest
@@ -21,7 +22,8 @@ _INLINE = re.compile(r"`((?:pytest|python|ruff|mypy|\.ci/run)\b[^`]*)`")
 def commands() -> list[list[str]]:
     """All commands, those in sentences as well."""
     lines = [line for block in _BLOCK.findall(TEXT) for line in block.splitlines()]
-    return [shlex.split(part) for line in (*lines, *_INLINE.findall(TEXT)) for part in line.split(" && ")]
+    parts = [part for line in (*lines, *_INLINE.findall(TEXT)) for part in line.split(" && ")]
+    return [shlex.split(part.removeprefix("AMPLINT_TEST_ALL=1 ")) for part in parts]
 
 
 @pytest.mark.parametrize("command", [each for each in commands() if each[0] == "pytest"], ids=" ".join)
@@ -30,9 +32,15 @@ def test_a_command_for_tests_chooses_some(command: list[str]) -> None:
     chosen = [each for each in command if each not in {"--snapshot-update", "-n", "auto"}]
     if len(chosen) == 1:
         return  # all of them
-    words = [sys.executable, "-m", *chosen, "--collect-only"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = collected(*chosen)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@cache
+def collected(*words: str) -> subprocess.CompletedProcess[str]:
+    """What pytest says of the tests that it would run."""
+    command = [sys.executable, "-m", *words, "--collect-only"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("command", commands(), ids=" ".join)

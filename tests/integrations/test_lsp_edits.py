@@ -52,7 +52,7 @@ def train(model, batches):
 """
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=8)
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 4))
 def test_what_is_said_is_what_a_fresh_run_says(
     seed: int, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.cli import main
 from amplint.engine.result import Result
 from amplint.report import Fixed, Report, render
 from amplint.report.formats.diff import painted
@@ -385,10 +386,21 @@ _LINK = b"\033]8;;https://amplint.github.io/amplint/rules/AMP101/\033\\\033[1;33
     ],
 )
 @pytest.mark.parametrize("form", ["full", "concise", "grouped"])
-def test_codes_are_links_on_terminals_that_can(project: Write, said: dict[str, str], links: bool, form: str) -> None:
+def test_codes_are_links_on_terminals_that_can(
+    project: Write, monkeypatch: pytest.MonkeyPatch, said: dict[str, str], links: bool, form: str
+) -> None:
     project({"old.py": LEGACY})
-    command = [sys.executable, "-m", "amplint", "--output-format", form, "old.py"]
-    assert (_LINK in _on_a_terminal(command, _environment(**said))) == links
+    for name in _SAID_BY_TERMINALS:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in ({"TERM": "xterm"} | said).items():
+        monkeypatch.setenv(name, value)
+    ours, theirs = pty.openpty()
+    with open(theirs, "w") as terminal, monkeypatch.context() as changed:
+        changed.setattr(sys, "stdout", terminal)
+        assert main(["--output-format", form, "old.py"]) == 1
+        terminal.flush()
+        assert (_LINK in os.read(ours, 4096)) == links
+    os.close(ours)
 
 
 @pytest.mark.parametrize(("said", "links"), [({}, False), ({"FORCE_COLOR": "1"}, True)])

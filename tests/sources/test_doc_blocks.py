@@ -14,6 +14,7 @@ from amplint.config.selection import enabled_codes
 from amplint.config.settings import Settings
 from amplint.engine.file import check_bytes, fix_bytes
 from amplint.registry import all_rules
+from tests import some
 from tests.conftest import Ran, processor_time
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -83,8 +84,11 @@ DOCUMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "document", "lead"), DOCUMENTS)
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("name", "document", "lead", "newline"),
+    # Each with one kind of line end; with AMPLINT_TEST_ALL=1 with both.
+    [one for each in DOCUMENTS for one in some([(*each, "\n"), (*each, "\r\n")], 1)],
+)
 def test_blocks_are_linted_and_fixed_in_place(name: str, document: str, lead: str, newline: str) -> None:
     if name == "n.py":
         document = document.replace("    %s", "%s")

@@ -603,7 +603,7 @@ def test_only_the_lines_that_change_are_written(
 PROGRAMS = [min(folder.glob("*/bad.py")) for folder in sorted(FIXTURES.iterdir()) if any(folder.glob("*/bad.py"))]
 
 
-@pytest.mark.parametrize("path", some(PROGRAMS, 30), ids=lambda path: path.parts[-3])
+@pytest.mark.parametrize("path", some(PROGRAMS, 15), ids=lambda path: path.parts[-3])
 def test_a_program_in_cells_is_the_same_program(path: Path) -> None:
     """Cut at statements, it has the same findings and becomes the same as in one piece."""
     text = path.read_text("utf-8")

@@ -301,7 +301,7 @@ def switched_off(text: str) -> list[str]:
     return [text[each.start : each.end] for each in Ranges(source, found, directives(source, found)).found]
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(
     st.sampled_from(sorted((ROOT / "fixtures").glob("AMP*/*/bad.py"))),
     st.lists(

@@ -28,6 +28,7 @@ for epoch in range(5):
 HERE = "torch.optim.Adam(model.parameters())"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("imported", IMPORTS)
 @pytest.mark.parametrize(
     ("made", "clear", "state"),

@@ -20,6 +20,7 @@ from amplint.engine import analysis
 from amplint.model import Module
 from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG, Fault, Judged
 from amplint.verify.steps.verdict import CLEAN, CONFIRMED, compared, decide, ends_only
+from tests import some
 from tests.conftest import Ran
 from tests.differential.compare import SETTINGS
 from tests.differential.generate import generate
@@ -113,7 +114,7 @@ def test_of_findings_with_one_code_that_is_fixed_which_is(amplint: Amplint, tmp_
     assert ("AMP401", True) not in rows["other"]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", some(range(20), 10))
 def test_what_is_confirmed_or_clean_does_nothing_wrong_executed(seed: int) -> None:
     program = generate(seed, "")
     before = _Interpreted(program.text)
@@ -158,6 +159,7 @@ TWO = """\
 """
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("old", "new", "found", "said"),
     [

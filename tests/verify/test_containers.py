@@ -37,6 +37,7 @@ def ran(text: str, unscale: str, **names: str) -> Ran:
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("unscale", "state"), UNSCALED)
 @pytest.mark.parametrize(
     ("kept", "each", "opt", "scaler"),
@@ -109,6 +110,7 @@ IN_DISPLAY = """with torch.autocast("cuda"):
             losses = {k: F.cross_entropy(m(x), y) for k, m in nets.items()}"""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("unscale", "state"), [("scaler.unscale_(o)", RIGHT), ("pass", WRONG)])
 @pytest.mark.parametrize("losses", [IN_LOOP, IN_DISPLAY])
 @pytest.mark.parametrize("total", ["sum(losses.values())", "sum(losses[k] * cfg.weights[k] for k in losses)"])

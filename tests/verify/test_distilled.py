@@ -63,6 +63,7 @@ def distilled(
     return found
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("unscale", "state"), [(UNSCALES, RIGHT), (DOESNT, WRONG)])
 @pytest.mark.parametrize(
     "frozen",
@@ -89,6 +90,7 @@ def test_what_is_frozen_is_not_what_is_trained(frozen: str, owned: str, unscale:
     assert (found.judged.state, found.shown) == (state, set() if state == RIGHT else {"gradient"})
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("unscale", "state"), [(UNSCALES, RIGHT), (DOESNT, WRONG)])
 @pytest.mark.parametrize(
     ("before", "more"),

@@ -12,6 +12,7 @@ from amplint.model.project.resolve_import import module_file
 from amplint.registry import all_rules
 from amplint.verify.steps.judge import RIGHT, WRONG
 from amplint.verify.steps.verify import Verifier
+from tests import some
 from tests.interpreting import Ran, interpret, interpret_file, project
 
 SCALER = """
@@ -48,6 +49,7 @@ def ran(path: Path) -> Ran:
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("how", ["beside", "package", "relative", "src", "passed_on"])
 @pytest.mark.parametrize(("unscale", "state"), [("pass", WRONG), ("self._scaler.unscale_(optimizer)", RIGHT)])
 def test_a_scaler_class_of_another_file_is_followed(tmp_path: Path, how: str, unscale: str, state: str) -> None:
@@ -281,20 +283,25 @@ def train(model, loader, device, FREE):
 AMP = "import torch\n\ndef half():\n    return torch.autocast('cuda')\n"
 
 
-@pytest.mark.parametrize("own", ["", AMP])
-@pytest.mark.parametrize(
-    ("line", "call"),
-    [
-        ("import utils", "utils.optimizer_to"),
-        ("import utils as U", "U.optimizer_to"),
-        ("from utils import optimizer_to", "optimizer_to"),
-        ("from utils import optimizer_to as move", "move"),
-        ("from utils import *", "optimizer_to"),
-    ],
+CALLED = (
+    ("import utils", "utils.optimizer_to"),
+    ("import utils as U", "U.optimizer_to"),
+    ("from utils import optimizer_to", "optimizer_to"),
+    ("from utils import optimizer_to as move", "move"),
+    ("from utils import *", "optimizer_to"),
 )
+PASSED_ON = ("from .common import *", "from .common import optimizer_to", "from .other import *\nfrom .more import *")
+
+
 @pytest.mark.parametrize(
-    "passed_on",
-    ["from .common import *", "from .common import optimizer_to", "from .other import *\nfrom .more import *"],
+    ("line", "call", "passed_on", "own"),
+    # Each pair with or without a word about AMP; with AMPLINT_TEST_ALL=1 with and without.
+    [
+        each
+        for called in CALLED
+        for passed_on in PASSED_ON
+        for each in some([(*called, passed_on, own) for own in ("", AMP)], 1)
+    ],
 )
 def test_what_a_package_passes_on_is_followed(tmp_path: Path, line: str, call: str, passed_on: str, own: str) -> None:
     text = MOVED.replace("IMPORT", line).replace("CALL", call)

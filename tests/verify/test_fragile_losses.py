@@ -70,6 +70,7 @@ def reason(body: str, inside: str = CALL, outside: str = "pass") -> str:
     return found.reason
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FRAGILE)
 def test_an_op_that_float16_may_break_is_named(name: str) -> None:
     said = "line 28: criterion(pred, y) computes the loss in float16 and is not run; float16 may break its "

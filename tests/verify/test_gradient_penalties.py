@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 pytest.importorskip("torch")
 
 import amplint
 from amplint.verify.steps.verify import StepRow
+from tests import some
 
 HEAD = """
 import torch
@@ -101,15 +104,21 @@ def assert_only_a_clip_is_wrong(found: StepRow, clip: str) -> None:
         assert "exception" not in wrong
 
 
-@pytest.mark.parametrize("clip", CLIPS)
-@pytest.mark.parametrize("how", GRADIENTS)
-@pytest.mark.parametrize("optimizer", ["args.optimizer", "torch.optim.SGD(model.parameters(), lr=0.1)"])
+OPTIMIZERS = ("args.optimizer", "torch.optim.SGD(model.parameters(), lr=0.1)")
+
+
+@pytest.mark.parametrize(
+    ("how", "clip", "optimizer"),
+    # Each pair with one optimizer; with AMPLINT_TEST_ALL=1 with both.
+    [each for pair in product(GRADIENTS, CLIPS) for each in some([(*pair, one) for one in OPTIMIZERS], 1)],
+)
 def test_an_attack_leaves_the_step_what_it_is(how: str, clip: str, optimizer: str) -> None:
     text = ATTACK.replace("GRADIENT", GRADIENTS[how]).replace("OPTIMIZER", optimizer)
     found = row(text.replace("CLIP", clip.replace("WHOSE", "model")))
     assert_only_a_clip_is_wrong(found, clip)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("clip", CLIPS)
 @pytest.mark.parametrize("how", PENALTIES)
 def test_a_penalty_of_its_own_step_is_right(how: str, clip: str) -> None:

@@ -33,6 +33,7 @@ def ran(body: str, clear: str = "optimizer.zero_grad()") -> Ran:
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "added",
     [

@@ -125,6 +125,7 @@ RIGHT = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_float16_loss_that_a_new_scaler_scales_misbehaves(verifier: Verifier, name: str) -> None:
     row = verified(verifier, WRONG[name])
@@ -132,6 +133,7 @@ def test_a_float16_loss_that_a_new_scaler_scales_misbehaves(verifier: Verifier, 
     assert "the first step is skipped" in row.before.faults[0].text
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_is_float32_or_fits_is_clean(verifier: Verifier, name: str) -> None:
     row = verified(verifier, RIGHT[name])

@@ -33,10 +33,11 @@ def verdicts(variant: Path) -> list[tuple[Ran, str]]:
     return [(ran, each.verdict) for ran, each in interpreting.verdicts(bad, fixed, gone, left)]
 
 
+@pytest.mark.sampled(45)
 @pytest.mark.parametrize("code", all_rules())
 def test_no_fix_of_a_fixture_is_refuted_and_what_a_run_can_show_is_shown_by_one(code: str) -> None:
     variants = [each for each in VARIANTS if each.parent.name.startswith(code)]
-    looked_at = some(variants, 2)
+    looked_at = some(variants, 1)
     found = [(each.name, *one) for each in looked_at for one in verdicts(each)]
     assert [(name, ran.step.name) for name, ran, verdict in found if verdict == REFUTED] == []
     if shown := shown_by([code]):
@@ -50,8 +51,8 @@ def test_no_fix_of_a_fixture_is_refuted_and_what_a_run_can_show_is_shown_by_one(
 @pytest.fixture(scope="module")
 def programs() -> list[Interpreted]:
     """Of random ones a sample; thousands are tried by `python -m tests.differential.interpreted`."""
-    return [interpreted(generate(seed, "")) for seed in range(20)] + [
-        interpreted(each, executes=False) for each in some(kept(), 12)
+    return [interpreted(generate(seed, "")) for seed in range(10)] + [
+        interpreted(each, executes=False) for each in some(kept(), 6)
     ]
 
 
@@ -63,4 +64,4 @@ def test_random_programs_do_interpreted_what_they_do_executed(programs: list[Int
     random = [each for each in programs if each.program.seed or not each.program.chosen]
     assert [str(each.program) for each in random if each.accuses] == []
     executed = [each for each in random if each.observed and each.state in (RIGHT, WRONG)]
-    assert sum(each.state == WRONG for each in executed) >= 0.9 * len(executed) > 7
+    assert sum(each.state == WRONG for each in executed) >= 0.9 * len(executed) > 3

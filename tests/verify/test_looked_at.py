@@ -858,6 +858,7 @@ def step(name: str, unscale: str) -> str:
     return TABLED.replace("NAME", name).replace("UNSCALE", unscale)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("unscale", "verdict"), [("scaler.unscale_(opt)", "clean"), ("pass", "misbehaves")])
 @pytest.mark.parametrize("taken", ["STEPS[name]", "STEPS.get(name)"])
 @pytest.mark.parametrize(
@@ -889,6 +890,7 @@ def fit(model, opt, loader, name):
 """
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("within", "verdict"), [(False, "clean"), (True, "confirmed")])
 @pytest.mark.parametrize(
     "taken",
@@ -926,6 +928,7 @@ def test_methods_by_a_name_that_is_computed_are_followed(verifier: Verifier, tmp
     assert [each.code for each in found.rows[0].findings] == ["AMP401"]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "call",
     [

@@ -12,6 +12,7 @@ import amplint
 from amplint.api import make_settings
 from amplint.verify.steps.confirm import Confirmation
 from amplint.verify.steps.verify import StepRow, Verifier
+from tests import some
 
 HEAD = """import functools
 import torch
@@ -219,7 +220,7 @@ def confirmed_then_clean(verifier: Verifier, text: str) -> None:
     assert verified(verifier, amplint.fix(text)).verdict == "clean"
 
 
-@pytest.mark.parametrize("how", MADE)
+@pytest.mark.parametrize("how", some(MADE, 5))
 def test_a_wrapper_whose_scaler_is_made_by_an_old_name(verifier: Verifier, how: str) -> None:
     confirmed_then_clean(verifier, wrapper(how, OLD))
 
@@ -244,6 +245,7 @@ def test_the_fix_is_made_where_runs_have_to_confirm_it(verifier: Verifier, how: 
     assert 'torch.amp.GradScaler("cuda")' in fixed.data.decode()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("how", MADE)
 def test_a_scaler_without_a_device_is_right(verifier: Verifier, how: str) -> None:
     assert verified(verifier, wrapper(how, NEW)).verdict == "clean"

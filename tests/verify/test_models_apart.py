@@ -161,6 +161,7 @@ def test_what_is_wrong_of_the_model_shows_beside_its_average() -> None:
     assert ran(AVERAGED, COPY="deepcopy(model); model.half()", CLIP="pass").shown == {"exception"}
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("how", MADE)
 @pytest.mark.parametrize("freeze", [False, True])
 def test_two_calls_make_two_models(how: str, freeze: bool) -> None:
@@ -170,6 +171,7 @@ def test_two_calls_make_two_models(how: str, freeze: bool) -> None:
     assert ran(code + TRAIN, MADE=made).judged.state == RIGHT
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("how", MADE)
 def test_the_one_that_is_trained_is_cast(how: str) -> None:
     code, make = MADE[how]

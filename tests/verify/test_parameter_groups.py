@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 pytest.importorskip("torch")
 
 from amplint.verify.steps.judge import RIGHT, WRONG
+from tests import some
 from tests.conftest import KeptWorker
 from tests.interpreting import Ran, interpret
 
@@ -87,9 +90,18 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("clear", ["net.zero_grad()", "optimizer.zero_grad()"])
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("choice", [CHOSEN, "parameters = CALL"])
+CLEARS = ("net.zero_grad()", "optimizer.zero_grad()")
+
+
+@pytest.mark.parametrize(
+    ("choice", "call", "clear"),
+    # Each pair with one way to clear; with AMPLINT_TEST_ALL=1 with both.
+    [
+        each
+        for pair in product([CHOSEN, "parameters = CALL"], CALLS)
+        for each in some([(*pair, clear) for clear in CLEARS], 1)
+    ],
+)
 def test_parameters_that_a_helper_returns_are_those_of_the_model(choice: str, call: str, clear: str) -> None:
     text = HELPER.replace("CHOICE", choice).replace("CALL", call).replace("CLEAR", clear)
     (right,) = interpret(text.replace("UNSCALE", "scaler.unscale_(optimizer)"))

@@ -303,6 +303,7 @@ def train(model, loader, args):
 """
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("optimizer", ["SGD", "RMSprop"])
 @pytest.mark.parametrize("unscale", ["scaler.unscale_(optimizer)", "pass"])
 @pytest.mark.parametrize(("convert", "saves"), [("pass", True), ("model = model.half()", False)])

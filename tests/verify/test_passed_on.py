@@ -54,6 +54,7 @@ IMPORTS = {
 CLIPS = {"torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)": "misbehaves", "pass": "clean"}
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("clip", CLIPS)
 @pytest.mark.parametrize("imports", IMPORTS)
 @pytest.mark.parametrize("how", COMPAT)

@@ -76,6 +76,7 @@ def ran(text: str) -> Ran:
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("unscale", "state"), [("scaler.unscale_(optimizer)", RIGHT), ("pass", WRONG)])
 @pytest.mark.parametrize("factory", FACTORIES)
 def test_both_arms_of_a_factory_are_run(factory: str, unscale: str, state: str) -> None:

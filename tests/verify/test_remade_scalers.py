@@ -73,6 +73,7 @@ def step(model, optimizer, x):
 """
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("calls", "remade"),
     [

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from tests import some
 from tests.interpreting import Ran, interpret, interpret_file, project
 
 STEP = """
@@ -96,6 +97,7 @@ def ran(made: str, given: str) -> Ran:
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", TIED)
 def test_a_scaler_is_there_where_its_setting_is_on(name: str) -> None:
     found = ran(*TIED[name])
@@ -210,10 +212,15 @@ def train(args, model, loader, optimizer):
 """
 
 
-@pytest.mark.parametrize("order", ["scaler first", "table first"])
-@pytest.mark.parametrize("taken", [f"{TABLE}[args.dtype]", f"{TABLE}.get(args.dtype)", "DTYPES[args.dtype]"])
+ORDERS = ("scaler first", "table first")
+TAKEN = (f"{TABLE}[args.dtype]", f"{TABLE}.get(args.dtype)", "DTYPES[args.dtype]")
+SCALES = (("args.dtype == 'fp16'", False), ("args.dtype != 'none'", False), ("args.amp", True))
+
+
 @pytest.mark.parametrize(
-    ("enabled", "unscaled"), [("args.dtype == 'fp16'", False), ("args.dtype != 'none'", False), ("args.amp", True)]
+    ("order", "taken", "enabled", "unscaled"),
+    # Each pair in one order; with AMPLINT_TEST_ALL=1 in both.
+    [each for taken in TAKEN for scales in SCALES for each in some([(order, taken, *scales) for order in ORDERS], 1)],
 )
 def test_a_dtype_of_a_table_and_a_scaler_by_the_same_setting(
     order: str, taken: str, enabled: str, unscaled: bool
@@ -238,6 +245,7 @@ def test_each_dtype_of_a_table_is_run() -> None:
 SPELLINGS = ('args["amp"]', "args.amp", 'args.get("amp")', 'args.get("amp", False)')
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("made", SPELLINGS)
 @pytest.mark.parametrize("given", SPELLINGS)
 def test_one_setting_however_it_is_written(made: str, given: str) -> None:
@@ -272,6 +280,7 @@ class Method:
 READ = ('cfg.get("fp16", False)', 'cfg["fp16"]', "cfg.fp16")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("made", "given", "unscaled"),
     [*((made, given, False) for made in READ for given in READ), (READ[0], 'cfg.get("half", False)', True)],

@@ -65,7 +65,7 @@ def scopes(module: Module) -> Iterator[tuple[Any, ...]]:
             yield name, [type(each).__name__ for each in bindings]
 
 
-@pytest.mark.parametrize("name", [*ODD, *some((name for name in TEXTS if name not in ODD), 20)])
+@pytest.mark.parametrize("name", [*ODD, *some((name for name in TEXTS if name not in ODD), 10)])
 def test_a_text_in_pieces_means_what_it_means_at_once(name: str) -> None:
     text = TEXTS[name]()
     mine, whole = read(text, fold=True), read(text, fold=False)

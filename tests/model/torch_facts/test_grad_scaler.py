@@ -14,7 +14,7 @@ from amplint.model.torch_facts.grad_scaler import TABLE, Call, Gradients, Kind, 
 
 torch = pytest.importorskip("torch")
 
-SEQUENCES = 10_000
+SEQUENCES = 4_000
 LENGTH = 12
 
 
