@@ -53,6 +53,19 @@ def is_good(model, limit):
 
 
 """
+RAISES_AT_THE_END = """\
+def is_good(model, limit):
+    for each in model.parameters():
+        grad = each.grad
+        if grad is None:
+            continue
+        if torch.isfinite(grad.detach()).all():
+            continue
+        raise FloatingPointError("gradients")
+
+
+"""
+RAISES_IF_ASKED = RAISES_AT_THE_END.replace("if grad is None:", "if grad is None or limit > 3:")
 ALSO_LARGE = ANSWERS.replace("    return True", "    if norm > limit:\n        return False\n    return True")
 ONLY_IF_ASKED = ANSWERS.replace("if torch.isnan(norm) or torch.isinf(norm)", "if limit is True and torch.isnan(norm)")
 WITHOUT_ANSWER = ANSWERS.replace("    return True\n", "")
@@ -92,6 +105,7 @@ def found_in(helper: str, step: str) -> list[str]:
         pytest.param(ANSWERS, ASKS, id="a constant answer"),
         pytest.param(ALL_FINITE, ASKS, id="the test itself"),
         pytest.param(OF_A_LOOP, ASKS, id="an answer in a loop"),
+        pytest.param(RAISES_AT_THE_END, BACKWARD + "is_good(model, limit)", id="after what goes on"),
         pytest.param("", BACKWARD + FLAG, id="flag"),
         pytest.param("", BACKWARD + COUNTED, id="counted"),
         pytest.param("", BY_AUTOGRAD, id="autograd.grad of the scaled loss"),
@@ -107,6 +121,7 @@ def test_is_found(helper: str, step: str) -> None:
     [
         pytest.param(ALSO_LARGE, ASKS, id="another reason"),
         pytest.param(ONLY_IF_ASKED, ASKS, id="a setting"),
+        pytest.param(RAISES_IF_ASKED, BACKWARD + "is_good(model, limit)", id="after a setting that goes on"),
         pytest.param(WITHOUT_ANSWER, ASKS, id="no answer is no, too"),
         pytest.param(ANSWERS, STRIKES, id="many in a row"),
         pytest.param("", BACKWARD + FLAG.replace("if bad:", "if bad and limit:"), id="a flag and a setting"),

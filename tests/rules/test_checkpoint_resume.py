@@ -868,3 +868,31 @@ def test_another_file_that_has_commented_out_its_load(tmp_path: Path) -> None:
         (tmp_path / "start.py").write_text(resume.format(margin))
         (finding,) = (each for each in check(text, str(tmp_path / "main.py")) if each.code == "AMP413")
         assert finding.confidence is confidence
+
+
+def test_a_variable_that_several_loops_go_through_the_optimizers_with() -> None:
+    text = """\
+import torch
+
+
+def main(config, model, loader):
+    optimizers = model.configure_optimizers(config.lr)
+    checkpoint = torch.load("ckpt.pt") if config.resume else {}
+    if config.resume:
+        model.load_state_dict(checkpoint["model"])
+        optimizers[0].load_state_dict(checkpoint["optimizer"])
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        for opt in optimizers:
+            opt.param_groups[0]["lr"] = config.lr
+        with torch.autocast("cuda"):
+            loss = model(x).sum()
+        scaler.scale(loss).backward()
+        for opt in optimizers:
+            scaler.step(opt)
+        scaler.update()
+        for opt in optimizers:
+            opt.zero_grad()
+        torch.save({"model": model.state_dict(), "optimizer": optimizers[0].state_dict()}, "ckpt.pt")
+"""
+    assert [each.code for each in amplint.check(text, "train.py")] == ["AMP413"]

@@ -21,6 +21,8 @@ def reaching(names: Names, read: ir.Name) -> list[Binding]:
         return bindings
     around, later = _around(read, home)
     passed = _passed([each for each in bindings if is_made_in(home, each)], around, later)
+    if not later:
+        passed |= _set_by_loops(bindings, around)
     replaced = max(passed.values(), default=0)
     # A round of a loop that makes one of its own leaves none of the last round's.
     loops = [
@@ -108,6 +110,24 @@ def _passed(bindings: list[Binding], around: list[ir.Statement], later: bool) ->
     tops = [_passed_by(_assignment(each), around, later) for each in bindings]
     places = {each: _bound_by(each, made) for each in tops if each is not None}
     return {each: place for each, place in places.items() if 0 < place < float("inf")}
+
+
+def _set_by_loops(bindings: list[Binding], around: list[ir.Statement]) -> dict[ir.Statement, float]:
+    """The loops that a read is in the body of and that set the variable in each round, with the target's place."""
+    found: dict[ir.Statement, float] = {}
+    for each in bindings:
+        loop = _loop_of_target(node_of(each))
+        if loop is not None and any(one.block is loop.body for one in around):
+            found[loop] = max(found.get(loop, 0), _place(each))
+    return found
+
+
+def _loop_of_target(target: ir.Node | None) -> ir.For | None:
+    """The loop of whose target a name is a part: `for name, (a, b) in items`."""
+    while isinstance(target, (ir.Name, ir.Sequence, ir.Starred)) and not isinstance(target.parent, ir.For):
+        target = target.parent
+    loop = target.parent if target is not None else None
+    return loop if isinstance(loop, ir.For) and loop.target is target else None
 
 
 def _assignment(binding: Binding) -> ir.Assign | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amplint.model.names.reaching_definitions import only_reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Other
@@ -31,8 +32,8 @@ def zipped(module: Module, target: ir.Sequence, source: ir.Value) -> list[tuple[
 
 
 def loop_source(module: Module, value: ir.Name) -> ir.Value | None:
-    """What a variable goes through that only one loop binds: `each` of `for each in all.values()` the call."""
-    only = module.names.only_binding(value)
+    """What a loop goes through whose variable is read: `all.values()` for `each` of `for each in all.values()`."""
+    only = only_reaching(module.names, value)
     name = only.node if isinstance(only, Other) else None
     if not isinstance(name, ir.Name):
         return None

@@ -178,7 +178,9 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
         return None
     unseen = bool(given) and all(_comes_from_elsewhere(module, each) for each in given)
     about = turning(world, runs, *(known.inside(each.event.call) for each in others))
-    what = said(module, world, region, settings_of_amp(module, about), device_of(module, entered.region))
+    compared = {each.compared for each in arm.facts()} - {None}
+    same = (fact(each) for each in runs.facts() if each.compared in compared)  # what else one setting is compared with
+    what = said(module, world, both(arm, *same), settings_of_amp(module, about), device_of(module, entered.region))
     return rule.finding(
         module.span(entered.region.call),
         f"{what}{', ' if what else ''}autocast runs in float16 while the backward pass on "

@@ -16,7 +16,7 @@ from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
-from amplint.model.syntax.control import EXITS, conditions_round
+from amplint.model.syntax.control import EXITS, block_leaves, conditions_round
 from amplint.model.syntax.ir import Assigned, node_of
 from amplint.model.syntax.nesting import upwards
 from amplint.model.torch_facts.signatures import CLIPS
@@ -72,15 +72,31 @@ def aborts(module: Module) -> list[Abort]:
 def _aborts(module: Module) -> list[Abort]:
     found = []
     for statement in module.whole.near("assert", "raise", *module.words(*EXITS)).statements:
-        decides = statement if isinstance(statement, ir.Assert) else statement.parent
-        if decides is not statement and not ends_program(module, statement):
+        if not isinstance(statement, ir.Assert) and not ends_program(module, statement):
             continue
-        if isinstance(decides, (ir.Assert, ir.If)):
-            holds = isinstance(decides, ir.If) and statement.block is decides.then
-            asked = not_finite(module, decides.test, holds)
+        for decides, test, holds in _deciding(module, statement):
+            asked = not_finite(module, test, holds)
             if asked and not is_caught(module, statement):
                 found.append(Abort(statement, decides, asked))
+                break
     return found
+
+
+def _deciding(module: Module, statement: ir.Statement) -> Iterator[tuple[ir.Assert | ir.If, ir.Value, bool]]:
+    """What may decide that a statement is run, its test, and how that comes out: the assert itself, the `if` around it,
+    and those before it in its suite that leave (`if torch.isfinite(grad).all(): continue`), unless they ask for more.
+    """
+    parent = statement.parent
+    if isinstance(statement, ir.Assert):
+        yield statement, statement.test, False
+        return
+    before = statement.block.statements[: statement.block.statements.index(statement)]
+    leaving = [each for each in before if isinstance(each, ir.If) and block_leaves(each.then)]
+    for each in reversed(leaving):
+        if all(_is_there(module, other.test, False) for other in leaving if other is not each):
+            yield each, each.test, False
+    if isinstance(parent, ir.If):
+        yield parent, parent.test, statement.block is parent.then
 
 
 def ends_program(module: Module, statement: ir.Statement) -> bool:
