@@ -344,3 +344,26 @@ def train(model, optimizer, loader, config):
 """
     (found,) = [each for each in amplint.check(source, "train.py") if each.code == "AMP210"]
     assert "is neither 'bf16' nor 'fp16'" in found.message
+
+
+@pytest.mark.parametrize("asks", ["scaler.is_enabled()", "scaler._enabled", "bool(scaler._enabled)"])
+def test_a_region_that_is_on_where_the_scaler_is(asks: str) -> None:
+    text = f"""\
+import torch
+
+
+def train(model, optimizer, loader, mixed):
+    scaler = torch.amp.GradScaler("cuda", enabled=mixed)
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", enabled={asks}):
+            loss = model(x).sum()
+        if {asks}:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            optimizer.step()
+"""
+    assert amplint.check(text, "train.py") == []

@@ -94,8 +94,8 @@ class Changing:
         )
 
     def _is_changing_call(self, call: ir.Call, depth: int) -> bool:
-        if isinstance(call.func, ir.Attribute) and call.func.attr == "is_enabled":
-            return self._objects.is_scaler(call.func.base) is None  # one is made on or off
+        if self._objects.asked_if_enabled(call) is not None:
+            return False  # a scaler is made on or off
         names = self._module.names.of(call.func)
         if names and all(name.startswith(_FIXED) for name in names):
             return False

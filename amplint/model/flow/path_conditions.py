@@ -177,8 +177,12 @@ class Conditions:
             test = test.target
         if isinstance(test, ir.Compare) and len(test.ops) == 1:
             return self._comparison(test, test.ops[0], test.rights[0], state)
+        if (scaler := self._objects.asked_if_enabled(test)) is not None:
+            key = str(self._objects.is_scaler(scaler))
+            flag = state.look_up(enabling(key))  # what it was made with
+            return (flag.fact if flag is not None else None) or Fact(enabled(key), holds=True)
         if isinstance(test, ir.Call):
-            return self._fact_of_call(test, state)
+            return self._fact_of_call(test)
         if isinstance(test, ir.Name):
             held = state.look_up(self._objects.key(test))
             if held is not None and held.fact is not None:
@@ -192,19 +196,13 @@ class Conditions:
             return Fact(present(condition), holds=True)
         return Fact(condition, holds=True)
 
-    def _fact_of_call(self, call: ir.Call, state: State) -> Fact | None:
-        """What `scaler.is_enabled()` asks for, and `torch.cuda.is_available()`, which is the same in all of a run.
+    def _fact_of_call(self, call: ir.Call) -> Fact | None:
+        """What `torch.cuda.is_available()` asks for, which is the same in all of a run.
 
-        The latter only where this file makes a scaler, which CUDA switches: elsewhere it would only part the paths.
+        Only where this file makes a scaler, which CUDA switches: elsewhere it would only part the paths.
         """
-        func = call.func
-        if self._objects.made and self._names.of(func) == {"torch.cuda.is_available"}:
-            return Fact(on_device("cuda"), holds=True)
-        scaler = self._objects.is_scaler(func.base) if isinstance(func, ir.Attribute) else None
-        if scaler is None or not isinstance(func, ir.Attribute) or func.attr != "is_enabled":
-            return None
-        flag = state.look_up(enabling(scaler))  # what it was made with
-        return (flag.fact if flag is not None else None) or Fact(enabled(scaler), holds=True)
+        asks = self._objects.made and self._names.of(call.func) == {"torch.cuda.is_available"}
+        return Fact(on_device("cuda"), holds=True) if asks else None
 
     def _is_object(self, term: Term) -> bool:
         """Whether a term is a scaler or an optimizer."""

@@ -339,6 +339,8 @@ class Decided:
             return choice(self.of(test.test), self.of(test.then), self.of(test.other))
         if isinstance(test, ir.Compare):
             return self._compared(test)
+        if (scaler := self._objects.asked_if_enabled(test)) is not None:
+            return self.scaler_on(scaler)
         if isinstance(test, ir.Call):
             return self._called(test)
         if isinstance(test, ir.Attribute) and test.attr == "is_cuda":
@@ -403,8 +405,6 @@ class Decided:
         if isinstance(call.func, ir.Attribute):
             if call.func.attr == "startswith" and call.positional and isinstance(call.positional[0], ir.Constant):
                 return self._is(call.func.base, call.positional[0], call)
-            if call.func.attr == "is_enabled" and self._objects.is_scaler(call.func.base) is not None:
-                return self.scaler_on(call.func.base)
         return self._followed(call)
 
     def _is_offered(self, call: ir.Call) -> bool:

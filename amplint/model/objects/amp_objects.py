@@ -104,6 +104,14 @@ class Objects(Keys):
         """Whether a key is one of a scaler."""
         return key in self.scalers or self.original(key) in self.scalers
 
+    def asked_if_enabled(self, value: ir.Value) -> ir.Value | None:
+        """The scaler that a value asks whether it is enabled: `scaler.is_enabled()`, or the attribute behind that."""
+        asked = value.func if isinstance(value, ir.Call) else value
+        name = "is_enabled" if isinstance(value, ir.Call) else "_enabled"
+        if not isinstance(asked, ir.Attribute) or asked.attr != name or self.is_scaler(asked.base) is None:
+            return None
+        return asked.base
+
     def has_method(self, call: ir.Call) -> bool:
         """Whether a call asks a scaler for a method that each has: `hasattr(scaler, "unscale_")`."""
         given = call.positional

@@ -55,6 +55,7 @@ from amplint.fixes.device_choice import Choice, choose
 from amplint.fixes.edits import add_first_argument, insert
 from amplint.model.inference.dtypes import is_old_first
 from amplint.model.names.version_guards import conditions_of
+from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Imported
@@ -138,15 +139,36 @@ def _is_new_first(module: Module, func: ir.Value) -> bool:
         return False
     if new.statement.block is not tried.body or all(old.statement.block is not each.body for each in tried.handlers):
         return False
-    return not any(_fails_with_new(module, test, tried, holds) for test, holds in conditions_of(func))
+    if any(_stands_in(func, handler.body) for handler in tried.handlers):
+        return False
+    given = list(conditions_of(func))
+    return not any(_fails_with_new(module, test, tried, holds, given) for test, holds in given)
 
 
-def _fails_with_new(module: Module, test: ir.Value, tried: ir.Try, holds: bool) -> bool:
-    """Whether a test comes out otherwise than `holds` where no handler of a `try` has run, by a flag that one sets."""
+def _stands_in(node: ir.Node | None, block: ir.Block) -> bool:
+    """Whether a node stands in a suite, or in a function or class that is defined there."""
+    while node is not None and not (isinstance(node, ir.Statement) and node.block is block):
+        node = node.parent
+    return node is not None
+
+
+def _fails_with_new(
+    module: Module, test: ir.Value, tried: ir.Try, holds: bool, given: list[tuple[ir.Value, bool]]
+) -> bool:
+    """Whether a test comes out otherwise than `holds` where no handler of a `try` has run, by a flag that one sets.
+
+    Args:
+        given: what holds at the same time: with `use_amp`, the flag is what makes `use_amp and NEW` false.
+    """
     if isinstance(test, ir.Unary) and test.op == "Not":
-        return _fails_with_new(module, test.operand, tried, not holds)
-    if isinstance(test, ir.Bool) and (test.op == "and") is holds:
-        return any(_fails_with_new(module, each, tried, holds) for each in test.children())
+        return _fails_with_new(module, test.operand, tried, not holds, given)
+    if isinstance(test, ir.Bool):
+        parts = [test.left, test.right]
+        if (test.op == "and") is not holds:
+            parts = [each for each in parts if not _is_given(module, each, not holds, given)]
+            if len(parts) != 1:
+                return False
+        return any(_fails_with_new(module, each, tried, holds, given) for each in parts)
     bindings = module.names.bindings(test) if isinstance(test, ir.Name) else ()
     if not bindings or not all(isinstance(each, Assigned) and isinstance(each.value, ir.Constant) for each in bindings):
         return False
@@ -155,6 +177,12 @@ def _fails_with_new(module: Module, test: ir.Value, tried: ir.Try, holds: bool) 
     new = [each for each in flags if id(ir.statement_of(each.target).block) not in handled]
     values = [each.value.value for each in new if isinstance(each.value, ir.Constant)]
     return 0 < len(new) < len(flags) and all(bool(each) is not holds for each in values)
+
+
+def _is_given(module: Module, test: ir.Value, holds: bool, given: list[tuple[ir.Value, bool]]) -> bool:
+    """Whether other conditions say how a test comes out."""
+    text = objects(module).render(test)
+    return text is not None and any(how is holds and objects(module).render(each) == text for each, how in given)
 
 
 def _finding(module: Module, value: ir.Value, what: str, edits: _Edits) -> Finding:

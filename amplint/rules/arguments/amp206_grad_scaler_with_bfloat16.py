@@ -331,7 +331,9 @@ def _following(module: Module, call: ir.Call) -> Region | None:
     for region in regions(module):
         found = [region.enabled] if region.enabled is not None else []
         found += [leaf.value for leaf in values_of(module, region.enabled).leaves] if region.enabled is not None else []
-        asked = [base for each in found for part in ir.walk_values(each) if (base := ir.called_on(part, "is_enabled"))]
+        asked = [
+            base for each in found for part in ir.walk_values(each) if (base := objects(module).asked_if_enabled(part))
+        ]
         if any(made is call for base in asked for made in constructions(module, base)):
             return region
     return None
