@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import check
+from amplint.base.findings import Confidence
 from amplint.config.settings import Settings
 
 PROGRAM = """import functools
@@ -65,3 +66,14 @@ def test_a_criterion_behind_the_region(made: str, count: int) -> None:
 def test_a_criterion_in_the_region_is_right() -> None:
     text = PROGRAM.format(made="criterion = plain").replace("        loss = criterion", "            loss = criterion")
     assert not check(text, "train.py", SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("call", "confidence"),
+    [("out = model(x)", Confidence.LIKELY), ("out, _ = model(x, y)", Confidence.SUSPICION)],
+)
+def test_a_model_that_gets_the_targets_may_give_float32(call: str, confidence: Confidence) -> None:
+    """A head with a margin mixes the scores with a one-hot tensor."""
+    text = PROGRAM.format(made="criterion = F.cross_entropy").replace("out = model(x)", call)
+    (found,) = check(text, "train.py", SETTINGS._replace(suspicions=True))
+    assert found.confidence is confidence

@@ -18,7 +18,8 @@ amplint reports nothing:
 - if amplint can't see the criterion;
 - if a loss that is written out has an operand that amplint can't see, or is computed in half precision inside a region,
   too, as `F.relu(1 - scores).mean()` is;
-- about losses that a model computes itself;
+- about losses that a model computes itself; a loss of a model that gets the targets, too, is a suspicion, since a head
+  with a margin (ArcFace) gives float32;
 - about models that accelerate, Fabric or DeepSpeed wrap (their outputs are float32);
 - under `no_grad`, and in functions that evaluate.
 
@@ -70,9 +71,11 @@ from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.observations import Seen
 from amplint.model.inference.tensor_types import HALF
 from amplint.model.names.grad_mode import without_gradients
+from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import node_of
 from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 from amplint.model.torch_facts.op_spellings import LOSSES
 from amplint.registry.rule import Rule
@@ -121,8 +124,24 @@ def check(module: Module) -> Iterator[Finding]:
             fix=fix,
             withheld=withheld,
             severity=Severity.ERROR if scaled else Severity.WARNING,
-            confidence=Confidence.LIKELY if kind.likely_half else Confidence.CERTAIN,
+            confidence=_confidence(module, seen),
         )
+
+
+def _confidence(module: Module, seen: Seen) -> Confidence:
+    """How sure it is that a loss is half: a suspicion where the model gets the targets, too. Heads with a margin, as
+    ArcFace's, mix their scores with a one-hot tensor, which is float32, and so is what they give.
+    """
+    if not seen.operands[0][1].likely_half:
+        return Confidence.CERTAIN
+    known = objects(module)
+    output, *targets = [value for value, _ in seen.operands]
+    bindings = reaching(module.names, output) if isinstance(output, ir.Name) else ()
+    statements = [ir.statement_of(node) for each in bindings if (node := node_of(each)) is not None]
+    calls = (each.value for each in statements if isinstance(each, ir.Assign) and isinstance(each.value, ir.Call))
+    given = {known.render(arg.value) for call in calls for arg in call.args} - {None}
+    gets_targets = any(each is not None and known.render(each) in given for each in targets)
+    return Confidence.SUSPICION if gets_targets else Confidence.LIKELY
 
 
 def _said(module: Module, seen: Seen) -> str:
