@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amplint.model.calls.call_sites import passed
 from amplint.model.flow.path_conditions import truth_of
-from amplint.model.inference.values import Leaf, asked, values_of
+from amplint.model.inference.formulas import TRUE
+from amplint.model.inference.value_sets import decided
+from amplint.model.inference.values import Leaf, asked, parameter_read, values_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.operators import COMPARES
 
@@ -35,10 +38,14 @@ def _number(module: Module, leaf: Leaf) -> float | None:
 
 
 def holds_by_default(module: Module, test: ir.Value) -> bool | None:
-    """How a test of settings comes out by default; None where the file doesn't show that."""
+    """How a test of settings comes out by default, or for all callers in sight: a parameter that each of them gives an
+    object for is not None. None where the file doesn't show that.
+    """
 
     def part(value: ir.Value) -> bool | None:
         if isinstance(value, ir.Compare) and len(value.ops) == 1:
+            if value.ops[0] in ("Is", "IsNot") and ir.is_none(value.rights[0]) and is_always_given(module, value.left):
+                return value.ops[0] == "IsNot"
             left, right = (number_by_default(module, each) for each in (value.left, value.rights[0]))
             if value.ops[0] in ("Is", "IsNot") and left is not None and ir.is_none(value.rights[0]):
                 return value.ops[0] == "IsNot"
@@ -48,3 +55,13 @@ def holds_by_default(module: Module, test: ir.Value) -> bool | None:
         return None if number is None else bool(number)
 
     return truth_of(test, part)
+
+
+def is_always_given(module: Module, value: ir.Value) -> bool:
+    """Whether a value is a parameter for which all calls in sight, and there are some, give what is surely not None."""
+    read = parameter_read(module, value)
+    given = passed(module, read[0], read[1].name) if read is not None else ()
+    known = decided(module)
+    return bool(given) and all(
+        each is not None and all(known.present(one.value) == TRUE for one in known.alternatives(each)) for each in given
+    )
