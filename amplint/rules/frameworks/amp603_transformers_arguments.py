@@ -162,7 +162,7 @@ def _removed(module: Module, call: ir.Call) -> Iterator[Finding]:
         span, advice = module.layout.span(arg), _REMOVED[arg.keyword]
         if target.reaches(_REMOVED_IN):
             sure = target.guarantees(_REMOVED_IN)
-            where = "" if sure else ", which the project allows"
+            where = "" if sure else ", which the project allows,"
             message = f"transformers {_REMOVED_IN}{where} has no `{arg.keyword}` and raises TypeError; {advice}"
             yield rule.finding(span, message, severity=Severity.ERROR if sure else Severity.WARNING)
         elif arg.keyword == _DEPRECATED and target.guarantees(_REPLACED_IN) and _literal(module, arg.value) != "auto":
