@@ -131,3 +131,15 @@ def test_is_found(helper: str, step: str) -> None:
 )
 def test_something_else_has_a_part_in_it(helper: str, step: str) -> None:
     assert found_in(helper, step) == []
+
+
+@pytest.mark.parametrize(
+    ("step", "count"),
+    [
+        (BACKWARD, 1),
+        ("try:\n    scaler.scale(loss).backward()\nexcept RuntimeError:\n    continue", 0),
+        ("try:\n    scaler.scale(loss).backward()\nexcept KeyError:\n    continue", 1),
+    ],
+)
+def test_what_anomaly_detection_raises_may_be_caught(step: str, count: int) -> None:
+    assert len(found_in("torch.autograd.set_detect_anomaly(True)\n\n\n", step)) == count

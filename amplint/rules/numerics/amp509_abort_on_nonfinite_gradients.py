@@ -81,6 +81,7 @@ from amplint.rules.shared.finite_checks import (
     aborts,
     gradients_in,
     is_caught,
+    is_handled,
     made_of,
     only_asks_for_presence,
     returns_norm,
@@ -189,20 +190,24 @@ def _is_on(call: ir.Call) -> bool:
 
 
 def _runs_step(module: Module, call: ir.Call) -> bool:
-    """Whether a scaled backward surely runs with the detection on."""
+    """Whether a scaled backward surely runs with the detection on, and its function doesn't catch what that raises."""
     function = ir.function_of(call)
+    scaled = [
+        (flow, reached.event.call)
+        for flow, reached in scaler_calls(module, "scale")
+        if not is_handled(module, reached.event.call, RuntimeError)
+    ]
     if _is_conditional(module, call) or is_caught(module, call):
         return False
     if function is not None and _ON_DEMAND.search(function.name):
         return False
     if isinstance(call.parent, ir.With):
         body = call.parent.body
-        return any(places_in(flow, reached.event.call, body) for flow, reached in scaler_calls(module, "scale"))
+        return any(places_in(flow, each, body) for flow, each in scaled)
     if _is_switched_off(module, call):
         return False
     return any(
-        function is None or flow.container is function or _are_of_one_class(function, reached.event.call)
-        for flow, reached in scaler_calls(module, "scale")
+        function is None or flow.container is function or _are_of_one_class(function, each) for flow, each in scaled
     )
 
 
