@@ -42,9 +42,7 @@ def undisturbed() -> Iterator[None]:
     after = _version()
     if before == after:
         return
-    shown = [
-        vars(module).get("__warningregistry__") for module in list(sys.modules.values()) if hasattr(module, "__dict__")
-    ]
+    shown = [each.get("__warningregistry__") for each in _namespaces(len(sys.modules), next(reversed(sys.modules)))]
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:  # of what runs as `__main__` without being that module
         shown.append(frame.f_globals.get("__warningregistry__"))
@@ -52,6 +50,12 @@ def undisturbed() -> Iterator[None]:
     for registry in shown:
         if type(registry) is dict and registry.get("version") == before:
             registry["version"] = after
+
+
+@functools.lru_cache(maxsize=1)
+def _namespaces(_number: int, _last: str) -> list[dict[str, Any]]:
+    """The namespaces of all modules. There are thousands, and this is asked often: anew only after an import."""
+    return [vars(module) for module in list(sys.modules.values()) if hasattr(module, "__dict__")]
 
 
 def _version() -> Any:
