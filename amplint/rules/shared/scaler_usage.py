@@ -344,15 +344,24 @@ def _is_scalers(module: Module, cls: ir.Class, depth: int = 4) -> bool:
 
 
 def _given_by_functions(module: Module, others: set[str]) -> Iterator[ScalerUsage]:
-    """The scalers that are what a function of the file returns, other than those that have one of some keys."""
+    """The scalers that are what a function of the file returns, alone or in a tuple, other than those that have one of
+    some keys.
+    """
     makes: dict[str, tuple[ir.Call, list[Made]]] = {}
     for made in module.calls_of(*SCALERS):
         top: ir.Node = made
         while isinstance(top.parent, ir.Conditional) and top.parent.test is not top:
             top = top.parent
-        function = ir.function_of(made) if isinstance(top.parent, ir.Return) else None
-        for call in callers(module, function):
-            for key in set(objects(module).assigned_to(call)) - others:
+        items = top.parent if isinstance(top.parent, ir.Sequence) else None
+        is_returned = isinstance(items.parent if items is not None else top.parent, ir.Return)
+        for call in callers(module, ir.function_of(made) if is_returned else None):
+            if items is None:
+                keys = set(objects(module).assigned_to(call))
+            else:
+                target = _target_of(call, items.items.index(top), len(items.items))
+                key = objects(module).key(target) if target is not None else None
+                keys = {key} if key is not None else set()
+            for key in keys - others:
                 enabled = scaler_arguments(module, made).get("enabled")
                 makes.setdefault(key, (call, []))[1].append(Made(made, enabled))
     for key, (call, each) in makes.items():
