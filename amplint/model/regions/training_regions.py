@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import Events, events
+from amplint.model.calls.external_calls import class_made, method
 from amplint.model.calls.gradients_off import never_has_gradients
 from amplint.model.inference.formulas import FALSE, TRUE, Formula, both
 from amplint.model.inference.value_sets import Decided, decided
+from amplint.model.inference.values import values_of
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
@@ -126,12 +128,22 @@ class _Slice:
         if event is not None and event.kind == "scale":
             self.scaled = True
         self._enter(call)
-        callee = self._calls.find(call) if depth else None
+        for function in self._run_by(call) if depth else ():
+            self._sites.setdefault(function.id, []).append(call)
+            for each in returned(function):
+                if each.value is not None:
+                    yield _Step(each.value, depth - 1, is_loss)
+
+    def _run_by(self, call: ir.Call) -> list[ir.Function]:
+        """The functions that a call may run; of objects of the project's classes their `forward`."""
+        callee = self._calls.find(call)
         if callee is not None:
-            self._sites.setdefault(callee.function.id, []).append(call)
-        for each in returned(callee.function) if callee is not None else ():
-            if each.value is not None:
-                yield _Step(each.value, depth - 1, is_loss)
+            return [callee.function]
+        if not isinstance(call.func, (ir.Name, ir.Attribute)):
+            return []
+        classes = (class_made(self._module, each.value) for each in values_of(self._module, call.func).leaves)
+        found = (method(self._module, cls, "forward") for cls in dict.fromkeys(classes) if cls is not None)
+        return [each for each in found if each is not None]
 
     def enter_callers(self) -> None:
         """Take in the regions in which the functions are called that open none themselves; after all is followed."""
