@@ -243,8 +243,18 @@ class Containers:
         return [each for each in found if each is not None] if None not in found else None
 
     def _some(self, source: ir.Value) -> list[str] | None:
+        """The items of a container out of sight: those that are asked for by their keys, and more that aren't."""
         key = self._objects.key(source)
-        return [item_of(key, number) for number in range(_SOME)] if key is not None else None
+        if key is None:
+            return None
+        asked = dict.fromkeys(
+            item
+            for each in self._module.whole.near(word_of(key)).values
+            if isinstance(each, ir.Subscript) and isinstance(each.index, ir.Constant) and self._is_optimizers(each)
+            if self._objects.key(each.base) == key and (item := self._objects.key(each)) is not None
+        )
+        others = [each for number in range(_SOME) if (each := item_of(key, number)) not in asked]
+        return [*asked, *others[: max(1, _SOME - len(asked))]][-_MANY:]
 
     def _display(self, value: ir.Value) -> ir.Value:
         """The display that a variable or attribute is bound to, once, here or where it was passed from."""

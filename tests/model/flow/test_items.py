@@ -114,3 +114,37 @@ def test_an_update_in_a_loop_over_optimizers_comes_too_early_for_the_next(
 ) -> None:
     text = MICRO_STEPS.format(backward=backward, inside=inside, after=after)
     assert {finding.code for finding in check(text)} & {"AMP410"} == wanted
+
+
+ONE_OF_SEVERAL = """\
+import torch
+
+def run_epoch(loader, nets, optims, scaler):
+    for x, y in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = nets["d"](nets["e"](x)).sum()
+        for {target}:
+            {clears}.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optims["d"])
+        torch.nn.utils.clip_grad_norm_(nets["d"].parameters(), 1.0)
+        for o in optims.values():
+            scaler.step(o)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "clears", "codes"),
+    [
+        ("o in optims.values()", "o", []),
+        ("name, o in optims.items()", "o", []),
+        ("o in [optims['e']]", "o", ["AMP411"]),
+        ("_ in range(1)", "optims['e']", ["AMP411"]),
+    ],
+)
+def test_a_loop_over_what_is_out_of_sight_takes_the_items_that_are_asked_for(
+    target: str, clears: str, codes: list[str]
+) -> None:
+    found = check(ONE_OF_SEVERAL.format(target=target, clears=clears), "train.py")
+    assert list(dict.fromkeys(each.code for each in found)) == codes
