@@ -367,3 +367,27 @@ def train(model, optimizer, loader, mixed):
             optimizer.step()
 """
     assert amplint.check(text, "train.py") == []
+
+
+def test_a_region_that_a_partial_of_the_class_makes_has_its_own_switch() -> None:
+    text = """\
+import functools
+
+import torch
+
+mixed = functools.partial(torch.autocast, "cuda", dtype=torch.float16)
+
+
+def train(loader, amp):
+    model = torch.nn.Linear(4, 4).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", enabled=amp)
+    for x in loader:
+        optimizer.zero_grad()
+        with mixed(enabled=amp):
+            loss = model(x).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+    assert amplint.check(text, "train.py") == []
