@@ -1,4 +1,4 @@
-"""AMP207: the region is in the `forward` of a model, however the model comes to the step."""
+"""AMP207: regions in the `forward` of a model, and optimizers that are known by their use."""
 
 from __future__ import annotations
 
@@ -63,3 +63,29 @@ def test_is_found(forward: str, call: str, made: str) -> None:
 @pytest.mark.parametrize("forward", [BFLOAT16, OTHER], ids=["bfloat16", "another method"])
 def test_is_silent(forward: str) -> None:
     assert "AMP207" not in codes(forward, "out = model(x)", "model = Net().cuda()")
+
+
+@pytest.mark.parametrize(
+    ("steps", "codes_"),
+    [
+        ("for o in made:\n            o.step()\n            o.zero_grad()", ["AMP207"]),
+        ("for o in made:\n            o.step()\n        for o in made:\n            o.zero_grad()", ["AMP207"]),
+        ("for name, o in made.items():\n            o.step()\n            o.zero_grad()", ["AMP207"]),
+        ("for o in made:\n            o.step()", []),
+        ("for o in made:\n            o.step()\n            o.zero_grad()\n            o.render()", []),
+    ],
+)
+def test_what_a_loop_steps_and_clears_is_an_optimizer(steps: str, codes_: list[str]) -> None:
+    text = f"""\
+import torch
+
+
+def train(net, loader, make):
+    made = make(net)
+    for x in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = net(x).sum()
+        loss.backward()
+        {steps}
+"""
+    assert [each.code for each in amplint.check(text, "train.py")] == codes_

@@ -116,18 +116,10 @@ def _set_by_loops(bindings: list[Binding], around: list[ir.Statement]) -> dict[i
     """The loops that a read is in the body of and that set the variable in each round, with the target's place."""
     found: dict[ir.Statement, float] = {}
     for each in bindings:
-        loop = _loop_of_target(node_of(each))
+        loop = ir.loop_of_target(node_of(each))
         if loop is not None and any(one.block is loop.body for one in around):
             found[loop] = max(found.get(loop, 0), _place(each))
     return found
-
-
-def _loop_of_target(target: ir.Node | None) -> ir.For | None:
-    """The loop of whose target a name is a part: `for name, (a, b) in items`."""
-    while isinstance(target, (ir.Name, ir.Sequence, ir.Starred)) and not isinstance(target.parent, ir.For):
-        target = target.parent
-    loop = target.parent if target is not None else None
-    return loop if isinstance(loop, ir.For) and loop.target is target else None
 
 
 def _assignment(binding: Binding) -> ir.Assign | None:

@@ -367,7 +367,9 @@ class Objects(Keys):
         self.optimizers |= self._stepped_and_cleared(calls)
 
     def _stepped_and_cleared(self, calls: Iterable[ir.Call]) -> set[str]:
-        """The parameters that are used as only an optimizer is: stepped without arguments, and cleared."""
+        """The parameters, and variables of loops, that are used as only an optimizer is: stepped without arguments, and
+        cleared.
+        """
         stepped = {self._given(each.func) for each in calls if ir.last_name(each.func) == "step" and not each.args}
         stepped -= {None}
         words = sorted(word_of(key) for key in stepped if key is not None)
@@ -381,13 +383,13 @@ class Objects(Keys):
         }
 
     def _given(self, func: ir.Value) -> str | None:
-        """The key of the parameter whose method a function is."""
+        """The key of the parameter, or of the variable of a loop, whose method a function is."""
         base = func.base if isinstance(func, ir.Attribute) else None
-        if not isinstance(base, ir.Name) or not all(
-            isinstance(node_of(each), ir.Function) for each in self.bindings(base)
-        ):
+        if not isinstance(base, ir.Name):
             return None
-        return self.own_key(base)
+        nodes = [node_of(each) for each in self.bindings(base)]
+        is_given = all(isinstance(each, ir.Function) or ir.loop_of_target(each) is not None for each in nodes)
+        return self.own_key(base) if is_given else None
 
     def _scaler_by_use(self, call: ir.Call, func: ir.Attribute) -> str | None:
         """The key of what has a method called as only a scaler's is."""

@@ -877,6 +877,14 @@ class Other:
 Binding: TypeAlias = Imported | Assigned | Defined | Other
 
 
+def loop_of_target(target: Node | None) -> For | None:
+    """The loop of whose target a name is a part: `for name, (a, b) in items`."""
+    while isinstance(target, (Name, Sequence, Starred)) and not isinstance(target.parent, For):
+        target = target.parent
+    loop = target.parent if target is not None else None
+    return loop if isinstance(loop, For) and loop.target is target else None
+
+
 def parameter_of(binding: Binding | None) -> Function | None:
     """The function whose parameter a binding is."""
     return binding.node if isinstance(binding, Other) and isinstance(binding.node, Function) else None
