@@ -19,9 +19,9 @@ These findings are likely:
 - a checkpoint that only a function loads which nothing calls, but which its package passes on;
 - a state that accelerate saves and loads with `save_state` and `load_state`, which doesn't include the program's own
   scaler;
-- a checkpoint next to a scaler that code amplint does not see uses, if no file of the program takes a scaler's state, or the
-  state of whatever has one; also where such a program only restores the optimizer's state (`load_checkpoint(model,
-  optimizer)`);
+- a checkpoint next to a scaler that code amplint does not see uses, if no file of the program takes a scaler's state,
+  or the state of whatever has one; also where such a program only restores the optimizer's state
+  (`load_checkpoint(model, optimizer)`);
 - the load of `checkpoint["scaler"]`, without a test, if the program's own checkpoint is written out and has no such
   key, whatever is done with the scaler;
 - the state of timm's `NativeScaler`, if it is loaded under another key than the one under which it is saved.
