@@ -624,6 +624,9 @@ class Decided:
 
     def _region_runs_in(self, region: Region, name: str) -> Formula:
         """That a region is on, and runs in the dtype `name`, its own dtype not followed further."""
+        if region.chosen is not None:
+            classes = region_devices(self._module, region)
+            return either(*(self._as_class(region, each.name, name, self.when(each.leaf)) for each in classes))
         types = types_of(self._module, region_devices(self._module, region))
         found = region_dtypes(self._module, region)
         on = self.of(region.enabled)
@@ -637,6 +640,12 @@ class Decided:
         if types and None not in types and "cuda" not in types:
             return both(on, TRUE if types == {"cpu"} else negated(ON_CUDA), self._is_one(found, name))
         return both(on, _vague(region.call)) if default else both(on, self._is_one(found, name))
+
+    def _as_class(self, region: Region, device: str | None, name: str, when: Formula) -> Formula:
+        """That a region of one of several old classes, for one device, runs in the dtype `name`."""
+        if device is None:
+            return both(when, _vague(region.call))
+        return both(when, self._region_runs_in(region._replace(chosen=None, device=device), name))
 
     def defaults_to(self, region: Region, name: str) -> list[str]:
         """The devices on which a region without a dtype runs in the dtype `name`, of those that it is seen to be for.

@@ -85,7 +85,7 @@ from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.event import Event
-from amplint.model.objects.terms import Term, path, present
+from amplint.model.objects.terms import Op, Term, path, present
 from amplint.model.regions.openers import Open, may_be_region
 from amplint.model.regions.regions_at import enabled_at
 from amplint.model.regions.training_regions import Trained, runs_in, trained
@@ -159,7 +159,8 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
     region = both(runs_in(module, entered, "float16"), known.around(found.event.call))
     if is_vague(on) or is_vague(region) or on == TRUE:
         return None
-    if on != FALSE and about_amp(module, region, on) and not independent(module, region, on):
+    connected = on != FALSE and about_amp(module, region, on) and not independent(module, region, on)
+    if connected and (not _is_of_device(on) or about_amp(module, _without_choices(region), on)):
         return None
     world = likely(region, negated(on))
     if world is None:
@@ -176,7 +177,18 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
         fix=offered,
         withheld=withheld,
         severity=_severity(module, found),
+        confidence=Confidence.LIKELY if connected else None,
     )
+
+
+def _is_of_device(on: Formula) -> bool:
+    """Whether a scaler is switched by the device that the code runs on, and nothing else."""
+    return all(term.op == Op.ON for term in on.facts())
+
+
+def _without_choices(region: Formula) -> Formula:
+    """The facts that a region hangs on but that settings have one value or the other: a flag may mean the device."""
+    return both(*(fact(term) for term in region.facts() if term.compared is None))
 
 
 def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
