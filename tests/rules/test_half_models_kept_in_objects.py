@@ -63,3 +63,38 @@ def test_a_model_that_a_trainer_keeps(made: str) -> None:
 )
 def test_what_is_right(old: str, new: str) -> None:
     assert found(PROGRAM.replace(old, new).replace("MADE", "torch.optim.AdamW")) == []
+
+
+PREPARED = """\
+import torch
+from accelerate import Accelerator
+
+accelerator = Accelerator(mixed_precision=args.mixed_precision)
+model, teacher = build(), build()
+dtype = torch.float32
+if accelerator.mixed_precision == "fp16":
+    dtype = torch.float16
+elif accelerator.mixed_precision == "bf16":
+    dtype = torch.bfloat16
+CAST.to(accelerator.device, dtype=dtype)
+trained = list(filter(lambda each: each.requires_grad, model.parameters()))
+groups = [{"params": trained, "lr": 1e-4}]
+optimizer = get_optimizer(params_to_optimize=groups)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for batch in loader:
+    loss = model(batch) + teacher(batch)
+    accelerator.backward(loss)
+    accelerator.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_function_that_makes_the_optimizer_of_an_accelerator() -> None:
+    assert found(PREPARED.replace("CAST", "model")) == ["likely"]
+
+
+@pytest.mark.parametrize("change", ["", "for each in trained:\n    each.data = each.float()\n"])
+def test_a_model_that_the_accelerator_does_not_train_in_float16(change: str) -> None:
+    cast = "teacher" if not change else "model"
+    assert found(PREPARED.replace("CAST", cast).replace("groups =", f"{change}groups =")) == []

@@ -4,8 +4,8 @@
 Finds a model that is cast to float16 as a whole (`model.half()`, `.to(torch.float16)`, `from_pretrained(...,
 torch_dtype=torch.float16)`, a loop over `model.modules()` that casts each), if the file steps its optimizer, or
 unscales its gradients, with a scaler that can be enabled. If the dtype depends on a condition, the scaler has to be
-enabled where it is float16. The finding is likely if a function that gets the model creates the optimizer, or an
-object that keeps the model.
+enabled where it is float16. The finding is likely if a function that gets the model, or for an Accelerator
+its parameters, creates the optimizer, or an object that keeps the model.
 
 Also finds the cast if the scaler is a framework's: of an `Accelerator` whose `prepare` gets the model and its
 optimizer, or of transformers' `Trainer` with `fp16=True`, or a class of the project that inherits it and leaves its
@@ -155,13 +155,14 @@ def _of_frameworks(module: Module, half: Cast, keys: set[str], optimizers: set[s
     """The finding of a cast of a model, kept at some keys, whose gradients a framework's scaler unscales."""
     if keys & frozen(module):
         return
-    cast = _casts_to_float16(module, half)
+    cast, made = _casts_to_float16(module, half), set() if optimizers else _made_of(module, keys)
+    optimizers = optimizers | made
     for each in framework_scalers(module, keys, optimizers):
         if keys == {half.key} and not comes_before(module, half.call, half.key, each.at, optimizers):
             continue
         if possible(each.on, cast) is None:
             continue
-        sure = each.is_sure and not is_vague(cast) and not is_vague(each.on)
+        sure = each.is_sure and not made and not is_vague(cast) and not is_vague(each.on)
         yield rule.finding(
             module.span(half.call),
             f"this cast makes the parameters float16{_under(half)}, and {each.whose} ({module.line(each.at)}) raises "
@@ -274,6 +275,27 @@ def _made_with(module: Module, model: str) -> set[str]:
         for target in each.targets
         if (key := known.is_optimizer(target)) is not None
     }
+
+
+def _made_of(module: Module, models: set[str]) -> set[str]:
+    """The optimizers that functions make which are given the parameters of some models, in lists and dicts too."""
+    known, found = objects(module), set[str]()
+    for statement in module.whole.near("optim").statements:
+        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
+            keys = {key for target in statement.targets if (key := known.is_optimizer(target)) is not None}
+            if keys and any(_roots(module, each) & models for each in _given(statement)):
+                found |= keys
+    return found
+
+
+def _roots(module: Module, value: ir.Value, depth: int = 4) -> frozenset[str]:
+    """The objects whose parameters are in a value, as far as variables that are bound once lead there."""
+    found = objects(module).parameters_roots(value)
+    for each in ir.walk_values(value) if depth else ():
+        bound = module.names.bound_once(each) if isinstance(each, ir.Name) else None
+        if bound is not None:
+            found |= _roots(module, bound.value, depth - 1)
+    return found
 
 
 def _is_of_library(module: Module, call: ir.Call) -> bool:
