@@ -14,6 +14,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
+from amplint.model.torch_facts.names import OLD_AUTOCAST
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -44,9 +45,17 @@ def region_devices(module: Module, region: Region) -> list[Device]:
     """The devices that a region can be for."""
     if region.device is not None:
         return [Device("str", region.device, region.call, Leaf(region.call))]
+    if region.chosen is not None:
+        leaves = values_of(module, region.chosen).leaves
+        return [Device("str", _class_device(module, each.value), each.value, each) for each in leaves]
     if region.device_type is None:
         return []
     return devices(module, region.device_type)
+
+
+def _class_device(module: Module, value: ir.Value) -> str | None:
+    """The device of an old class, by its name."""
+    return OLD_AUTOCAST.get(module.names.only(value) or "")
 
 
 def types_of(module: Module, found: list[Device]) -> set[str | None]:

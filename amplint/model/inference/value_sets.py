@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.calls.call_sites import CallSites, callers, passed
 from amplint.model.calls.dummy_scalers import makes_dummy_scaler
 from amplint.model.calls.external_calls import storing_class
+from amplint.model.inference.declared_choices import declared_choices
 from amplint.model.inference.declared_settings import option_named
 from amplint.model.inference.devices import devices, region_devices, types_of
 from amplint.model.inference.dtypes import Dtype, changes_defaults, dtypes, region_dtypes
@@ -119,6 +120,7 @@ class Decided:
         self._given: dict[tuple[int, str], list[ir.Value]] = {}
         self._orders: dict[Term, tuple[ir.Compare, bool]] = {}  # what of two values is more: the first test that asks
         self.tests: dict[Term, ir.Value] = {}  # the facts, each with a test that asks for it
+        self._bounds: dict[Term, tuple[str | None, ...]] = {}  # what something is declared to be one of
         self.dtypes: set[Term] = set()  # those that something is a torch.dtype
 
     # --- what a value can be -----------------------------------------------------------------------------------------
@@ -399,13 +401,26 @@ class Decided:
             return both(self._open(call), ON_CUDA)
         if names & _ELSEWHERE.keys() and len(names) == 1:
             return self._elsewhere(call, _ELSEWHERE[min(names)])
-        if names == {"builtins.isinstance"}:
-            given = call.positional  # which optimizer it is, is a choice like any other
-            return self._open(call) if given and self._objects.is_optimizer(given[0]) else _vague(call)
+        if names == {"builtins.isinstance"} and len(call.positional) == 2:
+            return self._is_instance(call, *call.positional)
         if isinstance(call.func, ir.Attribute):
             if call.func.attr == "startswith" and call.positional and isinstance(call.positional[0], ir.Constant):
                 return self._is(call.func.base, call.positional[0], call)
         return self._followed(call)
+
+    def _is_instance(self, call: ir.Call, value: ir.Value, of: ir.Value) -> Formula:
+        """`isinstance(value, of)`: of a scaler's class, that there is one."""
+        classes = of.items if isinstance(of, ir.Sequence) else (of,)
+        if classes and all(self._module.names.of(each) & SCALERS for each in classes):
+            return self._whichever(value, lambda each: self._is_scaler(each, call))
+        # Which optimizer it is, is a choice like any other.
+        return self._open(call) if self._objects.is_optimizer(value) else _vague(call)
+
+    def _is_scaler(self, value: ir.Value, test: ir.Call) -> Formula:
+        """That one of the things that a value can be is a scaler of torch's: what isn't made in sight may be one."""
+        if isinstance(value, ir.Call):
+            return TRUE if self._module.names.of(value.func) & SCALERS else _vague(test)
+        return self._is_there(value)
 
     def _is_offered(self, call: ir.Call) -> bool:
         """Whether a call asks torch for a name that all admitted releases have: `hasattr(torch.amp, "GradScaler")`."""
@@ -512,9 +527,29 @@ class Decided:
         return [each for each in _ACCELERATORS if each in types and None not in types]
 
     def _equal(self, left: ir.Value, value: object) -> Formula:
+        """That something equals a literal; of a declaration's choices it is the last one where it is no other."""
+        choices = self._choices(left) if isinstance(left, (ir.Name, ir.Attribute)) else ()
+        if choices and value not in choices:
+            return FALSE
+        found = self._open_equal(left, value)
+        *others, last = (each for each in choices if each is not None) if choices else (None,)
+        if value != last:
+            return found
+        none = (negated(self._open_equal(left, each)) for each in others)
+        return either(found, both(self._is_there(left) if None in choices else TRUE, *none))
+
+    def _open_equal(self, left: ir.Value, value: object) -> Formula:
+        """That something equals a literal, whatever it is declared to be."""
         if isinstance(left, ir.Constant):
             return TRUE if left.value == value else FALSE
         return self._asked(equals(self._term(left), value), left)
+
+    def _choices(self, value: ir.Value) -> tuple[str | None, ...]:
+        """All that a value can be by a declaration of it; empty where nothing bounds it."""
+        subject = self._term(value)
+        if not self._bounds.get(subject):
+            self._bounds[subject] = declared_choices(self._module, value)
+        return self._bounds[subject]
 
     def present(self, value: ir.Value) -> Formula:
         """`value is not None`."""
@@ -553,7 +588,7 @@ class Decided:
         parts = []
         for each, when in zip(found, self._taken(found), strict=True):
             if each.name is None:
-                equal = self._equal(each.value, name)
+                equal = self._open_equal(each.value, name)
                 self.dtypes |= equal.facts()
                 parts.append(both(when, equal))
             elif each.name == name:
@@ -589,6 +624,9 @@ class Decided:
 
     def _region_runs_in(self, region: Region, name: str) -> Formula:
         """That a region is on, and runs in the dtype `name`, its own dtype not followed further."""
+        if region.chosen is not None:
+            classes = region_devices(self._module, region)
+            return either(*(self._as_class(region, each.name, name, self.when(each.leaf)) for each in classes))
         types = types_of(self._module, region_devices(self._module, region))
         found = region_dtypes(self._module, region)
         on = self.of(region.enabled)
@@ -602,6 +640,12 @@ class Decided:
         if types and None not in types and "cuda" not in types:
             return both(on, TRUE if types == {"cpu"} else negated(ON_CUDA), self._is_one(found, name))
         return both(on, _vague(region.call)) if default else both(on, self._is_one(found, name))
+
+    def _as_class(self, region: Region, device: str | None, name: str, when: Formula) -> Formula:
+        """That a region of one of several old classes, for one device, runs in the dtype `name`."""
+        if device is None:
+            return both(when, _vague(region.call))
+        return both(when, self._region_runs_in(region._replace(chosen=None, device=device), name))
 
     def defaults_to(self, region: Region, name: str) -> list[str]:
         """The devices on which a region without a dtype runs in the dtype `name`, of those that it is seen to be for.

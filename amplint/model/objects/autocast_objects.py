@@ -23,6 +23,12 @@ class Region(NamedTuple):
     cache_enabled: ir.Value | None
     device: str | None  # the old classes' own device
     opaque: bool  # some arguments are unpacked and can't be seen
+    chosen: ir.Value | None = None  # what is called, where it is one of several old classes
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it is an object of an old class, which takes no device."""
+        return self.device is not None or self.chosen is not None
 
 
 def regions(module: Module) -> list[Region]:
@@ -42,7 +48,11 @@ def region_of(module: Module, call: ir.Call, prefilled: ir.Call | None = None) -
     """
     prefilled = prefilled if prefilled is not None else _partial(module, call.func)
     name = _class(module, prefilled.positional[0] if prefilled is not None else call.func)
-    if name is None and module.names.of(call.func) - {NOTHING} <= {AUTOCAST, *OLD_AUTOCAST}:
+    classes = module.names.of(call.func) - {NOTHING} if name is None else frozenset[str]()
+    chosen = call.func if len(classes) > 1 and classes <= OLD_AUTOCAST.keys() and prefilled is None else None
+    if chosen is not None:
+        name = min(classes)  # all of them take the same arguments
+    elif classes and classes <= {AUTOCAST, *OLD_AUTOCAST}:
         # The new class where torch has it, else the old one: a region, whose arguments may mean one thing or another.
         name = _suited(module, call)
         if name is None:
@@ -56,8 +66,9 @@ def region_of(module: Module, call: ir.Call, prefilled: ir.Call | None = None) -
         given.get("dtype"),
         given.get("enabled"),
         given.get("cache_enabled"),
-        OLD_AUTOCAST.get(name),
+        OLD_AUTOCAST.get(name) if chosen is None else None,
         opaque=call.unpacks() or (prefilled is not None and prefilled.unpacks()),
+        chosen=chosen,
     )
 
 

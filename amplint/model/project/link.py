@@ -187,8 +187,9 @@ def _settings(path: str, text: str, imports: _Imports) -> Iterator[Place]:
     for name, attribute in text_scan.mentions(text):
         place = _place(path, name, "", imports) if name in imports else None
         place = place or (_place(path, name, attribute, imports) if name in imports and attribute else None)
-        if place is not None and place.path != path and module_index.tells_settings(place):
-            yield place
+        if place is not None and place.path != path:
+            if module_index.tells_settings(place) or module_index.tells_choices(place):
+                yield place
 
 
 def _matters(place: Place, opens_regions: bool) -> bool:
@@ -268,8 +269,10 @@ def _closure(own: str, places: list[Place]) -> list[Place]:
 
 
 def _told(place: Place, other: Place) -> bool:
-    """Whether what a function mentions is a class of settings, which it may return."""
-    return not module_index.is_class(place) and module_index.is_class(other) and module_index.tells_settings(other)
+    """Whether what a function mentions is a class of settings, which it may return; a class, as that of a field."""
+    if module_index.is_class(place):
+        return module_index.tells_choices(other) and other in module_index.kept_in(place)
+    return module_index.is_class(other) and module_index.tells_settings(other)
 
 
 def _take(module: Module, path: str, names: set[str], constants: set[str], changed: set[str]) -> Folded | None:

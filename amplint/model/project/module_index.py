@@ -54,6 +54,8 @@ _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 # What a constant may be made of, and by what.
 _COMPOSED = (ast.Dict, ast.List, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript)
 _PLAIN_MAKERS = {"bool", "dict", "float", "int", "os", "str", "torch"}
+# Of what fields mostly are, no class of a project.
+_TYPES = {"Any", "Dict", "List", "Optional", "Path", "Tuple", "bool", "dict", "float", "int", "list", "str", "tuple"}
 # The expressions in which names are assigned to without a walrus.
 _TARGETS = (ast.Name, ast.Tuple, ast.List, ast.Starred)
 
@@ -97,6 +99,15 @@ class Unit:
             isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value is not None and _is_plain(each.value)
             for each in body
         )
+
+    @cached_property
+    def declares(self) -> frozenset[str]:
+        """The names in the annotations of the fields of a class."""
+        body = self.parsed()[0].body if self.is_class and ":" in self._text else ()  # type: ignore[attr-defined]
+        notes = (each.annotation for each in body if isinstance(each, ast.AnnAssign))
+        found = (part for note in notes for part in ast.walk(note))
+        texts = (each.id if isinstance(each, ast.Name) else getattr(each, "value", None) for each in found)
+        return frozenset(each for each in texts if isinstance(each, str))
 
     @cached_property
     def imports(self) -> dict[str, tuple[str, str]]:
@@ -673,6 +684,30 @@ def _tells_settings(path: str, name: str) -> bool:
     if of is None or of.units[place.name].is_class:
         return of is not None and of.units[place.name].is_settings
     return any(is_class(each) and tells_settings(each) for each, _ in targets(place))
+
+
+def tells_choices(place: Place) -> bool:
+    """Whether a place is one of a class that declares what a field of it is one of, or what is kept in it does."""
+    return _tells_choices(*place, _DEPTH)
+
+
+@question
+def _tells_choices(path: str, name: str, depth: int) -> bool:
+    of_project(root_of(os.path.dirname(path)))
+    of = outline(path)
+    if of is None or not depth or not of.units[name].declares:
+        return False
+    return "Literal" in of.units[name].declares or any(
+        _tells_choices(*each, depth - 1) for each in kept_in(Place(path, name))
+    )
+
+
+def kept_in(place: Place) -> Iterator[Place]:
+    """The project's classes that the fields of a class are declared to be objects of."""
+    of = outline(place.path)
+    declared = of.units[place.name].declares if of is not None else frozenset[str]()
+    if declared - _TYPES:
+        yield from (each for each, (name, _) in targets(place) if name in declared and is_class(each))
 
 
 def matters(place: Place) -> bool:

@@ -46,6 +46,9 @@ STAR_EXPORTS = {
     **DEFINED_IN,
 }
 
+# Functions of Python that no star import replaces.
+_NEVER_GIVEN = ("getattr", "hasattr", "isinstance")
+
 
 def canonical(name: str) -> str:
     """The one name that rules use for an object of torch."""
@@ -191,7 +194,8 @@ class Names:
             if name in STAR_EXPORTS.get(star.module or "", ())
         }
         if any(star.module not in STAR_EXPORTS for star in module.stars):
-            found.add("torch" if name == "torch" else UNKNOWN)  # fastai's star import gives it, say
+            # fastai's star import gives torch, say; numpy's gives `max`.
+            found.add("torch" if name == "torch" else f"builtins.{name}" if name in _NEVER_GIVEN else UNKNOWN)
         if not found:
             # An interactive Python that runs amplint keeps its last answer there.
             known = hasattr(builtins, name) and name != "_"

@@ -220,7 +220,7 @@ def _needs_cuda(module: Module, call: ir.Call) -> bool:
 def _is_full_elsewhere(module: Module, region: Region) -> bool:
     """Whether a region is for cuda and the CPU alone, and float16 on cuda only."""
     types = {each.type for each in region_devices(module, region)}
-    if region.device is None and region.device_type is None and region.dtype is None:
+    if not region.is_old and region.device_type is None and region.dtype is None:
         # It raises as it stands (AMP202); with the file's device it is what that one's default makes it.
         return evidence(module).types == {"cuda", "cpu"}
     if region.opaque or not types or not types <= {"cuda", "cpu"}:
@@ -290,7 +290,7 @@ def _doubt(module: Module, device: str) -> str | None:
 def _float16_elsewhere(module: Module) -> ir.Call | None:
     """A region that can be float16 on a device that is not cuda."""
     for region in regions(module):
-        if region.device is not None or region.opaque or is_false(region.enabled):
+        if region.is_old or region.opaque or is_false(region.enabled):
             continue
         types = [each.type for each in region_devices(module, region) if each.type != "cuda"]
         if region.dtype is not None:

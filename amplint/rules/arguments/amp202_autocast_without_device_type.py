@@ -85,7 +85,7 @@ _NEW_ORDER = SIGNATURES[AUTOCAST][1:]
 def check(module: Module) -> Iterator[Finding]:
     """Calls without the argument, and uses of the class where an instance is needed."""
     for region in regions(module):
-        if region.device is not None or region.opaque or region.call.keyword("device"):
+        if region.is_old or region.opaque or region.call.keyword("device"):
             continue  # device= is AMP107's
         if is_after_the_right_call(module, region.call):
             continue

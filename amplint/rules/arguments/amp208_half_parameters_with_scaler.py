@@ -4,7 +4,8 @@
 Finds a model that is cast to float16 as a whole (`model.half()`, `.to(torch.float16)`, `from_pretrained(...,
 torch_dtype=torch.float16)`, a loop over `model.modules()` that casts each), if the file steps its optimizer, or
 unscales its gradients, with a scaler that can be enabled. If the dtype depends on a condition, the scaler has to be
-enabled where it is float16. The finding is likely if a function that gets the model creates the optimizer.
+enabled where it is float16. The finding is likely if a function that gets the model, or for an Accelerator
+its parameters, creates the optimizer, or an object that keeps the model.
 
 Also finds the cast if the scaler is a framework's: of an `Accelerator` whose `prepare` gets the model and its
 optimizer, or of transformers' `Trainer` with `fp16=True`, or a class of the project that inherits it and leaves its
@@ -57,6 +58,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers, passed
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import local_class, local_function
@@ -66,6 +68,7 @@ from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
+from amplint.model.objects.kept_arguments import kept_parameters
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.text_scan import code_of, without_sentences
@@ -103,6 +106,9 @@ _OF_ADAPTERS = re.compile(r"(?i)peft|lora|adapter|kbit")
 _CASTING = re.compile(r"data|float|double|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
 _DISPLAY = Fix(Applicability.DISPLAY, "Remove the cast; autocast casts what it needs")
 
+# Their optimizers have no copies of the parameters in float32.
+_LIBRARIES = ("bitsandbytes.optim.", "lion_pytorch.", "prodigyopt.", "timm.optim.", "torch_optimizer.", "transformers.")
+
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
@@ -121,21 +127,24 @@ def check(module: Module) -> Iterator[Finding]:
         outside = _returned_as(module, half)
         if any(each.key in outside and each.dtype != "float16" for each in every):
             continue
-        keys = {half.key, *outside}
+        kept = _kept_as(module, half)
+        if any(each.key in kept and each.dtype != "float16" for each in every):
+            continue
+        keys = {half.key, *outside, *kept}
         owned = {optimizer for key in keys for optimizer in objects(module).owned_by(key)}
         adapts = _adapts(module)
         if adapts and not (owned and _is_of_another(module, keys)):
             continue
         given = {optimizer for key in keys for optimizer in _made_with(module, key)} - owned
         for event in _scaled_steps(module, half, owned | given):
-            before = bool(outside) or comes_before(module, half.call, half.key, event.call, owned | given)
+            before = bool(outside or kept) or comes_before(module, half.call, half.key, event.call, owned | given)
             if before and _can_meet(module, half, event):
                 yield rule.finding(
                     module.span(half.call),
                     f"this cast makes the parameters float16{_under(half)}, and the scaler on "
                     f'{module.line(event.call)} raises "Attempting to unscale FP16 gradients"; keep float32',
                     fix=_DISPLAY,
-                    confidence=Confidence.LIKELY if adapts or not owned else None,
+                    confidence=Confidence.LIKELY if adapts or kept or not owned else None,
                 )
                 break
         else:
@@ -146,13 +155,14 @@ def _of_frameworks(module: Module, half: Cast, keys: set[str], optimizers: set[s
     """The finding of a cast of a model, kept at some keys, whose gradients a framework's scaler unscales."""
     if keys & frozen(module):
         return
-    cast = _casts_to_float16(module, half)
+    cast, made = _casts_to_float16(module, half), set() if optimizers else _made_of(module, keys)
+    optimizers = optimizers | made
     for each in framework_scalers(module, keys, optimizers):
         if keys == {half.key} and not comes_before(module, half.call, half.key, each.at, optimizers):
             continue
         if possible(each.on, cast) is None:
             continue
-        sure = each.is_sure and not is_vague(cast) and not is_vague(each.on)
+        sure = each.is_sure and not made and not is_vague(cast) and not is_vague(each.on)
         yield rule.finding(
             module.span(half.call),
             f"this cast makes the parameters float16{_under(half)}, and {each.whose} ({module.line(each.at)}) raises "
@@ -233,17 +243,70 @@ def _returned_as(module: Module, half: Cast) -> set[str]:
     return {key for call in callers(module, function) for key in known.assigned_to(call)}
 
 
+def _kept_as(module: Module, half: Cast) -> set[str]:
+    """The keys under which objects keep a model that their constructors are given once it is cast."""
+    known, calls, found = objects(module), module.once(CallGraph), set[str]()
+    for call in near_kept(module, {half.key}).calls:
+        given = [each.value for each in call.args if known.key(each.value) == half.key]
+        if not given or call.id < half.call.id or ir.function_of(call) is not ir.function_of(half.call):
+            continue
+        callee = calls.find(call)
+        cls = callee.function.cls if callee is not None and callee.function.name == "__init__" else None
+        if callee is None or cls is None:
+            continue
+        attributes = kept_parameters(callee.function, cls)
+        for name, value in (calls.arguments(call, callee) or {}).items():
+            if value in given and name in attributes:
+                found.add(attributes[name])
+    return found
+
+
 def _made_with(module: Module, model: str) -> set[str]:
-    """The optimizers that functions make which are given the model, whatever they take of it."""
+    """The optimizers that functions make which are given the model, whatever they take of it; and those of libraries
+    that are known to step the parameters themselves.
+    """
     known = objects(module)
     return {
         key
         for each in near_kept(module, {model}).statements
         if isinstance(each, ir.Assign) and isinstance(each.value, ir.Call)
         if any(known.key(arg.value) == model for arg in each.value.args)
+        or (_is_of_library(module, each.value) and any(model in known.parameters_roots(one) for one in _given(each)))
         for target in each.targets
         if (key := known.is_optimizer(target)) is not None
     }
+
+
+def _made_of(module: Module, models: set[str]) -> set[str]:
+    """The optimizers that functions make which are given the parameters of some models, in lists and dicts too."""
+    known, found = objects(module), set[str]()
+    for statement in module.whole.near("optim").statements:
+        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
+            keys = {key for target in statement.targets if (key := known.is_optimizer(target)) is not None}
+            if keys and any(_roots(module, each) & models for each in _given(statement)):
+                found |= keys
+    return found
+
+
+def _roots(module: Module, value: ir.Value, depth: int = 4) -> frozenset[str]:
+    """The objects whose parameters are in a value, as far as variables that are bound once lead there."""
+    found = objects(module).parameters_roots(value)
+    for each in ir.walk_values(value) if depth else ():
+        bound = module.names.bound_once(each) if isinstance(each, ir.Name) else None
+        if bound is not None:
+            found |= _roots(module, bound.value, depth - 1)
+    return found
+
+
+def _is_of_library(module: Module, call: ir.Call) -> bool:
+    """Whether a call makes an optimizer of a library that steps the parameters that it is given."""
+    name = module.names.only(call.func) or ""
+    return name.startswith(_LIBRARIES) and "fused" not in name.lower()
+
+
+def _given(made: ir.Assign) -> list[ir.Value]:
+    """What the call is given whose result is assigned."""
+    return [each.value for each in made.value.args] if isinstance(made.value, ir.Call) else []
 
 
 def _is_other(cast: Cast, half: Cast) -> bool:

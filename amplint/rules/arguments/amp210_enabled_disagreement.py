@@ -9,7 +9,8 @@ their names. So it also finds a scaler that is enabled for the wrong dtype
 and a branch without the scaler for an optimizer with a stepping method of its own, such as `first_step`. The finding is
 a warning if nothing is really trained: all data is random and nothing is saved. It is a note, and a suspicion, if the
 scaler is a parameter that is None and amplint sees no caller that passes one, or an attribute of a parameter, also one
-that a caller passes on.
+that a caller passes on; and if a setting would have to be none of the precisions that the code names, full and float16
+among them. Of a setting that is declared as a `Literal`, or with `choices`, no other value counts.
 
 amplint reports nothing about the reverse, an enabled scaler with float32, which is harmless; and nothing if region and
 scaler depend on different flags that may be connected. Two options of one set of options count as independent. Nothing
@@ -58,6 +59,7 @@ rounding. After the fix they agree with the reference.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -65,13 +67,25 @@ from amplint.base.findings import Applicability, Confidence, Finding, Fix, Sever
 from amplint.model.calls.call_sites import passed, passed_by
 from amplint.model.calls.external_calls import bases_in_sight
 from amplint.model.inference.devices import device_of
-from amplint.model.inference.formulas import FALSE, TRUE, Formula, World, both, choice, fact, likely, negated, possible
+from amplint.model.inference.formulas import (
+    FALSE,
+    TRUE,
+    Formula,
+    World,
+    both,
+    choice,
+    fact,
+    likely,
+    negated,
+    possible,
+    worlds,
+)
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.event import Event
-from amplint.model.objects.terms import path, present
+from amplint.model.objects.terms import Op, Term, path, present
 from amplint.model.regions.openers import Open, may_be_region
 from amplint.model.regions.regions_at import enabled_at
 from amplint.model.regions.training_regions import Trained, runs_in, trained
@@ -114,6 +128,10 @@ _HALF_TYPES = {"torch.float16", "torch.half", "torch.bfloat16"}
 _HOOKS = {"training_step", "validation_step", "test_step", "predict_step", "compute_loss"}
 _KNOWN = ("torch.", "builtins.", "functools.", "abc.", "typing.", "contextlib.")
 
+# What settings call full precision, and float16.
+_FULL = re.compile(r"(torch\.)?(fp|float|f)?32(-true)?|full|none|no|off|false|single")
+_FLOAT16 = re.compile(r"(?<!b)(?<!bf)(?<!bfloat)16|half")
+
 _BOTH = "use one condition for autocast and the scaler"
 
 
@@ -141,7 +159,8 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
     region = both(runs_in(module, entered, "float16"), known.around(found.event.call))
     if is_vague(on) or is_vague(region) or on == TRUE:
         return None
-    if on != FALSE and about_amp(module, region, on) and not independent(module, region, on):
+    connected = on != FALSE and about_amp(module, region, on) and not independent(module, region, on)
+    if connected and (not _is_of_device(on) or about_amp(module, _without_choices(region), on)):
         return None
     world = likely(region, negated(on))
     if world is None:
@@ -158,7 +177,18 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
         fix=offered,
         withheld=withheld,
         severity=_severity(module, found),
+        confidence=Confidence.LIKELY if connected else None,
     )
+
+
+def _is_of_device(on: Formula) -> bool:
+    """Whether a scaler is switched by the device that the code runs on, and nothing else."""
+    return all(term.op == Op.ON for term in on.facts())
+
+
+def _without_choices(region: Formula) -> Formula:
+    """The facts that a region hangs on but that settings have one value or the other: a flag may mean the device."""
+    return both(*(fact(term) for term in region.facts() if term.compared is None))
 
 
 def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
@@ -176,7 +206,7 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
     region = both(runs, arm)
     if given and all(_has_scaler(module, each, region) for each in given):
         return None
-    unseen = bool(given) and all(_comes_from_elsewhere(module, each) for each in given)
+    unseen = (bool(given) and all(_comes_from_elsewhere(module, each) for each in given)) or _is_unnamed(world)
     about = turning(world, runs, *(known.inside(each.event.call) for each in others))
     compared = {each.compared for each in arm.facts()} - {None}
     same = (fact(each) for each in runs.facts() if each.compared in compared)  # what else one setting is compared with
@@ -197,7 +227,23 @@ def _wrong_world(module: Module, found: Trained, entered: Open, arm: Formula) ->
     region = both(runs, known.around(found.event.call))
     if is_vague(region) or (about_amp(module, runs, arm) and not independent(module, runs, arm)):
         return None
-    return possible(region) if _steps_after(module, found, arm) else None
+    if not _steps_after(module, found, arm):
+        return None
+    named = (each for each in worlds(region) if not _is_unnamed(each))
+    return next(named, None) or possible(region)
+
+
+def _is_unnamed(world: World) -> bool:
+    """Whether a setting is none of the precisions that the code names in a world, full and float16: as is unlikely."""
+    subjects = {term.compared for term in world} - {None}
+    named = ([term for term in world if term.compared == each] for each in subjects)
+    return any(not any(world[term] for term in each) and _names_both(each) for each in named)
+
+
+def _names_both(terms: list[Term]) -> bool:
+    """Whether something is compared with a name of full precision, and with one of float16."""
+    names = [term.parts[1].name.strip("\"'").lower() for term in terms]
+    return any(_FULL.fullmatch(each) for each in names) and any(_FLOAT16.search(each) for each in names)
 
 
 def _steps_after(module: Module, found: Trained, arm: Formula) -> list[Event]:

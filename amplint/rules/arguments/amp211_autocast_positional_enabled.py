@@ -70,7 +70,7 @@ def check(module: Module) -> Iterator[Finding]:
         return
     for region in regions(module):
         given = region.call.positional
-        if region.device is not None or region.opaque or len(given) < 2 or not is_bool(module, given[1]):
+        if region.is_old or region.opaque or len(given) < 2 or not is_bool(module, given[1]):
             continue
         if is_old_first(module, given[0]) or is_fallback(module, region.call):
             continue  # AMP202's: no device at all; or what torch 1.10 takes, in its own place

@@ -145,8 +145,18 @@ def turning(world: World, *formulas: Formula) -> set[Term]:
     return {
         term
         for term in whole
-        if any(each.holds(whole) is not each.holds({**whole, term: not whole[term]}) for each in formulas)
+        if any(each.holds(whole) is not each.holds(other) for other in _turned(whole, term) for each in formulas)
     }
+
+
+def _turned(world: World, term: Term) -> Iterator[World]:
+    """A world with a fact the other way; what no longer equals one literal may equal each of the others."""
+    alike = [each for each in world if each.compared is not None and each.compared == term.compared and each != term]
+    if not world[term]:
+        yield {**world, **dict.fromkeys(alike, False), term: True}
+        return
+    yield {**world, term: False}
+    yield from ({**world, term: False, each: True} for each in alike)
 
 
 def said(
