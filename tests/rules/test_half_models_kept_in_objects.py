@@ -98,3 +98,40 @@ def test_a_function_that_makes_the_optimizer_of_an_accelerator() -> None:
 def test_a_model_that_the_accelerator_does_not_train_in_float16(change: str) -> None:
     cast = "teacher" if not change else "model"
     assert found(PREPARED.replace("CAST", cast).replace("groups =", f"{change}groups =")) == []
+
+
+IN_A_LOOP = """\
+import torch
+
+
+def train(vae, unet, loader, args):
+    vae.requires_grad_(False)
+    weight_dtype = torch.float32
+    if args.mixed_precision == "fp16":
+        weight_dtype = torch.float16
+    {models}
+    for module in {each}:
+        module.to("cuda", dtype=weight_dtype)
+    optimizer = torch.optim.AdamW(unet.parameters(), lr=1e-4)
+    scaler = torch.amp.GradScaler("cuda", enabled=args.mixed_precision == "fp16")
+    for x in loader:
+        with torch.autocast("cuda", dtype=torch.float16, enabled=scaler.is_enabled()):
+            loss = unet(vae(x)).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("models", "each", "count"),
+    [
+        ("pass", "(vae, unet)", 1),
+        ("models = [unet, vae]", "models", 1),
+        ("pass", "(vae, args.text_encoder)", 0),
+        ("models = [vae]", "models", 0),
+    ],
+)
+def test_models_that_a_loop_casts(models: str, each: str, count: int) -> None:
+    assert len(found(IN_A_LOOP.format(models=models, each=each))) == count

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.inference.dtypes import dtypes
+from amplint.model.inference.values import held
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.loop_sources import loop_source
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import ifs_round, loop_of
 from amplint.model.torch_facts.modules import CASTS, RETURNS_ITSELF
@@ -40,10 +42,20 @@ def _casts(module: Module) -> list[Cast]:
         if isinstance(statement, (ir.Expr, ir.Assign)) and isinstance(statement.value, ir.Call):
             call, root = _last_cast(module, statement.value)
             for kept in statement.targets if isinstance(statement, ir.Assign) else (root,):
-                key = (_whole_of(module, kept, root) or known.key(kept)) if call is not None else None
-                if call is not None and key is not None:
-                    found.append(Cast(call, key, cast_to(module, call)))
+                if call is not None:
+                    keys = [_whole_of(module, kept, root) or known.key(kept)]
+                    keys = _each_of(module, kept, root) or keys
+                    found += [Cast(call, key, cast_to(module, call)) for key in keys if key is not None]
     return found
+
+
+def _each_of(module: Module, kept: ir.Value, root: ir.Value) -> list[str | None]:
+    """The keys of several modules that a loop casts one after the other: `for each in (vae, unet): each.half()`."""
+    source = loop_source(module, root) if kept is root and isinstance(root, ir.Name) else None
+    items = held(module, source) if source is not None else None
+    if not isinstance(items, ir.Sequence) or items.unpacks():
+        return []
+    return [objects(module).key(each) for each in items.items]
 
 
 def _whole_of(module: Module, kept: ir.Value, root: ir.Value) -> str | None:
