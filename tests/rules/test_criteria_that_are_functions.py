@@ -77,3 +77,10 @@ def test_a_model_that_gets_the_targets_may_give_float32(call: str, confidence: C
     text = PROGRAM.format(made="criterion = F.cross_entropy").replace("out = model(x)", call)
     (found,) = check(text, "train.py", SETTINGS._replace(suspicions=True))
     assert found.confidence is confidence
+
+
+@pytest.mark.parametrize("pieces", ["model(x).chunk(2)", "torch.chunk(model(x), 2)", "model(x).split(8, dim=1)"])
+def test_pieces_of_an_output_are_what_it_is(pieces: str) -> None:
+    text = PROGRAM.format(made="criterion = F.cross_entropy").replace("out = model(x)", f"out, other = {pieces}")
+    (found,) = check(text, "train.py", SETTINGS)
+    assert found.confidence is Confidence.LIKELY

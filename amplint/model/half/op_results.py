@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _FLOATING = (HALF, FLOAT32)
 # What comes of some ops, whatever their operands are.
 _ALWAYS = {Gives.NOTHING: A_TENSOR, Gives.WHOLE: WHOLE, Gives.COMPLEX: Kind(COMPLEX)}
-_KEEPING = (Gives.PROMOTED, Gives.WIDEST, Gives.FIRST, Gives.FLOATING, Gives.LIKE)
+_KEEPING = (Gives.PROMOTED, Gives.WIDEST, Gives.FIRST, Gives.FLOATING, Gives.LIKE, Gives.PIECES)
 _OF_FACTORS = ("exp", "clamp", "clip", "detach", "float", "to", "mean")
 _FACTOR = re.compile(r"(?i)(^|_)(scale|temp|temperature|tau|factor)$")
 
