@@ -44,7 +44,8 @@ amplint also reports nothing:
   computed name;
 - if all autocast regions, or those of the scaler's losses, are bfloat16 or disabled;
 - if no connected file has a region or anything in half precision;
-- if the scaler is created again in a loop, unless the loop makes the optimizer as well (a loop over folds);
+- if the scaler is created again for each step or epoch (AMP408), or in a loop, unless the loop makes the optimizer as
+  well (a loop over folds);
 - if the scale is saved by hand;
 - about states that stay in memory.
 
@@ -153,6 +154,7 @@ from amplint.rules.shared.scaler_usage import (
     trains_off,
     why_not_at,
 )
+from amplint.rules.shared.scalers_made_anew import made_anew
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -323,9 +325,13 @@ def _calls_of(module: Module, usage: ScalerUsage, name: str) -> Iterator[ir.Call
 
 
 def _is_made_again(module: Module, usage: ScalerUsage) -> bool:
-    """Whether a loop makes the scaler again for the same training; one over folds has an optimizer for each, too."""
+    """Whether the scaler is made again for the same training: by a loop (one over folds has an optimizer for each,
+    too), or for each step or epoch, which AMP408 says; a run that isn't interrupted loses the scale there, too.
+    """
     loop = loop_of(usage.made.call)
-    return loop is not None and not starts_anew(module, loop)
+    if loop is not None and not starts_anew(module, loop):
+        return True
+    return any(each.made.call is one.call for each in made_anew(module) for one in usage.makes)
 
 
 def _beside_accelerate(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
