@@ -8,9 +8,9 @@ named like a step that gets the optimizer.
 The finding is a warning if the scaler is created again for each epoch: in a loop around the loop of the steps, or in a
 function with the loop of the steps that is called in a loop or gets the epoch.
 
-amplint reports nothing if the scaler is created under a condition that may change in the loop; for a training run of
-its own (the model or optimizer is created, reset or chosen with it); and if all autocast regions around its losses are
-disabled (`enabled=False`).
+amplint reports nothing if the scaler is created under a condition that may change in the loop (the device doesn't); for
+a training run of its own (the model or optimizer is created, reset or chosen with it; another model that the loop loads
+for an evaluation is neither); and if all autocast regions around its losses are disabled (`enabled=False`).
 
 ## Why is this bad?
 The scale adapts over thousands of steps: it halves when gradients overflow, and grows when they don't. A new scaler

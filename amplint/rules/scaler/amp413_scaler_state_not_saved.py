@@ -47,7 +47,7 @@ amplint also reports nothing:
 - if the scaler is created again for each step or epoch (AMP408), or in a loop, unless the loop makes the optimizer as
   well (a loop over folds);
 - if the scale is saved by hand;
-- about states that stay in memory.
+- about states that stay in memory, and saves that a test around them never lets run (`if rank == 0 and False`).
 
 The finding is a note, and a suspicion, if amplint sees no code that resumes from the checkpoint.
 
@@ -547,6 +547,7 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
         (state, place)
         for state, place in _of_its_optimizers(module, usage, "state_dict")
         if not asks(module, usage, state.call)
+        and not any(_never_runs(module, each) for each in (state.call, place))
         and is_saved(module, state.call)
         and (is_loaded or any(_beside_a_model(module, each) for each in (state.call, place)))
     ]
