@@ -394,3 +394,40 @@ def main(model, loader, rank, path):
             torch.save({{"model": model.state_dict(), "optimizer": optimizer.state_dict(), "by": 2}}, path)
 """
     assert [text.count("\n", 0, each.start) + 1 for each in found(text)] == lines
+
+
+ACCELERATED = """\
+import torch
+from accelerate import Accelerator
+
+
+def main(model, loader, path):
+    accelerator = Accelerator(mixed_precision="fp16")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    state = torch.load(path)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    for batch in loader:
+        optimizer.zero_grad()
+        accelerator.backward(model(batch))
+        optimizer.step()
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ('"fp16"', '"bf16"', 0),
+        ('mixed_precision="fp16"', "", 0),
+        ('    optimizer.load_state_dict(state["optimizer"])\n', "", 0),
+        ("dict()}, path", 'dict(), "scaler": accelerator.scaler.state_dict()}, path', 0),
+        ("dict()}, path", 'dict(), "s": getattr(accelerator, "scaler").state_dict()}, path', 0),
+        ("    torch.save", "    accelerator.save_state(path)\n    torch.save", 0),
+    ],
+)
+def test_the_scaler_of_accelerate(old: str, new: str, count: int) -> None:
+    each = found(ACCELERATED.replace(old, new) if old else ACCELERATED)
+    assert [one.confidence for one in each] == [Confidence.LIKELY] * count
