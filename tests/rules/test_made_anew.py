@@ -187,6 +187,66 @@ def test_a_loop_round_that_of_the_steps(between: str, count: int) -> None:
     assert found(text) == [Severity.WARNING] * count
 
 
+EVALUATED = MAIN + "    for each in range(9):\n        once(model, loader, opt)\n"
+AGAIN = MAIN + "    for lr in (0.1, 0.2):\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "count"),
+    [
+        ("        fresh = Net()\n        fresh.load_state_dict(torch.load('last'))\n        print(score(fresh))\n", 1),
+        ("        fresh = copy.deepcopy(model)\n        fresh.load_state_dict(best)\n        score(fresh)\n", 1),
+        ("        fresh = Net()\n        fresh.load_state_dict(best)\n        score(fresh)\n        del fresh\n", 1),
+        ("        fresh = Net()\n        init_weights(fresh)\n        score(fresh)\n", 1),
+        ("        torch.cuda.reset_peak_memory_stats()\n", 1),
+        ("        meter.reset()\n", 1),
+        ("        self.metrics.reset()\n", 1),
+        ("        teacher.load_state_dict(model.state_dict())\n", 1),
+        ("        reset_seed(0)\n", 1),
+        # What is set back may be what is trained.
+        ("        model.load_state_dict(best)\n", 0),
+        ("        opt.load_state_dict(start)\n", 0),
+        ("        inner = unwrap(model)\n        inner.load_state_dict(best)\n", 0),
+        ("        inner = model.module\n        inner.load_state_dict(best)\n", 0),
+        ("        raw.load_state_dict(best)\n", 0),
+        ("        init_weights(model)\n", 0),
+        ("        reset_weights()\n", 0),
+        ("        reset_parameters(model)\n", 0),
+        ("        model.apply(reset_parameters)\n", 0),
+        ("        fresh = Net()\n        fresh.load_state_dict(best)\n        model.swap(fresh)\n", 0),
+    ],
+)
+def test_what_a_loop_sets_back(more: str, count: int) -> None:
+    assert len(found(epoch(EVALUATED + more))) == count
+    assert len(found(epoch(AGAIN + more + "        once(model, loader, opt)\n"))) == count
+
+
+def test_what_a_loop_makes_for_its_training() -> None:
+    made = "        net = Net()\n        net.load_state_dict(start)\n"
+    assert not found(epoch(AGAIN + made + "        once(net, loader, opt)\n"))
+    assert not found(epoch(AGAIN + made + "        both = wrap(net)\n        once(both, loader, opt)\n"))
+
+
+@pytest.mark.parametrize(
+    ("made", "count"),
+    [
+        (f"if amp and torch.cuda.is_available():\n        {MADE}", 1),
+        (f"if torch.cuda.is_available():\n        {MADE}", 1),
+        (f"if device.startswith('cuda'):\n        {MADE}", 1),
+        (f"{MADE} if amp and torch.cuda.is_available() else None", 1),
+        (f"if collapsed(model):\n        {MADE}", 0),
+        (f"if torch.cuda.is_available() and collapsed(model):\n        {MADE}", 0),
+    ],
+)
+def test_a_test_that_asks_for_the_device(made: str, count: int) -> None:
+    params = ", amp=True, device='cuda'"
+    assert len(found(step(LOOP, made=made, params=params))) == count
+    assert len(found(epoch(EVALUATED, made=made, params=params))) == count
+    lines = epoch("", "main", made=made, params=params).partition(":\n")
+    outer = "".join(f"    {line}\n" for line in lines[2].splitlines())
+    assert len(found(f"{lines[0]}:\n    for epoch in range(9):\n{outer}")) == count
+
+
 def test_a_function_of_another_file(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "steps.py").write_text(step("", "go"))

@@ -358,3 +358,76 @@ def test_another_checkpoint_that_lacks_the_same_is_named() -> None:
     assert finding.location.row == 19
     (alone,) = found(TWO_CHECKPOINTS.replace(', "optimizer": optimizer.state_dict()}, "best.pt"', '}, "best.pt"'))
     assert "the same on" not in alone.message
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "lines"),
+    [
+        ("True", "rank == 0", [19]),
+        ("False", "rank == 0", [21]),
+        ("rank == 0 and False", "rank == 0", [21]),
+        ("rank == 0 and False", "0", []),
+    ],
+)
+def test_a_save_that_never_runs(first: str, second: str, lines: list[int]) -> None:
+    text = f"""\
+import torch
+
+
+def main(model, loader, rank, path):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    state = torch.load(path)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    for epoch in range(9):
+        for batch in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(batch)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            if {first}:
+                torch.save({{"model": model.state_dict(), "optimizer": optimizer.state_dict(), "by": 1}}, path)
+        if {second}:
+            torch.save({{"model": model.state_dict(), "optimizer": optimizer.state_dict(), "by": 2}}, path)
+"""
+    assert [text.count("\n", 0, each.start) + 1 for each in found(text)] == lines
+
+
+ACCELERATED = """\
+import torch
+from accelerate import Accelerator
+
+
+def main(model, loader, path):
+    accelerator = Accelerator(mixed_precision="fp16")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    state = torch.load(path)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    for batch in loader:
+        optimizer.zero_grad()
+        accelerator.backward(model(batch))
+        optimizer.step()
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ('"fp16"', '"bf16"', 0),
+        ('mixed_precision="fp16"', "", 0),
+        ('    optimizer.load_state_dict(state["optimizer"])\n', "", 0),
+        ("dict()}, path", 'dict(), "scaler": accelerator.scaler.state_dict()}, path', 0),
+        ("dict()}, path", 'dict(), "s": getattr(accelerator, "scaler").state_dict()}, path', 0),
+        ("    torch.save", "    accelerator.save_state(path)\n    torch.save", 0),
+    ],
+)
+def test_the_scaler_of_accelerate(old: str, new: str, count: int) -> None:
+    each = found(ACCELERATED.replace(old, new) if old else ACCELERATED)
+    assert [one.confidence for one in each] == [Confidence.LIKELY] * count

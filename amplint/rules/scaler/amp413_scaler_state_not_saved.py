@@ -17,6 +17,8 @@ These findings are likely:
 - a method of an object that amplint can't see, if only one class has a method of that name (`self.manager.save(...)`);
 - a state whose load is under a test that is never true (`scaler is checkpoint.keys()`);
 - a checkpoint that only a function loads which nothing calls, but which its package passes on;
+- the state of an optimizer that accelerate prepared, saved and loaded by hand, if the Accelerator surely scales
+  (`mixed_precision="fp16"`), and nothing takes its `scaler` or calls `save_state` or `load_state`;
 - a state that accelerate saves and loads with `save_state` and `load_state`, which doesn't include the program's own
   scaler;
 - a checkpoint next to a scaler that code amplint does not see uses, if no file of the program takes a scaler's state,
@@ -44,9 +46,10 @@ amplint also reports nothing:
   computed name;
 - if all autocast regions, or those of the scaler's losses, are bfloat16 or disabled;
 - if no connected file has a region or anything in half precision;
-- if the scaler is created again in a loop, unless the loop makes the optimizer as well (a loop over folds);
+- if the scaler is created again for each step or epoch (AMP408), or in a loop, unless the loop makes the optimizer as
+  well (a loop over folds);
 - if the scale is saved by hand;
-- about states that stay in memory.
+- about states that stay in memory, and saves that a test around them never lets run (`if rank == 0 and False`).
 
 The finding is a note, and a suspicion, if amplint sees no code that resumes from the checkpoint.
 
@@ -153,6 +156,7 @@ from amplint.rules.shared.scaler_usage import (
     trains_off,
     why_not_at,
 )
+from amplint.rules.shared.scalers_made_anew import made_anew
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -167,6 +171,7 @@ rule = Rule(
         "GradScaler & save & optim",
         "GradScaler & heckpoint & optim",
         "timm & Scaler & load_state_dict",
+        "ccelerator & load_state_dict & optim",
     ),
     not_shown="verify doesn't save or load checkpoints",
     about_absence=True,
@@ -188,6 +193,7 @@ _BY_HAND = {"__getstate__", "__setstate__", "_scale", "_init_scale"}
 def check(module: Module) -> Iterator[Finding]:
     """Each scaler whose state is missing in a checkpoint, or never comes back."""
     yield from _of_libraries(module)
+    yield from _of_accelerates_scaler(module)
     if not scaler_usages(module) or not float16_possible(module) or trains_off(module) or is_float32(module):
         return
     said = set[tuple[int, int]]()  # two scalers may have one function save
@@ -208,6 +214,48 @@ def _of_libraries(module: Module) -> Iterator[Finding]:
             saved = [each for each in states(module, "state_dict") if each.key == key and is_saved(module, each.call)]
             if saved and _reads_a_file(module, loaded):
                 yield from _loaded_by_another_key(module, saved, loaded)
+
+
+def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
+    """The states that are saved and loaded by hand of what accelerate prepared and scales in float16."""
+    known, owner = objects(module), accelerators(module)
+    if not any(each.is_sure for each in owner.scaled_backwards()):
+        return
+    if any(True for name in ("save_state", "load_state") for _ in module.whole.called(name)):
+        return
+    if any(map(_is_called_scaler, module.whole.near("scaler").values)):
+        return
+    prepared = {
+        known.key(arg.value)
+        for call in module.whole.called("prepare")
+        if _is_method_of(owner, call)
+        for arg in call.args
+    }
+    loaded = {
+        each.key
+        for each in states(module, "load_state_dict")
+        if (value := loaded_by(each.call)) and from_file(module, value)
+    }
+    for each in states(module, "state_dict"):
+        if known.is_optimizer(each.of) is None or each.key not in prepared & loaded or not module.is_own(each.call):
+            continue
+        if is_saved(module, each.call) and _beside_a_model(module, each.call) and not _never_runs(module, each.call):
+            yield rule.finding(
+                module.span(each.call),
+                "the checkpoint has the optimizer's state but not that of the Accelerator's scaler: a resumed run "
+                "starts at the initial scale and skips steps; save and load `accelerator.scaler.state_dict()` too, or "
+                "use `save_state` and `load_state`",
+                withheld="amplint can't tell which of the two is meant",
+                confidence=Confidence.LIKELY,
+            )
+            return
+
+
+def _is_called_scaler(value: ir.Value) -> bool:
+    """`accelerator.scaler`, or the name in `getattr(accelerator, "scaler")`."""
+    return (isinstance(value, ir.Attribute) and value.attr == "scaler") or (
+        isinstance(value, ir.Constant) and value.value == "scaler"
+    )
 
 
 def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
@@ -323,9 +371,13 @@ def _calls_of(module: Module, usage: ScalerUsage, name: str) -> Iterator[ir.Call
 
 
 def _is_made_again(module: Module, usage: ScalerUsage) -> bool:
-    """Whether a loop makes the scaler again for the same training; one over folds has an optimizer for each, too."""
+    """Whether the scaler is made again for the same training: by a loop (one over folds has an optimizer for each,
+    too), or for each step or epoch, which AMP408 says; a run that isn't interrupted loses the scale there, too.
+    """
     loop = loop_of(usage.made.call)
-    return loop is not None and not starts_anew(module, loop)
+    if loop is not None and not starts_anew(module, loop):
+        return True
+    return any(each.made.call is one.call for each in made_anew(module) for one in usage.makes)
 
 
 def _beside_accelerate(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
@@ -541,6 +593,7 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
         (state, place)
         for state, place in _of_its_optimizers(module, usage, "state_dict")
         if not asks(module, usage, state.call)
+        and not any(_never_runs(module, each) for each in (state.call, place))
         and is_saved(module, state.call)
         and (is_loaded or any(_beside_a_model(module, each) for each in (state.call, place)))
     ]
