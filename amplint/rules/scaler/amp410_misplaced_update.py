@@ -459,9 +459,10 @@ def _set_beside(module: Module, update: ir.Value) -> _Set | None:
     known, base = objects(module), ir.called_on(update, "update")
     key = known.key(base) if base is not None else None
     for statement in ir.statement_of(update).block.statements if key is not None else ():
-        for target in statement.targets if isinstance(statement, ir.Assign) else ():
-            if isinstance(target, ir.Attribute) and known.key(target.base) == key and statement.value is not None:
-                return _Set(target, statement.value)
+        if isinstance(statement, ir.Assign) and statement.value is not None:
+            for target in statement.targets:
+                if isinstance(target, ir.Attribute) and known.key(target.base) == key:
+                    return _Set(target, statement.value)
     return None
 
 
