@@ -35,6 +35,29 @@ def text_with_comment(module: Module, statement: ir.Statement) -> str:
     return module.source.text[module.span(statement)[0] : end].rstrip("\r\n")
 
 
+def comment_above(module: Module, statement: ir.Statement) -> tuple[int, list[str]]:
+    """The comment right above a statement that is about it alone: where it begins, and its lines.
+
+    It is, if it says that gradients are clipped, or if nothing of the suite stands right below the statement.
+    """
+    text, indent = module.source.text, indentation(module, statement)
+    start = begins = line_start(module, module.span(statement)[0])
+    lines: list[str] = []
+    while start:
+        above = line_start(module, start - 1)
+        line = text[above:start].rstrip()
+        if indent is None or not line.startswith(f"{indent}#"):
+            break
+        lines.insert(0, line.strip())
+        start = above
+    end = line_end(module, last_offset(module, statement))
+    below = text[end : line_end(module, end)].strip() if end < len(text) else ""
+    followed = bool(below) and not below.startswith("#") and statement is not statement.block.statements[-1]
+    if not lines or (followed and not any("clip" in line.lower() for line in lines)):
+        return begins, []
+    return start, lines
+
+
 def removed(module: Module, statement: ir.Statement) -> Edit | None:
     """Delete a statement with the comment on its line, and the if that would be left empty; None if it can't be."""
     top = _without_empty_ifs(statement)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.events import Events
@@ -51,6 +51,10 @@ class Given(NamedTuple):
     named: dict[str, ir.Value | None]
     positional: tuple[ir.Value, ...]
     keywords: dict[str, ir.Value]
+
+
+# What functions, by their ids, are given.
+Handed = Mapping[int, Given]
 
 
 class CallGraph:
@@ -361,13 +365,13 @@ class CallGraph:
         given = self.given(call, callee)
         return given.named if given is not None and not given.positional else None
 
-    def given(self, call: ir.Call, callee: Callee) -> Given | None:
+    def given(self, call: ir.Call, callee: Callee, handed: Handed | None = None) -> Given | None:
         """What a call gives to a function: to its parameters, and to its `*args` and `**kwargs`.
 
-        None where that can't be told.
+        None where that can't be told. `handed` says it of the functions that are being run, which may hand that on.
         """
         before = callee.made if callee.maker is None else None  # partial's
-        given = arguments_of(self._module, call)
+        given = arguments_of(self._module, _handing_on(call, handed) if handed else call)
         if given is None or (before is not None and before.unpacks()):
             return None
         params = callee.function.params[1 if callee.bound else 0 :]
@@ -377,6 +381,45 @@ class CallGraph:
         named = with_defaults(params, given_to(params, values, keywords))
         left = {name: value for name, value in keywords.items() if name not in named}
         return Given(named, tuple(values[places:]), left)
+
+
+def _handing_on(call: ir.Call, handed: Handed) -> ir.Call:
+    """A call with what stands in the `*args` and `**kwargs` that its function hands on by it."""
+    function = ir.function_of(call)
+    given = handed.get(function.id) if function is not None else None
+    if function is None or given is None or not call.unpacks():
+        return call
+    args: list[ir.Arg] = []
+    for arg in call.args:
+        if not arg.star or not _is_handed_on(function, arg):
+            args.append(arg)
+        elif arg.star == "*":
+            args += [ir.Arg(value, None, "", value.node) for value in given.positional]
+        else:
+            args += [ir.Arg(value, name, "", value.node) for name, value in given.keywords.items()]
+    return ir.Call(call.id, call.node, call.parent, call.func, tuple(args))
+
+
+def _is_handed_on(function: ir.Function, arg: ir.Arg) -> bool:
+    """Whether what is unpacked is what the function's own parameter of that kind was given, and nothing else."""
+    value = arg.value
+    param = function.param(value.name) if isinstance(value, ir.Name) else None
+    if not isinstance(value, ir.Name) or param is None or param.kind != arg.star:
+        return False
+    if len(function.scope.bindings.get(value.name, ())) != 1:
+        return False
+    # A dict may change in between.
+    return arg.star == "*" or all(_is_unpacked(each) for each in _values(function) if _is_named(each, value.name))
+
+
+def _is_named(value: ir.Value, name: str) -> bool:
+    return isinstance(value, ir.Name) and value.name == name
+
+
+def _is_unpacked(value: ir.Value) -> bool:
+    """Whether a value is an argument that a call unpacks."""
+    call = value.parent
+    return isinstance(call, ir.Call) and any(arg.star and arg.value is value for arg in call.args)
 
 
 def parameter_for(module: Module, value: ir.Value) -> tuple[ir.Function, str] | None:

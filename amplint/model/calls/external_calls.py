@@ -14,6 +14,7 @@ from amplint.model.objects.amp_objects import given, objects
 from amplint.model.objects.scaler_holders import holders
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Defined
+from amplint.model.syntax.queries import calls_in
 from amplint.model.syntax.scopes import LOCAL, NOTHING, UNBOUND, UNKNOWN, owner_class
 from amplint.model.torch_facts.modules import RETURNS_ITSELF
 
@@ -213,11 +214,13 @@ class ExternalCalls:
         """The names of the file's functions that unscale or step, and of those of them that may run at any call.
 
         That is so where a function is handed around as a value, decorated, run by an operator, or a lambda. What only a
-        `with` runs, no call does, unless the file hands managers to a stack.
+        `with` runs, no call does, unless the file hands managers to a stack. A function of the file that scales a loss
+        as well makes a whole step, as one that is handed to `spawn` does: no call in the midst of a step runs it.
         """
         if self._undoing is None:
             self._undoing = set(), set()  # asked for again while it is being made
             names: set[_Called] = set()
+            parts: set[_Called] = set()  # those that make no whole step
             anywhere: set[_Called] = set()
             for value in self._module.own.near(*_UNDOES).values if self._objects.scalers else ():
                 if isinstance(value, ir.Attribute) and value.attr in _UNDOES:
@@ -226,18 +229,29 @@ class ExternalCalls:
                         if self._objects.is_scaler(value.base) is not None:
                             anywhere.add((value.attr, True))
                     elif self._objects.is_scaler(value.base) is not None:
-                        self._note(value, names, anywhere)
-            self._undoing = names, anywhere | self._passed_around(names)
+                        function = ir.function_of(value)
+                        if function is not None:
+                            names.add(_called(function))
+                            if function.outer is not None or not self._scales(function):
+                                self._note(function, parts, anywhere)
+            self._undoing = names, anywhere | self._passed_around(parts)
         return self._undoing
 
-    def _note(self, value: ir.Value, names: set[_Called], anywhere: set[_Called]) -> None:
-        """Add the name of the function round a call; to `anywhere` if calls of it can't be told by a name."""
-        function = ir.function_of(value)
-        if function is not None:
-            called = _called(function)
-            names.add(called)
-            if self._is_run_unnamed(function):
-                anywhere.add(called)
+    def _note(self, function: ir.Function, names: set[_Called], anywhere: set[_Called]) -> None:
+        """Add the name of a function; to `anywhere` if calls of it can't be told by a name."""
+        called = _called(function)
+        names.add(called)
+        if self._is_run_unnamed(function):
+            anywhere.add(called)
+
+    def _scales(self, function: ir.Function) -> bool:
+        """Whether a function itself scales a loss with a scaler in sight."""
+        return any(
+            isinstance(call.func, ir.Attribute)
+            and call.func.attr == "scale"
+            and self._objects.is_scaler(call.func.base) is not None
+            for call in calls_in(function)
+        )
 
     def _is_run_unnamed(self, function: ir.Function) -> bool:
         """Whether a function that unscales or steps is run where its name need not stand."""

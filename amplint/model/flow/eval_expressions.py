@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.interruption import go_on
 from amplint.base.patience import of_file
-from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.call_graph import CallGraph, Given
 from amplint.model.calls.cuda_graphs import Graphs
 from amplint.model.calls.events import events
 from amplint.model.calls.predicates import Predicates
@@ -69,6 +69,7 @@ class Expressions:
         self._effects = module.once(Effects)
         self._graphs = module.once(Graphs)
         self._active: list[ir.Function] = []
+        self._handed: dict[int, Given] = {}  # what those are given
         self.followed: dict[int, list[ir.Call]] = {}  # the functions, by their ids, that calls have run
         self.work = self._timed = 0
 
@@ -264,9 +265,9 @@ class Expressions:
         if measure is None and callee is None and (self._is_inert(call) or self.calls.is_idle(call)):
             return states
         if callee is not None and callee.function not in self._active and len(self._active) <= self._depth:
-            arguments = self.calls.arguments(call, callee)
-            if arguments is not None:
-                return self._cleared(call, callee, self._follow(call, callee, arguments, states))
+            given = self.calls.given(call, callee, self._handed)
+            if given is not None and (not given.positional or any(each.kind == "*" for each in callee.function.params)):
+                return self._cleared(call, callee, self._follow(call, callee, given, states))
         if self._graphs.is_replay(call):
             return joined(self._replayed(call, state) for state in states)
         found = [after for state in states if (after := self._after_call(call, measure, state)) is not None]
@@ -322,9 +323,7 @@ class Expressions:
             return False
         return callee.instance == self._objects.key(targets[0])
 
-    def _follow(
-        self, call: ir.Call, callee: Callee, arguments: dict[str, ir.Value | None], states: list[State]
-    ) -> list[State]:
+    def _follow(self, call: ir.Call, callee: Callee, given: Given, states: list[State]) -> list[State]:
         """Run the callee's body, with the caller's objects in the place of its parameters."""
         function, known = callee.function, self._objects
         sites = self.followed.setdefault(function.id, [])
@@ -333,15 +332,17 @@ class Expressions:
         found: list[State] = []
         groups: dict[tuple[tuple[str, str], ...], list[State]] = {}
         for state in states:
-            aliases, bound = self._bound(function, arguments, state)
+            aliases, bound = self._bound(function, given.named, state)
             aliases, bound = self._closed_over(callee, aliases, bound)
             bound = self._kept(callee, aliases, bound)
             groups.setdefault(tuple(sorted(aliases.items())), []).append(bound)
         before, self.transfer.site = self.transfer.site, call.id
+        self._handed[function.id] = given
         for aliases_of_group, group in groups.items():
             with self.within(self._call_context(callee, dict(aliases_of_group)), function):
                 found += self._body(function, group)
         self.transfer.site = before
+        del self._handed[function.id]  # a function that is being run isn't followed into itself
         done = [state.without(known.prefix(function.scope)) for state in found]
         if callee.maker is not None:
             done = [state.without(known.prefix(callee.maker.function.scope)) for state in done]

@@ -64,8 +64,11 @@ class ValueUses:
         self._steps = 0
         self.found: set[str] = set()
         self.bounds: list[ir.Value] = []  # what it is compared with
+        self._quotients: list[ir.Binary] = []  # with the value in the denominator
         with self._objects.within(CallContext()):  # the same for whoever asks
             self._up(value)
+            for each in self._quotients:
+                self._quotient(each)
 
     # --- expressions ------------------------------------------------------------------------------------------------
 
@@ -172,9 +175,17 @@ class ValueUses:
         elif parent.op == "Modulo" and isinstance(parent.left, ir.Constant) and isinstance(parent.left.value, str):
             self.found.add("logged")
         elif parent.op in ("Divide", "FloorDivide") and value is parent.right:
-            self.found.add("divisor")
+            self._quotients.append(parent)
         elif parent.op != "Divide" or not mentions_gradients(self._module, other):  # a ratio of two has no scale
             self._up(parent)
+
+    def _quotient(self, quotient: ir.Binary) -> None:
+        """Something is divided by the value: a ratio of the value of this step to that of another one has no scale."""
+        key = self._objects.own_key(quotient.left) if isinstance(quotient.left, ir.Name) else None
+        if key is None or not any(each.partition(" ")[0] == key for each in self._seen):
+            self.found.add("divisor")
+        elif "rescales" in ValueUses(self._module, quotient).found:
+            self.found.add("rescales")
 
     def _compare(self, parent: ir.Compare, value: ir.Value) -> None:
         if any(op in ("Is", "IsNot", "In", "NotIn") for op in parent.ops):

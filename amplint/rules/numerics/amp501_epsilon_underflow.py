@@ -116,7 +116,7 @@ def check(module: Module) -> Iterator[Finding]:
             if seen.spelling in _CLAMPS
             else f"adding {literal} has no effect"
         )
-        todo = f"call `.float()` on {name}" if squashed is None else "compute the sigmoid in float32"
+        todo = _todo(module, seen, tensor) if squashed is None else "compute the sigmoid in float32"
         fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
@@ -126,6 +126,19 @@ def check(module: Module) -> Iterator[Finding]:
             cause=f"sigmoid {squashed.id}" if squashed is not None else "",
             confidence=Confidence.LIKELY if seen.result.likely_half else Confidence.CERTAIN,
         )
+
+
+def _todo(module: Module, seen: Seen, tensor: ir.Value) -> str:
+    """What to cast: what a tensor without dimensions divides as well, which stays float16 otherwise."""
+    name = shown(module, tensor)
+    if not is_one_number(module, tensor) or not isinstance(seen.node, (ir.Call, ir.Binary)):
+        return f"call `.float()` on {name}"
+    divided = divided_by(seen.node)
+    if divided is None:
+        return f"call `.float()` on {name} and on the tensors that it meets"
+    if isinstance(divided, ir.Constant) or is_one_number(module, divided):
+        return f"call `.float()` on {name}"
+    return f"call `.float()` on {shown(module, divided)} and {name}: float16 divided by one number stays float16"
 
 
 def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str | None]:

@@ -178,9 +178,19 @@ def _raises(module: Module, call: ir.Call, found: Open) -> bool:
 
 
 def _is_off_by_default(module: Module, enabled: ir.Value | None) -> bool:
-    """Whether a region is on only where the caller asks for that: `def forward(..., enable_autocast=False)`."""
-    shown = [each for each in values_of(module, enabled).leaves if not each.is_open] if enabled is not None else []
+    """Whether a region is on only where the caller asks for that: `def forward(..., enable_autocast=False)`.
+
+    What an assignment switches off under a condition, as on a machine without CUDA, is no default.
+    """
+    leaves = values_of(module, enabled).leaves if enabled is not None else ()
+    is_open = any(each.is_open for each in leaves)
+    shown = [each for each in leaves if not each.is_open and not (is_open and _is_assigned_in_an_arm(each.value))]
     return bool(shown) and all(is_false(each.value) for each in shown)
+
+
+def _is_assigned_in_an_arm(value: ir.Value) -> bool:
+    statement = value.parent
+    return isinstance(statement, ir.Assign) and isinstance(statement.block.owner, ir.If)
 
 
 def _forbidding(module: Module, found: Open) -> set[str]:

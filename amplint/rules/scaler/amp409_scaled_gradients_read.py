@@ -7,6 +7,9 @@ returns one. Also finds gradients that are changed by values without the scale: 
 weight decay), a threshold; and gradients, or their norm, that are divided by the scale by hand after `scaler.unscale_`
 or `scaler.step` have divided them.
 
+Also finds them between `accelerator.backward(loss)` and what unscales there: `accelerator.clip_grad_norm_`,
+`accelerator.unscale_gradients()` or `optimizer.step()`. That is only likely if the precision is chosen elsewhere.
+
 amplint reports nothing:
 
 - after `scaler.unscale_` and `scaler.step`, when the gradients are right;
@@ -14,6 +17,7 @@ amplint reports nothing:
   with zero or infinity), or preserve it (sums, a constant factor);
 - if the size is used in manual clipping (AMP401);
 - if the function computes with the scale itself, or passes it on;
+- if an Accelerator is made for another precision, with DeepSpeed or with `cpu=True`;
 - if amplint can't see how the number is used.
 
 Code that only logs or compares the scale still reads gradients that nothing has divided. But whoever reads such a log
@@ -55,8 +59,8 @@ Safe if every path from the read reaches `update()` before the next scaled backw
 read, or moves up to it. Unsafe if the size is compared with a number above 1,000 (probably tuned on scaled gradients),
 and for the reasons that make AMP401's fix unsafe.
 
-There is no fix on micro steps, where `unscale_` would raise at the read or at the step: read `grad /
-scaler.get_scale()`, or read where the optimizer steps.
+There is no fix under accelerate, and none on micro steps, where `unscale_` would raise at the read or at the step: read
+`grad / scaler.get_scale()`, or read where the optimizer steps.
 
 ## Proof
 The test programs are compared with a float32 reference step. The gradients that the program reads are 65,536 times too
@@ -79,8 +83,10 @@ from amplint.model.flow.gradient_reads import is_reported
 from amplint.model.flow.value_uses import ValueUses
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.usage.accelerators import SCALES, accelerators
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated, only_measures
+from amplint.rules.shared.framework_reads import FrameworkRead, framework_reads
 from amplint.rules.shared.scale_reports import reads_scale, uses_scale
 from amplint.rules.shared.scale_twice import divided_twice
 from amplint.rules.shared.scaler_order import Misuse, misuses, when
@@ -95,7 +101,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     fixes=(Applicability.SAFE, Applicability.UNSAFE),
-    triggers=("grad & .scale( & backward", "grad & scaler & step("),
+    triggers=("grad & .scale( & backward", "grad & scaler & step(", "grad & accelerat & backward"),
     shown_by=("gradient",),
 )
 
@@ -130,6 +136,28 @@ def check(module: Module) -> Iterator[Finding]:
             withheld="remove the division by hand",
             severity=Severity.ERROR if twice.changes else Severity.WARNING,
         )
+    for read in framework_reads(module):
+        if read.changes or is_reported(module, read.call):
+            yield _under_a_framework(module, read)
+
+
+def _under_a_framework(module: Module, read: FrameworkRead) -> Finding:
+    """The finding of what meets the scale that an Accelerator has put on the gradients."""
+    name = module.text(read.accelerator)
+    what = "an unscaled value changes gradients" if read.changes else "gradients are read"
+    when = "" if read.is_sure else f'if accelerate is configured for "{SCALES}", '
+    do = f"call `{name}.unscale_gradients()` first, once before the step"
+    if read.clip is not None:
+        clip = f"`{module.text(read.clip.func)}` on {module.line(read.clip)}, which unscales"
+        do = f"do that after {clip}" if read.changes else f"read after {clip}, or take the norm that it returns"
+    return rule.finding(
+        module.span(read.call),
+        f"{when}{what} while still multiplied by the loss scale of `{module.text(read.backward.func)}` on "
+        f"{module.line(read.backward)}; {do}",
+        withheld="amplint can't tell on which steps the gradients can be unscaled here",
+        severity=Severity.ERROR if read.changes else Severity.WARNING,
+        confidence=None if read.is_sure and accelerators(module).imported else Confidence.LIKELY,
+    )
 
 
 def _is_misuse(module: Module, each: Misuse, reached: EventStates) -> bool:

@@ -50,6 +50,9 @@ scaler.update()
 Safe if another `update()` follows the last step on every path: the early one is removed. Unsafe if the update has to
 move after the step, and where it is removed from a handler.
 
+There is no fix if an attribute of the scaler is set next to the update (`scaler._init_scale = 256.0`), which is meant
+to set the scale anew: `scaler.update(256.0)` does that, and needs no step before it.
+
 ## Proof
 Before the fix the test programs raise, or let the scale change between the steps: the second optimizer's SGD update is
 0.5, 2 or 0.000015 times that of a float32 reference step. After the fix it is equal within float16's noise.
@@ -62,7 +65,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.statements import (
@@ -115,6 +118,9 @@ rule = Rule(
 )
 
 _NOTHING = "this `update()` raises: no step or `unscale_()` came after the last `update()`"
+# The attribute from which a scaler makes its scale at first.
+_INITIAL = "_init_scale"
+_BY_HAND = "an attribute of the scaler is set next to this call; set the scale by hand"
 _ELSEWHERE = "the step is in another function; call `update()` in that function, after the last step"
 
 
@@ -131,14 +137,17 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _of_handler(module: Module, each: HandledUpdate) -> Finding:
-    edit = call_removed(module, each.call)
-    offered = Fix(Applicability.UNSAFE, "Remove this `update()`", (edit,)) if edit is not None else None
+    edit, beside = call_removed(module, each.call), _set_beside(module, each.call)
+    offered = None
+    if edit is not None and beside is None:
+        offered = Fix(Applicability.UNSAFE, "Remove this `update()`", (edit,))
+    withheld = why_not_removed("the call", own_statement(each.call)) if edit is None else _BY_HAND
     return rule.finding(
         module.span(each.call),
         f"this `update()` raises if the exception comes before {module.line(each.step)}: no step or `unscale_()` came "
-        "after the last `update()`; remove this call",
+        f"after the last `update()`; {beside.to_do(module) if beside is not None else 'remove this call'}",
         fix=offered,
-        withheld=None if offered else why_not_removed("the call", own_statement(each.call)),
+        withheld=None if offered else withheld,
         confidence=Confidence.LIKELY,
     )
 
@@ -174,12 +183,15 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if apart is not None and not _comes_twice_anyway(each):
         return _said_of_two(module, each, apart, _NOTHING)
     offered, withheld = _fix_again(module, own, each) if own else (None, _ELSEWHERE)
+    to_do, beside = "call `update()` once, after the last step", _set_beside(module, each.node)
+    if beside is not None:
+        to_do, offered, withheld = beside.to_do(module), None, _BY_HAND
     left_out = _unscale_left_out(each)
     is_unusual = left_out is not None and holds_by_default(module, left_out[0]) is left_out[1]
     also = in_words(module.on_one_line(left_out[0]), not left_out[1]) if left_out is not None else None
     return rule.finding(
         module.span(each.node),
-        f"{when(module, each, also)}{_NOTHING}; call `update()` once, after the last step",
+        f"{when(module, each, also)}{_NOTHING}; {to_do}",
         fix=offered,
         withheld=withheld,
         severity=Severity.WARNING if is_unusual else None,
@@ -422,6 +434,36 @@ def _clip_before_unscale(module: Module, flow: Flow, scaler: str) -> ir.Value | 
     }
     silent = (each for each in clips if each.violation.at not in reported)
     return next((each.node for each in silent if any(each.violation.at < at for at in late)), None)
+
+
+class _Set(NamedTuple):
+    """An attribute of a scaler that is set next to an update of it, and the value."""
+
+    attribute: ir.Attribute
+    value: ir.Value
+
+    def to_do(self, module: Module) -> str:
+        """How the scale is set that is meant."""
+        scaler, place = module.text(self.attribute.base), module.line(self.attribute)
+        if self.attribute.attr == _INITIAL:
+            call = f"{scaler}.update({module.on_one_line(self.value)})"
+            return f"`{_INITIAL}` on {place} sets no scale once the scaler is in use; to set the scale, call `{call}`"
+        return (
+            f"to set the scale, call `{scaler}.update(new_scale)` in the place of this call and of the change of "
+            f"`{self.attribute.attr}` on {place}"
+        )
+
+
+def _set_beside(module: Module, update: ir.Value) -> _Set | None:
+    """What the suite of an update sets of its scaler: who writes both means to set the scale anew."""
+    known, base = objects(module), ir.called_on(update, "update")
+    key = known.key(base) if base is not None else None
+    for statement in ir.statement_of(update).block.statements if key is not None else ():
+        if isinstance(statement, ir.Assign) and statement.value is not None:
+            for target in statement.targets:
+                if isinstance(target, ir.Attribute) and known.key(target.base) == key:
+                    return _Set(target, statement.value)
+    return None
 
 
 def _fix_again(module: Module, flow: Flow, each: Misuse) -> tuple[Fix | None, str | None]:

@@ -53,6 +53,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import indentation
 from amplint.fixes.statements import (
+    comment_above,
     line_before,
     own_statement,
     removed,
@@ -226,7 +227,10 @@ def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple
     late = next((name for name in names if not says_the_same(module, name, target, name)), None)
     if late is not None:
         return None, f"`{late.name}` is assigned only after the step; move the clip by hand"
-    code = text_with_comment(module, statement)
+    newline = f"{module.source.newline}{indentation(module, target)}"
+    begins, comment = comment_above(module, statement)
+    gone = gone._replace(start=min(gone.start, begins))
+    code = newline.join([*comment, text_with_comment(module, statement)])
     call = unscale_for(module, step.call)
     unscales = [
         event
@@ -236,7 +240,7 @@ def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple
     unscaled = any(dominates(event.call, step.call) for event in unscales)
     if unscales and not unscaled:
         return None, "the gradients are unscaled before the step on some paths only; unscale on every path first"
-    first = code if unscaled else f"{call}{module.source.newline}{indentation(module, target)}{code}"
+    first = code if unscaled else f"{call}{newline}{code}"
     before = line_before(module, target, first)
     if before is None:
         return None, "the step is on one line with other code"
