@@ -131,7 +131,7 @@ def _option(module: Module, value: ir.Attribute) -> Iterator[object]:
     found = option_read(module, value)
     if found is None and is_settings(value) and owner_class(value) is None:
         found = option_named(module, value.attr)
-    if found is None or found.changed or found.call.keyword("nargs") is not None:
+    if found is None or not found.choices or found.changed or found.call.keyword("nargs") is not None:
         return
     yield from (each.value for each in found.choices)
     default = found.call.keyword("default")
