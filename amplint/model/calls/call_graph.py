@@ -412,6 +412,12 @@ def _is_handed_on(function: ir.Function, arg: ir.Arg) -> bool:
     return arg.star == "*" or all(_is_unpacked(each) for each in _values(function) if _is_named(each, value.name))
 
 
+def only_hands_on(function: ir.Function) -> bool:
+    """Whether a function has `*args`, and does nothing with them but hand them on."""
+    names = [each.name for each in function.params if each.kind == "*"]
+    return bool(names) and all(_is_unpacked(each) for each in _values(function) if _is_named(each, names[0]))
+
+
 def _is_named(value: ir.Value, name: str) -> bool:
     return isinstance(value, ir.Name) and value.name == name
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.interruption import go_on
 from amplint.base.patience import of_file
-from amplint.model.calls.call_graph import CallGraph, Given
+from amplint.model.calls.call_graph import CallGraph, Given, only_hands_on
 from amplint.model.calls.cuda_graphs import Graphs
 from amplint.model.calls.events import events
 from amplint.model.calls.predicates import Predicates
@@ -266,7 +266,7 @@ class Expressions:
             return states
         if callee is not None and callee.function not in self._active and len(self._active) <= self._depth:
             given = self.calls.given(call, callee, self._handed)
-            if given is not None and (not given.positional or any(each.kind == "*" for each in callee.function.params)):
+            if given is not None and (not given.positional or only_hands_on(callee.function)):
                 return self._cleared(call, callee, self._follow(call, callee, given, states))
         if self._graphs.is_replay(call):
             return joined(self._replayed(call, state) for state in states)

@@ -180,9 +180,14 @@ class ValueUses:
             self._up(parent)
 
     def _quotient(self, quotient: ir.Binary) -> None:
-        """Something is divided by the value: a ratio of the value of this step to that of another one has no scale."""
+        """Something is divided by the value: a ratio of the value of this step to that of another one has no scale.
+
+        `grad / grad.norm()` is no such ratio, but a direction.
+        """
         key = self._objects.own_key(quotient.left) if isinstance(quotient.left, ir.Name) else None
-        if key is None or not any(each.partition(" ")[0] == key for each in self._seen):
+        names = (each for each in ir.walk_values(quotient.right) if isinstance(each, ir.Name))
+        is_direction = any(self._objects.own_key(each) == key for each in names)
+        if key is None or is_direction or not any(each.partition(" ")[0] == key for each in self._seen):
             self.found.add("divisor")
         elif "rescales" in ValueUses(self._module, quotient).found:
             self.found.add("rescales")

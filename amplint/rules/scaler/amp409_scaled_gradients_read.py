@@ -7,7 +7,7 @@ returns one. Also finds gradients that are changed by values without the scale: 
 weight decay), a threshold; and gradients, or their norm, that are divided by the scale by hand after `scaler.unscale_`
 or `scaler.step` have divided them.
 
-Also finds them between `accelerator.backward(loss)` and what unscales there: `accelerator.clip_grad_norm_`,
+Also finds them between `accelerator.backward(loss)` and the call that unscales: `accelerator.clip_grad_norm_`,
 `accelerator.unscale_gradients()` or `optimizer.step()`. That is only likely if the precision is chosen elsewhere.
 
 amplint reports nothing:
@@ -154,7 +154,7 @@ def _under_a_framework(module: Module, read: FrameworkRead) -> Finding:
         module.span(read.call),
         f"{when}{what} while still multiplied by the loss scale of `{module.text(read.backward.func)}` on "
         f"{module.line(read.backward)}; {do}",
-        withheld="amplint can't tell on which steps the gradients can be unscaled here",
+        withheld="amplint can't tell on which steps to unscale the gradients",
         severity=Severity.ERROR if read.changes else Severity.WARNING,
         confidence=None if read.is_sure and accelerators(module).imported else Confidence.LIKELY,
     )

@@ -51,7 +51,7 @@ Safe if another `update()` follows the last step on every path: the early one is
 move after the step, and where it is removed from a handler.
 
 There is no fix if an attribute of the scaler is set next to the update (`scaler._init_scale = 256.0`), which is meant
-to set the scale anew: `scaler.update(256.0)` does that, and needs no step before it.
+to set the scale: `scaler.update(256.0)` does that, and needs no step before it.
 
 ## Proof
 Before the fix the test programs raise, or let the scale change between the steps: the second optimizer's SGD update is
