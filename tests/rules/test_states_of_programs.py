@@ -318,3 +318,72 @@ def test_a_package_that_lists_its_modules_imports_them(tmp_path: Path, package: 
         "nets/plain.py": 'import torch\n\n\ndef run(net):\n    with torch.autocast("cuda"):\n        return net(1)\n',
     }
     assert len(found(tmp_path, files)) == count
+
+
+WRAPPER = """\
+import torch
+
+
+class LossScaler:
+    def __init__(self):
+        self._scaler = torch.amp.GradScaler("cuda")
+
+    def __call__(self, loss, optimizer):
+        self._scaler.scale(loss).backward()
+        self._scaler.step(optimizer)
+        self._scaler.update()
+
+    def state_dict(self):
+        return self._scaler.state_dict()
+
+    def load_state_dict(self, state_dict):
+        self._scaler.load_state_dict(state_dict)
+
+
+def save(path, model, optimizer, loss_scaler):
+    torch.save({"model": model.state_dict(), "optim": optimizer.state_dict(), "scaler": loss_scaler.state_dict()}, path)
+
+
+def load(path, model, optimizer, loss_scaler):
+    state = torch.load(path)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optim"])
+"""
+WRAPPED = """\
+import torch
+import misc
+
+
+def main(model, optimizer, loader):
+    loss_scaler = misc.LossScaler()
+    misc.load("last.pt", model, optimizer, loss_scaler)
+    for x in loader:
+        with torch.autocast("cuda"):
+            loss = model(x).sum()
+        loss_scaler(loss, optimizer)
+        optimizer.zero_grad()
+    misc.save("last.pt", model, optimizer, loss_scaler)
+"""
+RESUMES = '    optimizer.load_state_dict(state["optim"])\n'
+LOADED = '    loss_scaler.load_state_dict(state["scaler"])\n'
+BY_LOOP = "    for name, each in [('scaler', loss_scaler)]:\n        each.load_state_dict(state[name])\n"
+ELSEWHERE = WRAPPED + '    loss_scaler.load_state_dict(torch.load("last.pt")["scaler"])\n'
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "main", "count"),
+    [
+        pytest.param(WRAPPER, WRAPPED, 1, id="never loaded"),
+        pytest.param(WRAPPER + LOADED, WRAPPED, 0, id="loaded"),
+        pytest.param(WRAPPER + BY_LOOP, WRAPPED, 0, id="by a loop"),
+        pytest.param(WRAPPER, ELSEWHERE, 0, id="in another file"),
+        pytest.param(
+            WRAPPER.replace('    optimizer.load_state_dict(state["optim"])\n', ""), WRAPPED, 0, id="no resume"
+        ),
+    ],
+)
+def test_the_state_of_a_wrapper_that_is_saved_and_never_loaded(
+    tmp_path: Path, wrapper: str, main: str, count: int
+) -> None:
+    findings = found(tmp_path, {"misc.py": wrapper, "main.py": main}, "misc.py")
+    assert [each.confidence for each in findings] == [Confidence.LIKELY] * count

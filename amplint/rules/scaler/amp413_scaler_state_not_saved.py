@@ -26,7 +26,8 @@ These findings are likely:
   (`load_checkpoint(model, optimizer)`);
 - the load of `checkpoint["scaler"]`, without a test, if the program's own checkpoint is written out and has no such
   key, whatever is done with the scaler;
-- the state of timm's `NativeScaler`, if it is loaded under another key than the one under which it is saved.
+- the state of timm's `NativeScaler`, if it is loaded under another key than the one under which it is saved;
+- the state of an object of the project that keeps a scaler, if it is saved, and only the optimizer's is loaded.
 
 The finding is a suspicion if nothing resumes from the checkpoint: no file connected with this one by imports loads an
 optimizer's state, or only the state of other optimizers, under keys that this checkpoint lacks. In that case amplint
@@ -100,12 +101,12 @@ from amplint.model.calls.external_calls import function_named, local_class, loca
 from amplint.model.inference.constructions import constructions
 from amplint.model.inference.formulas import contradict
 from amplint.model.inference.value_sets import decided
-from amplint.model.inference.values import values_of
+from amplint.model.inference.values import parameter_read, values_of
 from amplint.model.names.tables import arguments_of
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.event import OF_SCALER
 from amplint.model.objects.key_parts import last_name, root_of, variable_parts
-from amplint.model.project.importers import is_imported, offered_loader_of_optimizers
+from amplint.model.project.importers import is_imported, offered_loader_of_optimizers, surely_lack
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import loop_of
@@ -185,6 +186,10 @@ _SAVING = re.compile(r"(?i)checkpoint|ckpt|snapshot|^_?save$|save_?(all|model|ne
 _SAVING_TEXT = re.compile(r"(?i)checkpoint|ckpt|snapshot|save")  # what is written where such a name is
 _LOADING = re.compile(r"(?i)load|resume|restore")
 _DTYPE = re.compile(r"(?i)b?float16|bf16|fp16|half")
+# A load of a scaler's state, or of that of whatever a loop goes through, in another file.
+_LOADS = re.compile(
+    rb"(?i)scal\w*(\[[^\]\n]*\])?\s*\.\s*load_state_dict\b|(\]|\)|\b(obj|each|v|item))\.load_state_dict\b"
+)
 # With these the scale is kept by hand.
 _BY_HAND = {"__getstate__", "__setstate__", "_scale", "_init_scale"}
 
@@ -274,7 +279,7 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
     saved = _own_states(module, usage, "state_dict")
     loaded = _own_states(module, usage, "load_state_dict")
     if states_unclear(module, usage):
-        yield from _of_wrapper(module, usage, saved)
+        yield from [*_of_wrapper(module, usage, saved)] or _wrapped_and_never_loaded(module, saved)
     elif not _is_taken(module, usage):
         if "load_state_dict" not in usage.methods or _reads_a_file(module, loaded):
             yield from [*_not_saved(module, usage, loaded)] or _handed_out(module, usage, loaded)
@@ -287,6 +292,50 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
             yield from _never_loaded(module, usage, loaded)
         elif _reads_a_file(module, loaded):
             yield from _loaded_by_another_key(module, saved, loaded)
+
+
+def _wrapped_and_never_loaded(module: Module, saved: list[State]) -> Iterator[Finding]:
+    """The saved state of an object that gives its scaler's, and can load it, where only the optimizer's is loaded."""
+    classes = {_gives_state(each.call) for each in saved}
+    cls = classes.pop() if len(classes) == 1 else None
+    if cls is None or method(module, cls, "load_state_dict") is None or not surely_lack(module.source.filename, _LOADS):
+        return
+    loads = [each for each in module.whole.called("load_state_dict") if not _is_of(cls, each)]
+    known = objects(module)
+    of_optimizers = [each for each in loads if known.is_optimizer(ir.called_on(each, "load_state_dict") or each)]
+    if not any((read := loaded_by(each)) and from_file(module, read) for each in of_optimizers):
+        return
+    if any(_may_be_scaler(module, ir.called_on(each, "load_state_dict")) for each in loads):
+        return
+    for call in module.whole.called("state_dict"):
+        base = ir.called_on(call, "state_dict")
+        if base is None or _is_of(cls, call) or not is_saved(module, call):
+            continue
+        made = constructions(module, base)
+        is_one = bool(made) and all(local_class(module, each.func) is cls for each in made)
+        if is_one or (parameter_read(module, base) is not None and "scaler" in ir.last_name(base).lower()):
+            yield rule.finding(
+                module.span(call),
+                "this state is saved and never loaded: a resumed run starts at the initial scale and skips steps; call "
+                f"`{module.text(base)}.load_state_dict()` where the optimizer's state is loaded",
+                withheld="amplint can't tell under which condition to load it",
+                confidence=Confidence.LIKELY,
+            )
+
+
+def _is_of(cls: ir.Class, node: ir.Node) -> bool:
+    """Whether code is in a method of a class."""
+    function = ir.function_of(node)
+    return function is not None and function.cls is cls
+
+
+def _may_be_scaler(module: Module, value: ir.Value | None) -> bool:
+    """Whether what loads a state may be a scaler: by its name, or because a loop goes through several things."""
+    if not isinstance(value, (ir.Name, ir.Attribute)) or "scal" in ir.last_name(value).lower():
+        return True
+    root = ir.root(value)
+    bindings = module.names.bindings(root) if isinstance(root, ir.Name) else ()
+    return any(ir.loop_of_target(ir.node_of(each)) is not None for each in bindings)
 
 
 def _loaded_and_missing(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
