@@ -117,8 +117,8 @@ def test_a_function_that_is_called_once_for_a_model(calls: str) -> None:
         (f"{MADE} if amp else None", ", amp=True", 1),
         (f"if amp:\n        {MADE}", ", amp=True", 1),
         ('scaler = torch.amp.GradScaler("cuda", enabled=amp)', ", amp=True", 1),
-        (f"if scaler is None:\n        {MADE}", ", scaler=None", 0),  # who calls it may give the same one
-        ('scaler = scaler or torch.amp.GradScaler("cuda")', ", scaler=None", 0),
+        (f"if scaler is None:\n        {MADE}", ", scaler=None", 1),  # who calls it gives none
+        ('scaler = scaler or torch.amp.GradScaler("cuda")', ", scaler=None", 1),
         (f"{MADE} if scaler is None else scaler", ", scaler=None", 0),
         (f"{MADE}\n    scaler.load_state_dict(opt.scaler)", "", 0),
         ('scaler = torch.amp.GradScaler("cuda", enabled=False)', "", 0),
@@ -253,3 +253,91 @@ def test_a_function_of_another_file(tmp_path: Path) -> None:
     text = "import torch\nfrom steps import go as once\nfrom torch.amp import GradScaler\n\n" + LOOP
     (tmp_path / "main.py").write_text(text)
     assert found(text, str(tmp_path / "main.py")) == [Severity.ERROR]
+
+
+MAKERS = """\
+import functools
+
+import torch
+
+KEPT = None
+
+
+def make():
+    return torch.amp.GradScaler("cuda")
+
+
+def make_both():
+    scaler = torch.amp.GradScaler("cuda")
+    return torch.autocast("cuda"), scaler
+
+
+def shared():
+    global KEPT
+    if KEPT is None:
+        KEPT = torch.amp.GradScaler("cuda")
+    return KEPT
+
+
+@functools.lru_cache
+def cached():
+    return torch.amp.GradScaler("cuda")
+
+
+def train(model, optimizer, loader):
+    for x in loader:
+        {made}
+        with torch.autocast("cuda"):
+            loss = model(x).sum()
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+FILLED_IN = """\
+import torch
+
+
+def step(model, optimizer, x, scaler=None):
+    {made}
+    with torch.autocast("cuda"):
+        loss = model(x).sum()
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+def train(model, optimizer, loader):
+    kept = torch.amp.GradScaler("cuda")
+    for x in loader:
+        {call}
+"""
+IF_NONE = "if scaler is None:\n        scaler = torch.amp.GradScaler('cuda')"
+IF_NOT = IF_NONE.replace("scaler is None", "not scaler")
+OR = "scaler = scaler or torch.amp.GradScaler('cuda')"
+
+
+@pytest.mark.parametrize(
+    ("made", "count"),
+    [("scaler = make()", 1), ("region, scaler = make_both()", 1), ("scaler = shared()", 0), ("scaler = cached()", 0)],
+)
+def test_a_function_that_makes_one_in_each_call(made: str, count: int) -> None:
+    assert [each.code for each in check(MAKERS.format(made=made), "a.py") if each.code == "AMP408"] == [
+        "AMP408"
+    ] * count
+
+
+@pytest.mark.parametrize("made", [IF_NONE, IF_NOT, OR])
+@pytest.mark.parametrize(
+    ("call", "count"),
+    [
+        ("step(model, optimizer, x)", 1),
+        ("step(model, optimizer, x, None)", 1),
+        ("step(model, optimizer, x, kept)", 0),
+        ("step(model, optimizer, x, scaler=kept)", 0),
+    ],
+)
+def test_a_parameter_that_no_call_gives(made: str, call: str, count: int) -> None:
+    findings = check(FILLED_IN.format(made=made, call=call), "a.py")
+    assert sum(each.code == "AMP408" for each in findings) == count

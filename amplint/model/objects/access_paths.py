@@ -277,9 +277,13 @@ class Keys:
         return {key for each in ir.walk_values(value) if (key := self.own_key(each)) is not None}
 
     def assigned_to(self, value: ir.Value) -> Iterator[str]:
-        """The keys of what a value is assigned to, where it is all of it or an arm of a conditional."""
+        """The keys of what a value is assigned to, where it is all of it, an arm of a conditional, or stands in for
+        what is missing: `scaler or GradScaler()`.
+        """
         node: ir.Value = value
-        while isinstance(node.parent, ir.Conditional) and node is not node.parent.test:
+        while (isinstance(node.parent, ir.Conditional) and node is not node.parent.test) or (
+            isinstance(node.parent, ir.Bool) and node.parent.op == "or" and node is node.parent.right
+        ):
             node = node.parent
         for target in _targets(node):
             key = self.key(target)

@@ -3,7 +3,8 @@
 ## What it does
 Finds a `GradScaler(...)` in the loop whose iterations step with it, and in a function that makes one step with it. Such
 a function is one that is called in a loop of the file, a method of the object that keeps the optimizer, or a function
-named like a step that gets the optimizer.
+named like a step that gets the optimizer. It may be a function of the file that creates the scaler in each call, and a
+parameter that is filled in (`scaler = scaler or GradScaler()`) counts if no call in the file passes a scaler.
 
 The finding is a warning if the scaler is created again for each epoch: in a loop around the loop of the steps, or in a
 function with the loop of the steps that is called in a loop or gets the epoch.
@@ -52,6 +53,7 @@ from amplint.fixes.edits import indentation, insert, line_start
 from amplint.fixes.statements import removed, stands_alone, text_with_comment, why_not_removed
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.torch_facts.names import SCALERS
 from amplint.registry.rule import Rule
 from amplint.rules.shared.scalers_made_anew import MadeAnew, made_anew
 
@@ -78,6 +80,8 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _finding(module: Module, each: MadeAnew) -> Finding:
     offered, withheld = _fix(module, each.made.call, each.loop) if each.loop is not None else (None, _PASS_IN)
+    if offered is not None and not module.names.of(each.made.call.func) & SCALERS:
+        offered, withheld = None, "amplint can't tell what else the call creates; call it once, before the loop"
     when, then = (
         "in each iteration" if each.loop is not None else "in each call",
         "every overflowing step is skipped and the scale never adapts",

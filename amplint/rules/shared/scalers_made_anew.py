@@ -19,7 +19,14 @@ from amplint.model.syntax.nesting import conditions, loop_of, loops_round, upwar
 from amplint.model.usage.device_evidence import asks_for_device
 from amplint.model.usage.mentions_of import near_definition, near_kept
 from amplint.rules.shared.scaler_order import calls_of, methods_used
-from amplint.rules.shared.scaler_usage import GIVES_THE_SAME, is_off, starts_anew, trains_off
+from amplint.rules.shared.scaler_usage import (
+    GIVES_THE_SAME,
+    argument_of,
+    every_scaler_usage,
+    is_off,
+    starts_anew,
+    trains_off,
+)
 from amplint.rules.shared.set_backs import Training, is_of, is_set_back, keys_for_caller
 
 if TYPE_CHECKING:
@@ -55,23 +62,45 @@ def _made_anew(module: Module) -> list[MadeAnew]:
 
 
 def _found(module: Module) -> Iterator[MadeAnew]:
-    known = objects(module)
-    if not known.made or trains_off(module):
+    every = {**objects(module).made, **_by_functions(module)}
+    if not every or trains_off(module):
         return  # gradients are float32 and don't overflow
     for flow in flows(module):
-        for scaler, made in known.made.items():
+        for scaler, made in every.items():
             for each in made:
                 if flow.contains(each.call) and not _is_disabled(module, each):
                     steps = [event for event in calls_of(flow, scaler, "step") if flow.contains(event.call)]
                     steps = steps or list(_steps_by_helpers(module, flow.container, scaler))
                     yield from _judge(module, flow.container, steps, scaler, each)
-    for scaler, made in known.made.items():
+    for scaler, made in every.items():
         for each in made:
             function = ir.function_of(each.call)
             if function is not None and not module.is_own(each.call) and not _is_disabled(module, each):
                 below = events(module).below(function.body)
                 steps = [event for event in below if event.kind == "step" and event.scaler == scaler]
                 yield from _judge(module, function, steps, scaler, each)
+
+
+def _by_functions(module: Module) -> dict[str, list[Made]]:
+    """The scalers that functions of the file make anew in each call, by the calls: `scaler = make_scaler()`."""
+    found: dict[str, list[Made]] = {}
+    for each in every_scaler_usage(module):
+        call = each.stored.value if isinstance(each.stored, ir.Assign) else None
+        function = ir.function_of(each.made.call)
+        if isinstance(call, ir.Call) and function is not None and local_function(module, call.func) is function:
+            if _is_always_new(function, each.made.call):
+                found[each.scaler] = [Made(call, each.made.enabled)]
+    return found
+
+
+def _is_always_new(function: ir.Function, call: ir.Call) -> bool:
+    """Whether each call of a function makes what a call in it makes, and keeps it nowhere."""
+    statement = ir.statement_of(call)
+    if function.decorators or statement.block is not function.body:
+        return False
+    targets = statement.targets if isinstance(statement, ir.Assign) else []
+    local = all(isinstance(each, ir.Name) and each.scope.home(each.name) is function.scope for each in targets)
+    return isinstance(statement, ir.Return) or (bool(targets) and local)
 
 
 def _is_disabled(module: Module, made: Made) -> bool:
@@ -133,7 +162,28 @@ def _is_made_by(module: Module, statement: ir.Assign, call: ir.Call) -> bool:
         other = value.other if value.then is call else value.then
         if call in (value.then, value.other) and ir.is_none(other):
             return not _may_change(module, value.test)
+    if isinstance(value, ir.Bool) and value.op == "or" and value.right is call:
+        return _is_never_given(module, value.left)
     return value is call
+
+
+def _is_never_given(module: Module, value: ir.Value) -> bool:
+    """Whether a value is a parameter of its function that no call in the file, and there are some, gives."""
+    function = ir.function_of(value)
+    if function is None or not isinstance(value, ir.Name) or function.param(value.name) is None:
+        return False
+    calls = _calls_of(module, function)
+    given = [argument_of(module, function, each, value.name) for each in calls]
+    return bool(calls) and all(each is not None and ir.is_none(each) for each in given)
+
+
+def _asks_for_what_is_never_given(module: Module, test: ir.Value) -> bool:
+    """Whether a test is true because no call gives a parameter: `scaler is None`, `not scaler`."""
+    if isinstance(test, ir.Unary) and test.op == "Not":
+        return _is_never_given(module, test.operand)
+    if not isinstance(test, ir.Compare) or test.ops != ("Is",) or not ir.is_none(test.rights[0]):
+        return False
+    return _is_never_given(module, test.left)
 
 
 def _is_further_in(call: ir.Value, loop: ir.For | ir.While) -> bool:
@@ -276,6 +326,7 @@ def _is_for_each_call(module: Module, function: ir.Function, made: Made) -> bool
     """Whether each call of a function makes the scaler, and neither model nor optimizer."""
     around = list(upwards(ir.statement_of(made.call)))
     tests = [each.test for each in around if isinstance(each, ir.If)]
+    tests = [each for each in tests if not _asks_for_what_is_never_given(module, each)]
     if any(isinstance(each, ir.Try) for each in around) or starts_anew(module, function):
         return False
     return not any(_may_change(module, test) for test in tests) and not any(
