@@ -232,7 +232,8 @@ class ExternalCalls:
                         function = ir.function_of(value)
                         if function is not None:
                             names.add(_called(function))
-                            if function.outer is not None or not self._scales(function):
+                            in_the_open = function.outer is None and function.cls is None
+                            if not in_the_open or not self._scales(function):
                                 self._note(function, parts, anywhere)
             self._undoing = names, anywhere | self._passed_around(parts)
         return self._undoing

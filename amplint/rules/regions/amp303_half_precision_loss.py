@@ -104,10 +104,16 @@ def check(module: Module) -> Iterator[Finding]:
     """Each criterion behind a region that gets the region's half outputs."""
     done: set[int] = set()
     criteria = [each for each in met(module, LOSSES) if _is_half(module, each)]
+    with_criterion = set[tuple[int, int]]()  # the functions with a criterion, each with its region
     for seen in (*criteria, *losses_by_hand(module)):
         if seen.node.id in done or _without_gradients(module, seen) or _is_only_a_number(module, seen.node):
             continue
+        function = ir.function_of(seen.node)
+        place = function.id if function is not None else 0, seen.operands[0][1].region
+        if seen.spelling not in LOSSES and place in with_criterion:
+            continue  # what is computed from the criterion's loss
         done.add(seen.node.id)
+        with_criterion.add(place)
         kind = seen.operands[0][1]
         loss = _said(module, seen)
         region = module.line(module.value(kind.region))
