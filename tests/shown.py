@@ -14,6 +14,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,7 @@ import pytest
 from amplint.base.paths import look_again
 from amplint.cli import main
 from tests import ROOT
+from tests.conftest import Ran
 
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
@@ -75,6 +77,25 @@ def _written(arguments: list[str], folder: Path) -> str:
         main(arguments)
     out.flush()
     return written.getvalue().decode()
+
+
+def install(root: Path) -> None:
+    """Put an `amplint` into a folder, for shells that are started in it."""
+    script = root / "amplint"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m amplint "$@"\n', "utf-8")
+    script.chmod(0o755)
+
+
+def ran(line: str, root: Path, amplint: Callable[..., Ran]) -> Ran:
+    """Run a line of a shell in a folder with an `amplint`; in this process, where it is that and runs no program."""
+    words = shlex.split(line)
+    if words[0] == "amplint" and words[1:2] != ["run"] and not {"|", ">", "&&"} & {*words}:
+        look_again()
+        return amplint(*words[1:])
+    path = os.pathsep.join([str(root), str(Path(sys.executable).parent), os.environ["PATH"]])
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path}
+    done = subprocess.run(line, shell=True, cwd=root, env=env, capture_output=True, text=True, check=False)
+    return Ran(done.returncode, done.stdout, done.stderr)
 
 
 @cache

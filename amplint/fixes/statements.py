@@ -35,10 +35,10 @@ def text_with_comment(module: Module, statement: ir.Statement) -> str:
     return module.source.text[module.span(statement)[0] : end].rstrip("\r\n")
 
 
-def comment_above(module: Module, statement: ir.Statement) -> tuple[int, list[str]]:
+def comment_above(module: Module, statement: ir.Statement, word: str) -> tuple[int, list[str]]:
     """The comment right above a statement that is about it alone: where it begins, and its lines.
 
-    It is, if it says that gradients are clipped, or if nothing of the suite stands right below the statement.
+    It is, if it has a word, in small letters, or if nothing of the suite stands right below the statement.
     """
     text, indent = module.source.text, indentation(module, statement)
     start = begins = line_start(module, module.span(statement)[0])
@@ -53,7 +53,7 @@ def comment_above(module: Module, statement: ir.Statement) -> tuple[int, list[st
     end = line_end(module, last_offset(module, statement))
     below = text[end : line_end(module, end)].strip() if end < len(text) else ""
     followed = bool(below) and not below.startswith("#") and statement is not statement.block.statements[-1]
-    if not lines or (followed and not any("clip" in line.lower() for line in lines)):
+    if not lines or (followed and not any(word in line.lower() for line in lines)):
         return begins, []
     return start, lines
 

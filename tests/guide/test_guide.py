@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from amplint.base.paths import look_again
 from amplint.explain.search import find
 from amplint.guide import GUIDE, guide
 from amplint.registry import all_rules
-from tests import ROOT
 from tests.conftest import LEGACY, Ran
+from tests.shown import install, ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
 Run = Callable[..., Ran]
@@ -55,23 +52,15 @@ def train(model, optimizer, batches):
 
 
 def test_the_commands_run(project: Write, amplint: Callable[..., Ran]) -> None:
-    root = project({"train.py": TRAINED, "amplint": f'#!/bin/sh\nexec "{sys.executable}" -m amplint "$@"\n'})
-    (root / "amplint").chmod(0o755)
-    path = os.pathsep.join([str(root), str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path}
+    root = project({"train.py": TRAINED})
+    install(root)
     lines = [line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines()]
     lines += [
         each.replace("amplint check -", "amplint check train.py -") for each in re.findall(r"`(amplint [^`]+)`", TEXT)
     ]
     assert len(lines) > 5
     for line in lines:
-        words = shlex.split(line)
-        if words[0] == "amplint" and words[1] != "run" and not {"|", ">", "&&"} & {*words}:
-            look_again()
-            done = amplint(*words[1:])
-        else:
-            ran = subprocess.run(line, shell=True, env=environment, capture_output=True, text=True, check=False)
-            done = Ran(ran.returncode, ran.stdout, ran.stderr)
+        done = ran(line, root, amplint)
         # Nothing is printed by that program, so there is nothing to explain; no run shows what AMP207 says of it.
         refused = "the text is empty" in done.err or "not checkable" in done.out
         assert done.code in (0, 1) or refused, (line, done.err)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
-import shlex
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,14 +13,13 @@ from typing import get_args
 import pytest
 from packaging.requirements import Requirement
 
-from amplint.base.paths import look_again
 from amplint.config import keys
 from amplint.model.objects.event import EventKind
 from amplint.registry.rule import DOC_HEADINGS
 from amplint.report.repository_paths import HOME
 from tests import ROOT
 from tests.conftest import LEGACY, Ran
-from tests.shown import DOCS, README, blocks, current, documents, files, without_measures
+from tests.shown import DOCS, README, blocks, current, documents, files, install, ran, without_measures
 from tests.shown import printed as output
 
 if sys.version_info >= (3, 11):
@@ -162,9 +158,8 @@ def test_commands_are_accepted(project: Write, amplint: Callable[..., Ran]) -> N
     """One after the other in one project, in an order in which the files that they need are there."""
     pytest.importorskip("torch")
     step = files(README)["train.py"]
-    root = project({"train.py": step, "src/a.py": LEGACY, "log.txt": "NaN loss\n", "amplint": _script()})
-    (root / "amplint").chmod(0o755)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{root}{os.pathsep}{os.environ['PATH']}"}
+    root = project({"train.py": step, "src/a.py": LEGACY, "log.txt": "NaN loss\n"})
+    install(root)
     lines = {
         line.partition("  #")[0].partition(" | reviewdog")[0]
         for path, text in _all("sh")
@@ -174,18 +169,8 @@ def test_commands_are_accepted(project: Write, amplint: Callable[..., Ran]) -> N
     }
     assert len(lines) >= 10
     for line in sorted(lines, key=lambda each: ("--fix" in each, "--baseline" in each and "--write" not in each, each)):
-        words = shlex.split(line)
-        if words[0] == "amplint" and words[1:2] != ["run"]:
-            look_again()
-            ran = amplint(*words[1:])
-        else:
-            done = subprocess.run(line, shell=True, env=environment, capture_output=True, text=True, check=False)
-            ran = Ran(done.returncode, done.stdout, done.stderr)
-        assert ran.code in {0, 1}, (line, ran.err)
-
-
-def _script() -> str:
-    return f'#!/bin/sh\nexec "{sys.executable}" -m amplint "$@"\n'
+        done = ran(line, root, amplint)
+        assert done.code in {0, 1}, (line, done.err)
 
 
 @pytest.mark.parametrize("path", [*documents(), ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)

@@ -110,11 +110,25 @@ def choice(test: Formula, then: Formula, other: Formula) -> Formula:
 
 
 def replaced(formula: Formula, by: dict[Term, Formula]) -> Formula:
-    """A formula with others in the place of some of its facts."""
+    """A formula with others in the place of some of its facts; what stays as it is stays the same object."""
+    return _replaced(formula, by, {})
+
+
+def _replaced(formula: Formula, by: dict[Term, Formula], seen: dict[int, Formula]) -> Formula:
+    """The same; `seen`: what has become of its parts, by their ids, as one may stand in it several times."""
     if formula.term is not None:
         return by.get(formula.term, formula)
-    parts = [replaced(part, by) for part in formula.parts]
-    return negated(parts[0]) if formula.form is Form.NOT else (both if formula.form is Form.AND else either)(*parts)
+    found = seen.get(id(formula))
+    if found is None:
+        parts = [_replaced(part, by, seen) for part in formula.parts]
+        if all(part is old for part, old in zip(parts, formula.parts, strict=True)):
+            found = formula
+        elif formula.form is Form.NOT:
+            found = negated(parts[0])
+        else:
+            found = (both if formula.form is Form.AND else either)(*parts)
+        seen[id(formula)] = found
+    return found
 
 
 def bearing_on(formula: Formula, *others: Formula) -> Formula:
@@ -145,10 +159,6 @@ def _conjuncts(formula: Formula, others: tuple[Formula, ...]) -> Iterator[Formul
 def worlds(*formulas: Formula) -> Iterator[World]:
     """The worlds in which all formulas hold, as far as they are found; each has all that the formulas ask for."""
     yield from _Search(formulas).worlds()
-
-
-def _facts(formulas: Iterable[Formula]) -> frozenset[Term]:
-    return frozenset[Term]().union(*(formula.facts() for formula in formulas))
 
 
 def in_order(facts: Iterable[Term]) -> list[Term]:
@@ -201,7 +211,7 @@ class _Search:
                 world[each], by[each] = value, TRUE if value else FALSE
                 found += self._apart.get(Fact(each, value), ())
         self._left -= 1
-        return _where(left, by, {})
+        return replaced(left, by)
 
 
 def _forced(left: Formula) -> Iterator[tuple[Term, bool]]:
@@ -213,23 +223,6 @@ def _forced(left: Formula) -> Iterator[tuple[Term, bool]]:
             yield part.parts[0].term, False
         elif part.form is Form.AND and part is not left:
             yield from _forced(part)
-
-
-def _where(formula: Formula, by: dict[Term, Formula], seen: dict[int, Formula]) -> Formula:
-    """As `replaced`; what stands in a formula several times is looked at once, and what stays is the same object."""
-    found = seen.get(id(formula))
-    if found is None:
-        if formula.term is not None:
-            found = by.get(formula.term, formula)
-        else:
-            parts = [_where(part, by, seen) for part in formula.parts]
-            if all(part is old for part, old in zip(parts, formula.parts, strict=True)):
-                found = formula
-            else:
-                join = both if formula.form is Form.AND else either
-                found = negated(parts[0]) if formula.form is Form.NOT else join(*parts)
-        seen[id(formula)] = found
-    return found
 
 
 def _apart(facts: list[Term]) -> dict[Fact, list[Fact]]:

@@ -26,6 +26,8 @@ _METHODS: dict[str, EventKind] = {
     "clip_grad_value_": "clip",
     "unscale_gradients": "unscale_",
 }
+# Plugins of engines that scale, unscale and clip by themselves.
+_ENGINES = ("deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin")
 # Libraries whose trainers and models hold and take Accelerators.
 _BUILT_ON_IT = ("transformers", "diffusers", "trl", "peft")
 # What only an Accelerator has beside its `backward`: by these it is known where another file makes it.
@@ -76,6 +78,21 @@ class Accelerators:
             else:
                 found |= {each.name if each.kind == "str" else None for each in dtypes(self._module, given)}
         return found or {None}
+
+    def has_no_scaler(self, value: ir.Value) -> bool:
+        """Whether an Accelerator has no scaler of its own, whatever the precision: for an engine, or on the CPU."""
+        made = self.made(value)
+        on_cpu = (call.keyword("cpu") for call in made)
+        return any(call.keyword(each) is not None for call in made for each in _ENGINES) or any(
+            isinstance(each, ir.Constant) and each.value is True for each in on_cpu
+        )
+
+    def prepared(self) -> Iterator[ir.Call]:
+        """The calls of `prepare` of Accelerators."""
+        for call in self._module.whole.called("prepare") if self.is_used else ():
+            base = ir.called_on(call, "prepare")
+            if base is not None and self.owns(base):
+                yield call
 
     def scaled_backwards(self) -> Iterator[ScaledBackward]:
         """The backward passes in the file of Accelerators that may be for float16."""

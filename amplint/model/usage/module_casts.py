@@ -43,8 +43,7 @@ def _casts(module: Module) -> list[Cast]:
             call, root = _last_cast(module, statement.value)
             for kept in statement.targets if isinstance(statement, ir.Assign) else (root,):
                 if call is not None:
-                    keys = [_whole_of(module, kept, root) or known.key(kept)]
-                    keys = _each_of(module, kept, root) or keys
+                    keys = _each_of(module, kept, root) or [_whole_of(module, kept, root) or known.key(kept)]
                     found += [Cast(call, key, cast_to(module, call)) for key in keys if key is not None]
     return found
 

@@ -122,6 +122,7 @@ from amplint.model.torch_facts.signatures import SIGNATURES
 from amplint.model.usage.accelerators import SCALES, accelerators
 from amplint.registry.rule import Rule
 from amplint.rules.shared.framework_steps import (
+    IF_SCALED,
     SYNCS,
     Met,
     Step,
@@ -146,8 +147,6 @@ rule = Rule(
     shown_by=("gradient", "update", "skips", "exception"),
 )
 
-# Plugins of engines that scale and clip by themselves.
-_ENGINES = ("deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin")
 _PERIOD = "gradient_accumulation_steps"
 # What an Accelerator calls torch's clips, and the arguments that it takes.
 _OWN = {
@@ -181,11 +180,8 @@ def check(module: Module) -> Iterator[Finding]:
 def _severity(module: Module, accelerator: ir.Value) -> Severity | None:
     """How sure it is that the gradients are scaled; None where they aren't, or an engine sees to it."""
     known = accelerators(module)
-    made = known.made(accelerator)
-    if any(call.keyword(each) is not None for call in made for each in _ENGINES):
+    if known.has_no_scaler(accelerator):
         return None
-    if any(isinstance(cpu := call.keyword("cpu"), ir.Constant) and cpu.value is True for call in made):
-        return None  # there it has no scaler
     precisions = known.precisions(accelerator)
     if SCALES in precisions:
         return Severity.ERROR
@@ -198,7 +194,7 @@ def _confidence(module: Module) -> Confidence | None:
 
 
 def _when(severity: Severity) -> str:
-    return "" if severity is Severity.ERROR else f'if accelerate is configured for "{SCALES}", '
+    return "" if severity is Severity.ERROR else IF_SCALED
 
 
 def _receiver(call: ir.Call) -> ir.Value:

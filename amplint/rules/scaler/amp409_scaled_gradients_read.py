@@ -83,10 +83,11 @@ from amplint.model.flow.gradient_reads import is_reported
 from amplint.model.flow.value_uses import ValueUses
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
-from amplint.model.usage.accelerators import SCALES, accelerators
+from amplint.model.usage.accelerators import accelerators
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated, only_measures
 from amplint.rules.shared.framework_reads import FrameworkRead, framework_reads
+from amplint.rules.shared.framework_steps import IF_SCALED
 from amplint.rules.shared.scale_reports import reads_scale, uses_scale
 from amplint.rules.shared.scale_twice import divided_twice
 from amplint.rules.shared.scaler_order import Misuse, misuses, when
@@ -145,7 +146,7 @@ def _under_a_framework(module: Module, read: FrameworkRead) -> Finding:
     """The finding of what meets the scale that an Accelerator has put on the gradients."""
     name = module.text(read.accelerator)
     what = "an unscaled value changes gradients" if read.changes else "gradients are read"
-    when = "" if read.is_sure else f'if accelerate is configured for "{SCALES}", '
+    when = "" if read.is_sure else IF_SCALED
     do = f"call `{name}.unscale_gradients()` first, once before the step"
     if read.clip is not None:
         clip = f"`{module.text(read.clip.func)}` on {module.line(read.clip)}, which unscales"

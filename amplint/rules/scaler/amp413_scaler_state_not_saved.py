@@ -230,12 +230,7 @@ def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
         return
     if any(map(_is_called_scaler, module.whole.near("scaler").values)):
         return
-    prepared = {
-        known.key(arg.value)
-        for call in module.whole.called("prepare")
-        if _is_method_of(owner, call)
-        for arg in call.args
-    }
+    prepared = {known.key(arg.value) for call in owner.prepared() for arg in call.args}
     loaded = {
         each.key
         for each in states(module, "load_state_dict")

@@ -228,7 +228,7 @@ def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple
     if late is not None:
         return None, f"`{late.name}` is assigned only after the step; move the clip by hand"
     newline = f"{module.source.newline}{indentation(module, target)}"
-    begins, comment = comment_above(module, statement)
+    begins, comment = comment_above(module, statement, "clip")
     gone = gone._replace(start=min(gone.start, begins))
     code = newline.join([*comment, text_with_comment(module, statement)])
     call = unscale_for(module, step.call)

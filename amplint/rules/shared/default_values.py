@@ -44,11 +44,10 @@ def holds_by_default(module: Module, test: ir.Value) -> bool | None:
 
     def part(value: ir.Value) -> bool | None:
         if isinstance(value, ir.Compare) and len(value.ops) == 1:
-            if value.ops[0] in ("Is", "IsNot") and ir.is_none(value.rights[0]) and is_always_given(module, value.left):
-                return value.ops[0] == "IsNot"
             left, right = (number_by_default(module, each) for each in (value.left, value.rights[0]))
-            if value.ops[0] in ("Is", "IsNot") and left is not None and ir.is_none(value.rights[0]):
-                return value.ops[0] == "IsNot"
+            if value.ops[0] in ("Is", "IsNot") and ir.is_none(value.rights[0]):
+                if left is not None or is_always_given(module, value.left):
+                    return value.ops[0] == "IsNot"
             compare = COMPARES.get(value.ops[0])
             return bool(compare(left, right)) if compare and left is not None and right is not None else None
         number = number_by_default(module, value)

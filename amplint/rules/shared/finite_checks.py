@@ -236,11 +236,12 @@ def _decided_by(
         if value is None or isinstance(value, ir.Constant):
             if bool(value is not None and value.value) is not holds:
                 continue
-            tests = [each for each in conditions_round(node) if each not in given]
-            asked_for = [part for test, how in tests for part in parts(test, how)]
-            others = [each for each in tests if not parts(*each)]
-            if not all(_is_there(module, test, how) for test, how in others):
-                return []
+            asked_for = []
+            for test, how in (each for each in conditions_round(node) if each not in given):
+                asks = parts(test, how)
+                if not asks and not _is_there(module, test, how):
+                    return []
+                asked_for += asks
         else:
             asked_for = parts(value, holds)
         if not asked_for:

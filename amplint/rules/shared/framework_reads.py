@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _READ = "read"
-# Plugins of engines that scale by themselves.
-_ENGINES = ("deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin")
 
 
 class FrameworkRead(NamedTuple):
@@ -35,10 +33,8 @@ class FrameworkRead(NamedTuple):
 
 def framework_reads(module: Module) -> Iterator[FrameworkRead]:
     """The calls in the file that read, or change, the gradients of an Accelerator's backward for their size."""
-    told: set[int] = set()
-    backwards = [
-        each for each in accelerators(module).scaled_backwards() if not _is_an_engines(module, each.accelerator)
-    ]
+    told, known = set[int](), accelerators(module)
+    backwards = [each for each in known.scaled_backwards() if not known.has_no_scaler(each.accelerator)]
     sure = {each.call.id: each.is_sure for each in backwards}
     for container in {id(each): each for each in (_container(module, one.call) for one in backwards)}.values():
         step = Step(module, container, lambda call: _kind(module, call))
@@ -55,15 +51,6 @@ def framework_reads(module: Module) -> Iterator[FrameworkRead]:
 
 def _container(module: Module, call: ir.Call) -> ir.Function | ir.Program:
     return ir.function_of(call) or module.program
-
-
-def _is_an_engines(module: Module, accelerator: ir.Value) -> bool:
-    """Whether no scaler of an Accelerator's own is on the gradients: an engine sees to it, or it is for the CPU."""
-    made = accelerators(module).made(accelerator)
-    on_cpu = (call.keyword("cpu") for call in made)
-    return any(call.keyword(each) is not None for call in made for each in _ENGINES) or any(
-        isinstance(each, ir.Constant) and each.value is True for each in on_cpu
-    )
 
 
 def _kind(module: Module, call: ir.Call) -> str | None:

@@ -43,12 +43,7 @@ def framework_scalers(module: Module, models: set[str], optimizers: set[str]) ->
 def _of_accelerators(module: Module, models: set[str], optimizers: set[str]) -> Iterator[FrameworkScaler]:
     """The backward passes of Accelerators that prepare both a model and its optimizer."""
     known, owner = objects(module), accelerators(module)
-    prepared = [
-        call
-        for call in module.own.called("prepare")
-        if (base := ir.called_on(call, "prepare")) is not None and owner.owns(base)
-    ]
-    given = {known.key(arg.value) for call in prepared for arg in call.args}
+    given = {known.key(arg.value) for call in owner.prepared() if module.is_own(call) for arg in call.args}
     if given & models and given & optimizers:
         for each in owner.scaled_backwards():
             yield FrameworkScaler(each.call, TRUE, each.is_sure, "the Accelerator's scaler")

@@ -13,6 +13,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, exclusive, ifs_round, loops_round, upwards
 from amplint.model.torch_facts.signatures import CLIPS
+from amplint.model.usage.accelerators import SCALES
 from amplint.rules.shared.scale_reports import reads_scale
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ _DECIDES = re.compile(
     r"(?i)deepspeed|distributed|fsdp|megatron|precision|16|half|mixed|\bamp|_amp|scaler|backend|accelerat"
 )
 SYNCS = "sync_gradients"
+IF_SCALED = f'if accelerate is configured for "{SCALES}", '  # of a finding where the precision is chosen elsewhere
 _KINDS = {"optimizer_step": "step", "zero_grad": "clear"}
 _CLIPS = ("torch", "clip")
 

@@ -284,22 +284,27 @@ def _handed_on(module: Module, key: str) -> list[tuple[str, ir.Node]]:
         return []
     found: list[tuple[str, ir.Node]] = []
     for value in _uses(module, key):
-        items = value.parent if isinstance(value.parent, ir.Sequence) else None
-        up = items.parent if items is not None else value.parent
-        if isinstance(up, ir.Return):
-            place = items.items.index(value) if items is not None else None
-            for call in callers(module, ir.function_of(up)):
-                target = _target_of(call, place, len(items.items) if items is not None else 0)
-                name = objects(module).key(target) if target is not None else None
-                if name is None:
-                    return []
-                found.append((name, call))
-        elif isinstance(up, ir.Assign) and value is up.value and len(up.targets) == 1:
+        up = value.parent
+        for call, target in _returned_to(module, value):
+            name = objects(module).key(target) if target is not None else None
+            if name is None:
+                return []
+            found.append((name, call))
+        if isinstance(up, ir.Assign) and value is up.value and len(up.targets) == 1:
             target = up.targets[0]
             name = objects(module).key(target) if isinstance(target, ir.Attribute) else None
             if name is not None and owner_class(target) is not None:  # type: ignore[arg-type]
                 found.append((name, up))
     return found if len({name for name, _ in found}) == len(found) else []
+
+
+def _returned_to(module: Module, value: ir.Value) -> list[tuple[ir.Call, ir.Value | None]]:
+    """The calls of a function that returns a value, alone or in a tuple, with what each assigns it to."""
+    items = value.parent if isinstance(value.parent, ir.Sequence) else None
+    if not isinstance(items.parent if items is not None else value.parent, ir.Return):
+        return []
+    place, count = (items.items.index(value), len(items.items)) if items is not None else (None, 0)
+    return [(call, _target_of(call, place, count)) for call in callers(module, ir.function_of(value))]
 
 
 def _target_of(call: ir.Call, place: int | None, count: int) -> ir.Value | None:
@@ -348,19 +353,15 @@ def _given_by_functions(module: Module, others: set[str]) -> Iterator[ScalerUsag
     some keys.
     """
     makes: dict[str, tuple[ir.Call, list[Made]]] = {}
+    known = objects(module)
     for made in module.calls_of(*SCALERS):
-        top: ir.Node = made
+        top: ir.Value = made
         while isinstance(top.parent, ir.Conditional) and top.parent.test is not top:
             top = top.parent
-        items = top.parent if isinstance(top.parent, ir.Sequence) else None
-        is_returned = isinstance(items.parent if items is not None else top.parent, ir.Return)
-        for call in callers(module, ir.function_of(made) if is_returned else None):
-            if items is None:
-                keys = set(objects(module).assigned_to(call))
-            else:
-                target = _target_of(call, items.items.index(top), len(items.items))
-                key = objects(module).key(target) if target is not None else None
-                keys = {key} if key is not None else set()
+        for call, target in _returned_to(module, top):
+            in_a_tuple = isinstance(top.parent, ir.Sequence)
+            kept = [known.key(target)] if in_a_tuple and target is not None else []
+            keys = {each for each in (kept if in_a_tuple else known.assigned_to(call)) if each is not None}
             for key in keys - others:
                 enabled = scaler_arguments(module, made).get("enabled")
                 makes.setdefault(key, (call, []))[1].append(Made(made, enabled))
