@@ -60,7 +60,9 @@ FAULTS = (
         "inner = Paths(normal=left)",
     ),
     # --- expressions: calls, and how tests come out ---
-    Fault("only calls of the function itself are followed", "flow/analysis.py", "MAX_DEPTH = 24", "MAX_DEPTH = 1"),
+    Fault(
+        "only calls of the function itself are followed", "flow/eval_expressions.py", "MAX_DEPTH = 24", "MAX_DEPTH = 1"
+    ),
     Fault(
         "a function that has ended is taken to run still",
         "flow/eval_expressions.py",

@@ -37,12 +37,12 @@ _TRANSPARENT = (
     "torch.compile",
     "functools.wraps",
 )
-# What a function has to mention for its call to matter.
-_WORDS = {
-    "unscale_", "step", "backward", "zero_grad", "grad", "clip_grad_norm_", "clip_grad_value_",
-    "clip_grad_norm", "clip_grad_value", "clip_grads_with_norm_", "dispatch_clip_grad", "adaptive_clip_grad",
-    "GradScaler", "autocast", "enter_context", "__enter__", "__exit__",
-}  # fmt: skip
+# What a function has to mention to scale or clip gradients, and for its call to matter at all.
+_SCALER_WORDS = frozenset({
+    "unscale_", "clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grad_value", "clip_grads_with_norm_",
+    "dispatch_clip_grad", "adaptive_clip_grad", "GradScaler",
+})  # fmt: skip
+_WORDS = _SCALER_WORDS | {"step", "backward", "zero_grad", "grad", "autocast", "enter_context", "__enter__", "__exit__"}
 
 
 class Given(NamedTuple):
@@ -66,6 +66,7 @@ class CallGraph:
         self._found: dict[tuple[int, CallContext | None], Callee | None] = {}  # what calls run, in a call context
         self._found_with = self._objects.names_known
         self._matters: dict[int, bool] = {}
+        self._mentioned: dict[frozenset[str], dict[int, bool]] = {}
         self._trains: dict[int, bool] = {}
         self._reached: dict[ir.Block, set[int]] = {}
 
@@ -300,15 +301,46 @@ class CallGraph:
             self._matters[function.id] = stores or any(self._is_word(value) for value in _values(function))
         return self._matters[function.id]
 
-    def _is_word(self, value: ir.Value) -> bool:
-        if isinstance(value, (ir.Name, ir.Attribute)) and ir.last_name(value) in _WORDS:
+    def acts(self, function: ir.Function) -> bool:
+        """Whether a function does something to scaler, gradients or regions, itself or by what it calls.
+
+        What `matters` and doesn't act stores attributes that a condition asks for.
+        """
+        return self._mentions(function, _WORDS)
+
+    def scales(self, function: ir.Function) -> bool:
+        """Whether a function does something to a scaler, or clips, itself or by what it calls."""
+        return self._mentions(function, _SCALER_WORDS)
+
+    def _mentions(self, function: ir.Function, words: frozenset[str]) -> bool:
+        known = self._mentioned.setdefault(words, {})
+        if function.id not in known:
+            known[function.id] = False  # a recursive call adds nothing
+            known[function.id] = any(self._is_mention(value, words) for value in _values(function))
+        return known[function.id]
+
+    def _is_mention(self, value: ir.Value, words: frozenset[str]) -> bool:
+        if self._names_amp(value, words):
             return True
-        if isinstance(value, ir.Attribute) and self._objects.is_scaler(value.base) is not None:
+        if not isinstance(value, ir.Call):
+            return False
+        found = self.find(value)
+        called = [found.function] if found is not None else self._methods_of_a_parameter(value)
+        return any(self._mentions(each, words) for each in called)
+
+    def _is_word(self, value: ir.Value) -> bool:
+        if self._names_amp(value, _WORDS):
             return True
         if not isinstance(value, ir.Call):
             return False
         found = self.find(value)
         return self.matters(found) if found is not None else bool(self._methods_of_a_parameter(value))
+
+    def _names_amp(self, value: ir.Value, words: frozenset[str]) -> bool:
+        """Whether a value has one of some names, or is an attribute of a scaler."""
+        if isinstance(value, (ir.Name, ir.Attribute)) and ir.last_name(value) in words:
+            return True
+        return isinstance(value, ir.Attribute) and self._objects.is_scaler(value.base) is not None
 
     def _methods_of_a_parameter(self, call: ir.Call) -> list[ir.Function]:
         """What a call of a parameter, or of its method, runs where it is an object of this file's, if that matters."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from amplint.base.patience import of_file
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events
-from amplint.model.flow.eval_expressions import MAX_WORK
+from amplint.model.flow.eval_expressions import MAX_WORK, Following
 from amplint.model.flow.eval_statements import Statements
 from amplint.model.flow.event_states import EventStates, SeveralOptimizersError, TooLongError, TooManyPathsError
 from amplint.model.flow.gradients import GradientKind
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from amplint.model import Module
     from amplint.model.syntax.queries import Nodes
 
-MAX_DEPTH = 24
 # Where calls led to too many paths, less is tried of what is left of the file: of functions that get there, which call
 # the same, and of others. In the end no more calls are followed.
 MUCH_WORK = 3_000
@@ -60,20 +59,29 @@ class Flow:
         self.ends: list[State] = []  # in which the function returns
         self._module = module
         self._events = events(module)
-        # Where following calls makes too many paths, the function by itself is looked at; if that has too many as well,
-        # nothing is said about it.
         self._takes_too_long = False
-        followed = effort > 0 and self._run(MAX_DEPTH, effort)
-        self.lost = self.work if effort > 0 and not followed else 0
-        self.given_up = not followed and not self._run(0, MAX_WORK)
+        self.lost = 0
+        self.given_up = not any(self._run(following, effort) for following, effort in self._tries(effort))
 
-    def _run(self, depth: int, effort: int, several: bool = False) -> bool:
-        """Run the function, following calls `depth` levels; whether its paths were few enough for an effort.
+    def _tries(self, effort: int) -> Iterator[tuple[Following, int]]:
+        """How the function is run, with its effort, until its paths are few enough; else nothing is said about it."""
+        calls_matter = True
+        for following in (Following.EVERYTHING, Following.SCALERS):
+            if effort > 0 and calls_matter:
+                yield following, effort
+                self.lost += self.work
+                calls_matter = self._expressions.work_in_calls > effort // 3
+        if calls_matter or effort < MAX_WORK:
+            yield Following.NOTHING, MAX_WORK
+        yield Following.ROUGHLY, MAX_WORK
+
+    def _run(self, following: Following, effort: int, several: bool = False) -> bool:
+        """Run the function; whether its paths were few enough for an effort.
 
         `several`: a run before has met several optimizers, so that a backward need not be that of the one met first. It
         ends there, as what it has seen until then is of no use.
         """
-        statements = Statements(self._module, depth, effort, several)
+        statements = Statements(self._module, following, effort, several)
         self._expressions, self._loops = statements.expressions, statements.loops
         self._transfer = self._expressions.transfer
         self.conditions = self._expressions.conditions
@@ -88,7 +96,7 @@ class Flow:
             with self._expressions.within(objects(self._module).call_context, function):
                 paths = statements.block(self.container.body, [start])
         except SeveralOptimizersError:
-            return self._run(depth, effort, several=True)
+            return self._run(following, effort, several=True)
         except TooManyPathsError as error:
             self._takes_too_long = isinstance(error, TooLongError)
             self._transfer.event_states, self._transfer.violations = {}, {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from amplint.base.interruption import go_on
@@ -21,7 +23,7 @@ from amplint.model.flow.gradients import GradientKind, Gradients
 from amplint.model.flow.guessed_branches import Guesses
 from amplint.model.flow.open_regions import Regions
 from amplint.model.flow.path_conditions import Conditions
-from amplint.model.flow.path_sets import Outcome, joined
+from amplint.model.flow.path_sets import Outcome, joined, without_idle_variables
 from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.flow.tensors import Tensors, may_divide
 from amplint.model.flow.transfer import Transfer
@@ -38,7 +40,18 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 MAX_WORK = 30_000
+MAX_DEPTH = 24
+_ONE_OF = 20  # what a function is worth for each that it calls and that has no scaler
 _UNTIMED = 64  # work between two looks at the clock
+
+
+class Following(Enum):
+    """Which calls are followed, of those whose functions are certain."""
+
+    EVERYTHING = "everything"
+    SCALERS = "scalers"  # what does something to a scaler, or clips
+    NOTHING = "nothing"
+    ROUGHLY = "roughly"  # none, and of a path only what decides how it trains is known
 
 
 class Expressions:
@@ -48,12 +61,14 @@ class Expressions:
         self,
         module: Module,
         run: Callable[[ir.Block, list[State]], Paths[State]],
-        depth: int,
+        following: Following,
         effort: int,
         several: bool,
     ) -> None:
         self._module = module
-        self._depth = depth  # how many levels of calls are followed
+        self._following = following
+        self._spent: Counter[int] = Counter()  # the work in functions, by their ids
+        self.work_in_calls = 0
         self._effort = effort  # what the function is worth
         self._run = run
         self._events = events(module)
@@ -215,7 +230,7 @@ class Expressions:
 
     def _predicate(self, test: ir.Value, state: State) -> tuple[ir.Function, CallContext, State] | None:
         """The function of this file that only decides how a test comes out, its context, and the state at its head."""
-        callee = self.predicates.find(test) if len(self._active) <= self._depth else None
+        callee = self.predicates.find(test) if self._follows else None
         if callee is None or callee.function in self._active:
             return None
         arguments = self.calls.arguments(test, callee) if isinstance(test, ir.Call) else {}
@@ -264,7 +279,7 @@ class Expressions:
         callee = self.calls.callee(call) if measure is None else None
         if measure is None and callee is None and (self._is_inert(call) or self.calls.is_idle(call)):
             return states
-        if callee is not None and callee.function not in self._active and len(self._active) <= self._depth:
+        if callee is not None and self._is_followed(callee.function):
             given = self.calls.given(call, callee, self._handed)
             if given is not None and (not given.positional or only_hands_on(callee.function)):
                 return self._cleared(call, callee, self._follow(call, callee, given, states))
@@ -272,6 +287,17 @@ class Expressions:
             return joined(self._replayed(call, state) for state in states)
         found = [after for state in states if (after := self._after_call(call, measure, state)) is not None]
         return joined(found) if len(found) > 1 else found
+
+    @property
+    def _follows(self) -> bool:
+        """Whether calls are followed at this depth."""
+        return self._following in (Following.EVERYTHING, Following.SCALERS) and len(self._active) <= MAX_DEPTH
+
+    def _is_followed(self, function: ir.Function) -> bool:
+        if not self._follows or function in self._active:
+            return False
+        worth = self._following is Following.EVERYTHING and self._spent[function.id] <= self._effort // _ONE_OF
+        return worth or self.calls.scales(function)
 
     def _cleared(self, call: ir.Call, callee: Callee, states: list[State]) -> list[State]:
         """The states after a method: where a scaler steps its object, clearing what that holds clears it, too."""
@@ -337,18 +363,26 @@ class Expressions:
             bound = self._kept(callee, aliases, bound)
             groups.setdefault(tuple(sorted(aliases.items())), []).append(bound)
         before, self.transfer.site = self.transfer.site, call.id
+        work = self.work
         self._handed[function.id] = given
-        for aliases_of_group, group in groups.items():
-            with self.within(self._call_context(callee, dict(aliases_of_group)), function):
-                found += self._body(function, group)
+        try:
+            for aliases_of_group, group in groups.items():
+                with self.within(self._call_context(callee, dict(aliases_of_group)), function):
+                    found += self._body(function, group)
+        finally:
+            self._spent[function.id] += self.work - work
+            self.work_in_calls += self.work - work if len(self._active) <= 1 else 0
         self.transfer.site = before
         del self._handed[function.id]  # a function that is being run isn't followed into itself
         done = [state.without(known.prefix(function.scope)) for state in found]
         if callee.maker is not None:
             done = [state.without(known.prefix(callee.maker.function.scope)) for state in done]
-        return joined(
+        done = joined(
             [state.replace(result=(call.id, state.result[1]) if state.result is not None else None) for state in done]
         )
+        if len(done) > len(states) and not self.calls.scales(function):
+            return without_idle_variables(done)  # in what it asks for itself, its paths need not be kept apart
+        return done
 
     def _closed_over(self, callee: Callee, aliases: dict[str, str], state: State) -> tuple[dict[str, str], State]:
         """What the parameters of the function stand for that made the callee."""

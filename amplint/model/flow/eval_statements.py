@@ -7,11 +7,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.events import events, is_grad
+from amplint.model.flow.deciding_names import deciding_names
 from amplint.model.flow.effects import Arms
-from amplint.model.flow.eval_expressions import Expressions
+from amplint.model.flow.eval_expressions import Expressions, Following
 from amplint.model.flow.eval_loops import Loops
 from amplint.model.flow.gradient_reads import reads_of_statement
-from amplint.model.flow.path_sets import joined, without_complements, without_idle_facts
+from amplint.model.flow.last_uses import finished_by
+from amplint.model.flow.path_sets import (
+    joined,
+    knowing_only,
+    without_complements,
+    without_finished,
+    without_idle_facts,
+)
 from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
@@ -30,13 +38,14 @@ FEW_APART = 4  # behind an if, where they differ in what is known of conditions 
 class Statements(Interpreter[State]):
     """Takes states through the statements of one function, and of those that it calls."""
 
-    def __init__(self, module: Module, depth: int, effort: int, several: bool) -> None:
+    def __init__(self, module: Module, following: Following, effort: int, several: bool) -> None:
         super().__init__()
         self._module = module
+        self._following = following
         self._events = events(module)
         self._objects = objects(module)
         self._arms = module.once(Arms)
-        self.expressions = self._expressions = Expressions(module, self.block, depth, effort, several)
+        self.expressions = self._expressions = Expressions(module, self.block, following, effort, several)
         self.loops = Loops(module, self._expressions)
         self._transfer = self._expressions.transfer
         self._regions = self._expressions.regions
@@ -54,9 +63,13 @@ class Statements(Interpreter[State]):
         """The states of paths that have met."""
         return joined(states)
 
-    def behind_statement(self, states: list[State]) -> list[State]:
+    def behind_statement(self, statement: ir.Statement, states: list[State]) -> list[State]:
         """The states at the end of a statement: what a call in it has returned is of no more use."""
-        return joined(state.replace(result=None) if state.result else state for state in states)
+        found = joined(state.replace(result=None) if state.result else state for state in states)
+        if self._following is Following.ROUGHLY:
+            return knowing_only(found, deciding_names(self._module, ir.function_of(statement) or self._module.program))
+        keys = finished_by(self._module, statement)
+        return without_finished(found, keys) if keys else found
 
     def rounds(self, loop: ir.For | ir.While, states: list[State]) -> list[Rounds[State]]:
         """The iterations of a loop."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from amplint.model.flow.event_states import MAX_STATES, TooManyPathsError
 from amplint.model.flow.state import AbstractValue, State, ValueKind
-from amplint.model.objects.terms import Fact
+from amplint.model.objects.terms import Fact, Op, Term, names_in
 
 
 class Outcome(NamedTuple):
@@ -74,6 +74,56 @@ def without_idle_facts(states: list[State]) -> list[State]:
         bare = state.replace(facts=frozenset())
         groups[bare] = groups[bare] & state.facts if bare in groups else state.facts
     return [bare.replace(facts=facts) for bare, facts in groups.items()]
+
+
+def without_finished(states: list[State], keys: frozenset[str]) -> list[State]:
+    """States that differ only in what they know of variables that are of no more use, joined."""
+    if len(states) < 2:
+        return states
+    groups: dict[State, list[State]] = {}
+    for state in states:
+        env = frozenset(each for each in state.env if each[0] not in keys or each[1].kind is not ValueKind.TEST)
+        asked = {name for _, held in env if held.condition is not None for name in names_in(held.condition).split()}
+        facts = frozenset(each for each in state.facts if not _is_about(each.condition, keys - asked))
+        groups.setdefault(state.replace(facts=facts, env=env), []).append(state)
+    return [group[0] if len(group) == 1 else _shared(bare, group) for bare, group in groups.items()]
+
+
+def knowing_only(states: list[State], keys: frozenset[str]) -> list[State]:
+    """The states with what they know of some variables alone, equal ones once."""
+    if len(states) < 2:
+        return states
+    return list(
+        dict.fromkeys(
+            state.replace(
+                facts=frozenset(each for each in state.facts if _knows_only(each.condition, keys)),
+                env=frozenset(each for each in state.env if each[0] in keys or _is_wanted(each[1], keys)),
+            )
+            for state in states
+        )
+    )
+
+
+def _is_wanted(held: AbstractValue, keys: frozenset[str]) -> bool:
+    """Whether it matters what a variable holds: it is no condition, or one of some variables alone."""
+    return held.kind is not ValueKind.TEST or (held.condition is not None and _knows_only(held.condition, keys))
+
+
+def _knows_only(condition: Term, keys: frozenset[str]) -> bool:
+    """Whether a condition is about some variables alone, whether a scaler is on, or about nothing that has a name."""
+    return all(each.name in keys for each in condition.walk() if each.op in (Op.PATH, Op.CALL))
+
+
+def _is_about(condition: Term, keys: frozenset[str]) -> bool:
+    """Whether a condition is about some variables, and nothing else."""
+    names = names_in(condition).split("\n")
+    return all(name in keys for name in names)
+
+
+def _shared(bare: State, group: list[State]) -> State:
+    """A state with what several states know, which else are alike."""
+    facts = frozenset.intersection(*(each.facts for each in group))
+    return bare.replace(facts=facts | bare.facts, env=bare.env | frozenset.intersection(*(each.env for each in group)))
 
 
 def without_idle_variables(states: list[State]) -> list[State]:

@@ -102,7 +102,7 @@ class Interpreter(Generic[S]):
         """The states of paths that have met."""
         return states
 
-    def behind_statement(self, states: list[S]) -> list[S]:
+    def behind_statement(self, _statement: ir.Statement, states: list[S]) -> list[S]:
         """The states of the paths that have met at the end of a statement."""
         return self.joined(states)
 
@@ -159,7 +159,7 @@ class Interpreter(Generic[S]):
                 break
             inner = self.statement(statement, paths.normal)
             paths.leave(inner)
-            paths.normal = self.behind_statement(inner.normal)
+            paths.normal = self.behind_statement(statement, inner.normal)
         return paths
 
     def _into(self, paths: Paths[S], block: ir.Block | None, states: list[S]) -> None:

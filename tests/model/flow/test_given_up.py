@@ -10,8 +10,10 @@ import pytest
 from amplint import check
 from amplint.base.target import nothing_declared
 from amplint.engine.reading import read
-from amplint.model.flow.analysis import MUCH_LOST, MUCH_WORK, flows
+from amplint.model.flow import analysis
+from amplint.model.flow.analysis import MUCH_LOST, MUCH_WORK, Flow, flows
 from amplint.model.flow.eval_expressions import MAX_WORK
+from amplint.model.syntax import ir
 from amplint.registry import all_rules
 from amplint.sources.parsing import with_room
 from amplint.sources.source import Source
@@ -90,3 +92,75 @@ def test_what_is_much_work_is_not_run_once_more_by_its_callers() -> None:
 def test_what_is_planted_in_a_long_function_is_found(name: str, times: int) -> None:
     make, size = SHAPES[name]
     assert "AMP401" in {each.code for each in check(make(size * times))}
+
+
+def many(number: int) -> str:
+    """A function without a scaler, of many paths."""
+    asked = "".join(f"    if flags.f{i}:\n        optimizers.o{i}.zero_grad()\n" for i in range(6))
+    return f"def many{number}(flags, optimizers):\n{asked}\n\n"
+
+
+def test_where_calls_lead_to_too_much_those_with_a_scaler_are_followed() -> None:
+    """Such a function hides nothing of those that scale or clip."""
+    calls = "".join(f"        many{i}(flags, optimizers)\n" for i in range(12))
+    text = (
+        "import torch\n\n\n" + "".join(map(many, range(12))) + "def clip(model):\n"
+        "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n\n\n"
+        "def train(loader, model, optimizer, flags, optimizers):\n    scaler = torch.amp.GradScaler('cuda')\n"
+        "    for x in loader:\n        optimizer.zero_grad()\n"
+        f"{calls}        scaler.scale(model(x).mean()).backward()\n        clip(model)\n"
+        "        scaler.step(optimizer)\n        scaler.update()\n"
+    )
+    assert "AMP401" in {each.code for each in check(text)}
+
+
+KEPT = "".join(
+    f"        kept{i} = log.kept{i} if step else None\n        if kept{i} is None:\n            missing{i} = True\n"
+    for i in range(3)
+)
+ASKED = "".join(
+    f"            if kept{i} is not None and not missing{i}:\n                log.keep(kept{i})\n" for i in range(3)
+)
+ROUGH = f"""\
+import torch
+
+
+def train(loader, model, optimizer, log, fp16, every):
+    scaler = torch.amp.GradScaler("cuda", enabled=fp16)
+    for step, x in enumerate(loader):
+{KEPT}        loss = model(x).mean()
+        if fp16:
+            scaler.scale(loss).backward()
+        else:
+            loss.backward()
+        if (step + 1) % every == 0:
+            for p in model.parameters():
+                if p.grad is not None:
+                    try:
+                        log.norm = float(p.grad.norm())
+                    except ValueError:
+                        continue
+{ASKED}            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            if fp16:
+                scaler.step(optimizer)
+                scaler.update()
+            else:
+                optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+def test_of_a_function_with_too_many_paths_of_its_own_only_what_decides_how_it_trains_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def flow() -> Flow:
+        module = with_room(lambda: read(Source("file.py", ROUGH), nothing_declared()))
+        return next(each for each in with_room(lambda: flows(module)) if isinstance(each.container, ir.Function))
+
+    whole = flow()
+    monkeypatch.setattr(analysis, "MAX_WORK", whole.work - 1)
+    rough = flow()
+    assert not whole.given_up
+    assert not rough.given_up
+    assert rough.work < whole.work
+    assert [each.code for each in check(ROUGH) if each.code.startswith("AMP4")] == ["AMP409", "AMP401"]

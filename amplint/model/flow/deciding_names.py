@@ -1,0 +1,49 @@
+"""The variables on which it depends what a function does to scaler and gradients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amplint.model.calls.call_graph import CallGraph
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from amplint.model import Module
+
+
+def deciding_names(module: Module, container: ir.Function | ir.Program) -> frozenset[str]:
+    """The keys that a condition reads before such events, and of what the variables among them are made."""
+    return module.once(_deciding_names, container)
+
+
+def _deciding_names(module: Module, container: ir.Function | ir.Program) -> frozenset[str]:
+    known = objects(module)
+    found = {key for test in _tests(module, container.body) for key in known.names_in(test)}
+    made: dict[str, set[str]] = {}
+    for statement in ir.walk_statements(container.body, into=False):
+        if isinstance(statement, ir.Assign) and statement.value is not None:
+            for target in statement.targets:
+                if (key := known.own_key(target)) is not None:
+                    made.setdefault(key, set()).update(known.names_in(statement.value))
+    todo = list(found)
+    while todo:
+        for key in made.get(todo.pop(), set()) - found:
+            found.add(key)
+            todo.append(key)
+    return frozenset(found)
+
+
+def _tests(module: Module, block: ir.Block) -> Iterator[ir.Value]:
+    """The conditions of a suite of which one outcome trains, and the other doesn't."""
+    trains = module.once(CallGraph).trains
+    for statement in ir.walk_statements(block, into=False):
+        if isinstance(statement, (ir.If, ir.While)) and any(map(trains, statement.blocks())):
+            yield statement.test
+        elif isinstance(statement, ir.Match) and any(trains(case.body) for case in statement.cases):
+            yield statement.subject
+    for value in ir.values_below(block):
+        if isinstance(value, ir.Conditional):
+            yield value.test
