@@ -122,9 +122,11 @@ def _is_one_thing(module: Module, value: ir.Name | ir.Attribute) -> bool:
 def is_added_to(module: Module, table: ir.Value) -> bool:
     """Whether the file may put something into a dict, going by its name: `AMP["dtype"] = ...`, `AMP.update(...)`."""
     name = ir.last_name(table)
-    if not name:
-        return False  # a display, that nothing else has
-    near = module.whole.near(name or "**")
+    return bool(name) and module.once(_is_added_to, name)  # nothing else has a display
+
+
+def _is_added_to(module: Module, name: str) -> bool:
+    near = module.whole.near(name)
     stored = (target for each in near.statements if isinstance(each, ir.Assign) for target in each.targets)
     changed = [target.base for target in stored if isinstance(target, ir.Subscript)]
     changed += [base for each in near.calls if (base := ir.called_on(each, *_ADDS)) is not None]
