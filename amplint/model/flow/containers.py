@@ -26,10 +26,14 @@ _USES = ("parameters", "step", "zero_grad", "unscale_", "update", "scale", "para
 
 
 class Round(NamedTuple):
-    """What the names of a loop stand for in one round: the keys of objects, or the places in a container."""
+    """What the names of a loop stand for in one round: the keys of objects, or the places in a container.
+
+    `others`: the names that it binds to something else.
+    """
 
     objects: dict[str, str]
     places: dict[str, Term]
+    others: tuple[str, ...] = ()
 
     @property
     def keys(self) -> dict[str, str]:
@@ -66,7 +70,21 @@ class Containers:
         used = used or (self._in_sight(source) and any(self._is_passed_on(name, values) for name in names))
         used = used or any(self._is_used_by_callees(name, values) for name in names)
         aligned = self._aligned(target, source) if used and all(map(self._is_loops, names)) else None
-        return [Round(keys, {}) for keys in aligned] if aligned is not None else None
+        if aligned is None:
+            return None
+        bound = [self._objects.raw_variable(name.scope, name.name) for name in names]
+        rounds = [Round(keys, self._counted(target, source, number)) for number, keys in enumerate(aligned)]
+        return [each._replace(others=tuple(own for own in bound if own not in each.keys)) for each in rounds]
+
+    def _counted(self, target: ir.Value, source: ir.Value, number: int) -> dict[str, Term]:
+        """The place that a loop over `enumerate` counts, as one of its target's names, in a round."""
+        if not isinstance(source, ir.Call) or not isinstance(target, ir.Sequence) or len(target.items) != 2:
+            return {}
+        name = target.items[0]
+        from_zero = len(source.args) == 1 and self._module.names.of(source.func) == {"builtins.enumerate"}
+        if not from_zero or not isinstance(name, ir.Name) or not self._is_loops(name):
+            return {}
+        return {self._objects.raw_variable(name.scope, name.name): literal(number)}
 
     def _names_of(self, target: ir.Value, body: Iterable[ir.Value]) -> tuple[list[ir.Name], list[ir.Name]]:
         """The names of a loop's target, and where a loop's body has them."""

@@ -368,7 +368,7 @@ class _OverObjects(Rounds[State]):
         names = next(self._todo, None)
         if names is None:
             return []
-        states = self._states
+        states = [state.forget(names.others) for state in self._states]
         for own in self._shadowed & names.keys.keys():  # a loop inside gives the name to others
             states = [state.bind(own, AbstractValue(ValueKind.OBJECT, names.keys[own])) for state in states]
         self._round = names.only(names.keys.keys() - self._shadowed)

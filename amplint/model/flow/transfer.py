@@ -262,7 +262,8 @@ class Transfer:
 
         def is_scaled(its: Gradients) -> bool:
             apart = certain or len(state.groups) <= 1
-            mixed = its.kind is GradientKind.MIXED and bool(its.origin) and apart
+            # Those of two scalers are scaled by one or the other, unless one of them has unscaled its own.
+            mixed = its.kind is GradientKind.MIXED and apart and (bool(its.origin) or not state.groups)
             return its.kind is GradientKind.SCALED or mixed
 
         def is_new(its: Gradients) -> bool:

@@ -59,14 +59,19 @@ def _trained(module: Module) -> list[Trained]:
     for call in {each.id: each for each in calls}.values():
         event = events(module).of(call)
         if event is not None and event.kind in ("backward", "scale") and event.subject is not None:
-            slice_ = _Slice(module)
-            slice_.follow(event.subject)
-            slice_.enter_callers()
-            slice_.multiplied = slice_.multiplied or _starts_from(call)
-            entered = tuple({(each.region, each.at.id): each for each in slice_.entered}.values())
-            parts = frozenset(slice_.parts)
-            found.append(Trained(event, entered, slice_.scaled, slice_.unseen, slice_.multiplied, parts))
+            found.append(trained_by(module, event, call))
     return sorted(found, key=lambda each: each.event.call.id)
+
+
+def trained_by(module: Module, event: Event, call: ir.Call) -> Trained:
+    """A backward or `scale` with the regions that its loss comes out of; the call is the event's."""
+    slice_ = _Slice(module)
+    if event.subject is not None:
+        slice_.follow(event.subject)
+    slice_.enter_callers()
+    slice_.multiplied = slice_.multiplied or _starts_from(call)
+    entered = tuple({(each.region, each.at.id): each for each in slice_.entered}.values())
+    return Trained(event, entered, slice_.scaled, slice_.unseen, slice_.multiplied, frozenset(slice_.parts))
 
 
 class _Step(NamedTuple):

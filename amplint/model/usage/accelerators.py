@@ -42,6 +42,17 @@ class ScaledBackward(NamedTuple):
     is_sure: bool
 
 
+class UnscaledBackward(NamedTuple):
+    """A backward pass of an Accelerator that is made without a scaler.
+
+    `is_sure`: the file chooses its precision; else accelerate's own configuration may choose float16.
+    """
+
+    call: ir.Call
+    accelerator: ir.Value
+    is_sure: bool
+
+
 class Accelerators:
     """Recognises the Accelerators of one module."""
 
@@ -102,6 +113,18 @@ class Accelerators:
                 precisions = self.precisions(base)
                 if precisions & {SCALES, None}:
                     yield ScaledBackward(call, base, precisions == {SCALES})
+
+    def unscaled_backwards(self) -> Iterator[UnscaledBackward]:
+        """The backward passes in the file of Accelerators that are made in sight, and not for float16."""
+        for call in self._module.own.called("backward") if self.is_used else ():
+            base = ir.called_on(call, "backward")
+            made = self._makers(base) if base is not None and self.kind(call) == "backward" else []
+            if base is None or not made or any(each.unpacks() for each in made) or self.has_no_scaler(base):
+                continue
+            given = [each.keyword("mixed_precision") for each in made]
+            chosen = self.precisions(base) - {None} if None in given else self.precisions(base)
+            if not chosen & {SCALES, None} and (None not in given or not any(given)):
+                yield UnscaledBackward(call, base, None not in given)
 
     def _imports(self, *libraries: str) -> bool:
         """Whether the file imports one of some libraries, or from it."""

@@ -73,9 +73,10 @@ from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
+from amplint.model.objects.event import Event
 from amplint.model.objects.terms import Term
 from amplint.model.regions.openers import Open
-from amplint.model.regions.training_regions import Trained, runs_in, trained
+from amplint.model.regions.training_regions import Trained, runs_in, trained, trained_by
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Binding
 from amplint.model.syntax.nesting import ifs_round
@@ -83,6 +84,7 @@ from amplint.model.syntax.text_scan import code_of, has
 from amplint.model.torch_facts.deprecated_names import scaler_for
 from amplint.model.torch_facts.names import SCALERS
 from amplint.model.torch_facts.op_spellings import SPELLINGS, Gives
+from amplint.model.usage.accelerators import SCALES, accelerators
 from amplint.registry.rule import Rule
 from amplint.rules.shared.apex_scales import without_a_scale
 from amplint.rules.shared.enabled_flags import (
@@ -134,6 +136,7 @@ _SCALERS_WORK = {"scale", "unscale_", "step"}
 def check(module: Module) -> Iterator[Finding]:
     """Each plain backward out of a float16 region that a plain step follows."""
     yield from _of_apex(module)
+    yield from _of_accelerators(module)
     plain = [each for each in trained(module) if each.event.kind == "backward" and not each.scaled and not each.unseen]
     for each in plain:
         if _may_scale(module, each):
@@ -153,6 +156,27 @@ def _of_apex(module: Module) -> Iterator[Finding]:
             "reach the weights",
             fix=Fix(Applicability.DISPLAY, 'Leave `loss_scale` out: it is then "dynamic"'),
             confidence=Confidence.LIKELY if by_hand else None,
+        )
+
+
+def _of_accelerators(module: Module) -> Iterator[Finding]:
+    """Each backward of an Accelerator without a scaler out of a float16 region that the file opens itself."""
+    for each in accelerators(module).unscaled_backwards():
+        found = trained_by(module, Event("backward", each.call, subject=each.call.args[0].value), each.call)
+        own = [] if found.scaled else [entered for entered in found.entered if not entered.region.opaque]
+        finding = next(filter(None, (_judge(module, found, entered) for entered in own)), None)
+        if finding is None:
+            continue
+        name = module.on_one_line(each.accelerator)
+        unless = "" if each.is_sure else f'unless accelerate is configured for "{SCALES}", '
+        yield finding._replace(
+            message=f"{unless}{finding.message}",
+            fix=Fix(
+                Applicability.DISPLAY,
+                f'Create `{name}` with `mixed_precision="{SCALES}"`, so that it scales, and open regions with '
+                f"`{name}.autocast()`",
+            ),
+            confidence=finding.confidence if each.is_sure else Confidence.LIKELY,
         )
 
 

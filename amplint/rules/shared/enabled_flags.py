@@ -235,8 +235,8 @@ def _said(module: Module, term: Term, holds: bool) -> str:
     known = decided(module)
     if term.op == Op.ON:
         return f"on {term.name}"
-    if term not in known.tests:
-        return ""
+    if term not in known.tests or isinstance(known.tests[term], (ir.Constant, ir.Sequence, ir.Mapping)):
+        return ""  # of a literal there is nothing to ask
     text = module.on_one_line(known.tests[term])
     if term.compared is not None:
         return f"if `{text} {'==' if holds else '!='} {_literal(module, term)}`"
