@@ -33,6 +33,7 @@ _WORD, _CALLED, _ATTRIBUTE = re.compile(rb"\w+"), re.compile(rb"\b(\w+)\("), re.
 _FUNCTION = rb"(?m)^(?:async[ \t]+)?def[ \t]+%s\b.*\n(?:[ \t)].*\n?|[ \t]*\r?\n)*"
 # What finds the modules of a package by their files, or imports them by computed names.
 _LISTS = re.compile(rb"\b(importlib|pkgutil|__import__|i?glob|listdir|scandir|iterdir)\b")
+_BY_NAME = re.compile(rb"\b(?:import_module|__import__)\s*\(")
 _DEPTH = 6
 
 
@@ -126,11 +127,14 @@ def _with_imports(files: set[str]) -> set[str]:
 
 
 def _by_name(path: str) -> Iterator[str]:
-    """What a package may import by names that are values: where it lists its folder, or uses importlib, all its files.
+    """What a file may import by names that are values: any file of the project, where it calls `import_module`.
 
-    The names in `__all__` are those of submodules, too: `from .models import *` imports them.
+    A package that lists its folder, or uses importlib, may import all its files. The names in `__all__` are those of
+    submodules, too: `from .models import *` imports them.
     """
     folder, name = os.path.split(path)
+    if name != _INIT and _BY_NAME.search(_data(path) or b""):
+        yield from python_files(root_of(folder))
     if name == _INIT and _LISTS.search(_data(path) or b""):
         yield from (each for each in python_files(root_of(folder)) if os.path.dirname(each) == folder)
 

@@ -87,6 +87,7 @@ from amplint.model.torch_facts.op_spellings import SPELLINGS, Gives
 from amplint.model.usage.accelerators import SCALES, accelerators
 from amplint.registry.rule import Rule
 from amplint.rules.shared.apex_scales import without_a_scale
+from amplint.rules.shared.device_flags import where_a_gpu_is_used
 from amplint.rules.shared.enabled_flags import (
     can_be_float16,
     is_float16_on_cuda,
@@ -291,7 +292,9 @@ def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
     if unseen and not (is_float16_on_cuda(module, entered.region) and not _is_of_inputs(module, found, entered)):
         return None
     known, backward = decided(module), found.event.call
-    runs = both(runs_in(module, entered, "float16"), known.around(backward))
+    runs = where_a_gpu_is_used(
+        module, entered.region, both(runs_in(module, entered, "float16"), known.around(backward))
+    )
     steps = [each for each in plain_steps(module, backward) if possible(runs, known.inside(each.call)) is not None]
     world = possible(runs)
     if not steps or world is None:

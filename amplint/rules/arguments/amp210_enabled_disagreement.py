@@ -92,6 +92,7 @@ from amplint.model.regions.training_regions import Trained, runs_in, trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import upwards
 from amplint.registry.rule import Rule
+from amplint.rules.shared.device_flags import where_a_gpu_is_used
 from amplint.rules.shared.enabled_flags import (
     about_amp,
     can_be_float16,
@@ -162,7 +163,7 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
     connected = on != FALSE and about_amp(module, region, on) and not independent(module, region, on)
     if connected and (not _is_of_device(on) or about_amp(module, _without_choices(region), on)):
         return None
-    world = likely(region, negated(on))
+    world = likely(where_a_gpu_is_used(module, entered.region, both(region, negated(on))))
     if world is None:
         return None
     offered, withheld = _fix(module, entered.region, made)
@@ -224,7 +225,7 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
 def _wrong_world(module: Module, found: Trained, entered: Open, arm: Formula) -> World | None:
     """A world in which a region is on, in float16, round a loss whose backward is plain; None: none is in sight."""
     known, runs = decided(module), runs_in(module, entered, "float16")
-    region = both(runs, known.around(found.event.call))
+    region = where_a_gpu_is_used(module, entered.region, both(runs, known.around(found.event.call)))
     if is_vague(region) or (about_amp(module, runs, arm) and not independent(module, runs, arm)):
         return None
     if not _steps_after(module, found, arm):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # Without these nothing computes in half precision.
 _HALF = re.compile(
     rb"(?i)autocast|\.half\b|float16|fp16|bf16|\bapex\b|mixed_?precision|precision\s*=|\.precision\b|accelerat|deepspeed|"
-    rb"lightning|dtype\s*=\s*[\"']auto"
+    rb"lightning|dtype\s*=\s*[\"']auto|\btinycudann\b"
 )
 
 

@@ -1,0 +1,48 @@
+"""AMP310 where no file of the program opens a region: which files those are, and what computes in half by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from amplint import check
+
+TRAINER = """\
+import torch
+
+
+def train(model, optimizer, loader, criterion):
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+STEP = 'import torch\n\n\ndef run(model, x):\n    with torch.autocast("cuda"):\n        return model(x)\n'
+
+
+def found(folder: Path, main: str, files: dict[str, str], trainer: str = TRAINER) -> bool:
+    (folder / "pyproject.toml").write_text("", "utf-8")
+    for name, text in {"main.py": main, "trainer.py": trainer, **files}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    path = folder / "trainer.py"
+    return "AMP310" in {each.code for each in check(trainer, filename=str(path))}
+
+
+def test_it_is_said_of_a_program_in_sight(tmp_path: Path) -> None:
+    assert found(tmp_path, "import trainer\n", {"steps/plain.py": STEP})
+
+
+@pytest.mark.parametrize("load", ['importlib.import_module(f"steps.{name}")', '__import__("steps." + name)'])
+def test_a_program_may_import_any_file_by_a_computed_name(tmp_path: Path, load: str) -> None:
+    main = f"import importlib\nimport trainer\n\n\ndef load(name):\n    return {load}\n"
+    assert not found(tmp_path, main, {"steps/plain.py": STEP})
+
+
+def test_tiny_cuda_nn_computes_in_half_by_itself(tmp_path: Path) -> None:
+    field = "import tinycudann as tcnn\n\nnet = tcnn.Network(3, 1, {})\n"
+    assert not found(tmp_path, "import trainer\nimport field\n", {"field.py": field})
