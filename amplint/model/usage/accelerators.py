@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.external_calls import local_class
 from amplint.model.inference.dtypes import dtypes
+from amplint.model.inference.values import held, option_read
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 
@@ -35,11 +36,15 @@ _TELLING = ("prepare", "accumulate", "unwrap_model", "wait_for_everyone", "gathe
 
 
 class ScaledBackward(NamedTuple):
-    """A backward pass of an Accelerator, which may scale the loss; `is_sure`: it is for float16 only."""
+    """A backward pass of an Accelerator, which may scale the loss.
+
+    `is_sure`: it is for float16 only; `by_default`: it is, or an option is whose default is float16.
+    """
 
     call: ir.Call
     accelerator: ir.Value
     is_sure: bool
+    by_default: bool
 
 
 class UnscaledBackward(NamedTuple):
@@ -90,6 +95,14 @@ class Accelerators:
                 found |= {each.name if each.kind == "str" else None for each in dtypes(self._module, given)}
         return found or {None}
 
+    def _scales_by_default(self, value: ir.Value) -> bool:
+        """Whether the precision of all Accelerators that a value can be is an option whose default is float16."""
+        given = [call.keyword("mixed_precision") for call in self.made(value)]
+        read = [held(self._module, each) if each is not None else None for each in given]
+        options = [option_read(self._module, each) if isinstance(each, ir.Attribute) else None for each in read]
+        defaults = [each.default if each is not None else None for each in options]
+        return bool(defaults) and all(isinstance(each, ir.Constant) and each.value == SCALES for each in defaults)
+
     def has_no_scaler(self, value: ir.Value) -> bool:
         """Whether an Accelerator has no scaler of its own, whatever the precision: for an engine, or on the CPU."""
         made = self.made(value)
@@ -112,7 +125,8 @@ class Accelerators:
             if base is not None and self.kind(call) == "backward":
                 precisions = self.precisions(base)
                 if precisions & {SCALES, None}:
-                    yield ScaledBackward(call, base, precisions == {SCALES})
+                    sure = precisions == {SCALES}
+                    yield ScaledBackward(call, base, sure, sure or self._scales_by_default(base))
 
     def unscaled_backwards(self) -> Iterator[UnscaledBackward]:
         """The backward passes in the file of Accelerators that are made in sight, and not for float16."""

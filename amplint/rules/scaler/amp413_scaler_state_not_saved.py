@@ -17,8 +17,9 @@ These findings are likely:
 - a method of an object that amplint can't see, if only one class has a method of that name (`self.manager.save(...)`);
 - a state whose load is under a test that is never true (`scaler is checkpoint.keys()`);
 - a checkpoint that only a function loads which nothing calls, but which its package passes on;
-- the state of an optimizer that accelerate prepared, saved and loaded by hand, if the Accelerator surely scales
-  (`mixed_precision="fp16"`), and nothing takes its `scaler` or calls `save_state` or `load_state`;
+- the state of an optimizer that accelerate prepared, saved and loaded by hand, if the Accelerator scales
+  (`mixed_precision="fp16"`, or an option with that default), and nothing takes its `scaler` or calls `save_state` or
+  `load_state`;
 - a state that accelerate saves and loads with `save_state` and `load_state`, which doesn't include the program's own
   scaler;
 - a checkpoint next to a scaler that code amplint does not see uses, if no file of the program takes a scaler's state,
@@ -224,7 +225,7 @@ def _of_libraries(module: Module) -> Iterator[Finding]:
 def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
     """The states that are saved and loaded by hand of what accelerate prepared and scales in float16."""
     known, owner = objects(module), accelerators(module)
-    if not any(each.is_sure for each in owner.scaled_backwards()):
+    if not any(each.by_default for each in owner.scaled_backwards()):
         return
     if any(True for name in ("save_state", "load_state") for _ in module.whole.called(name)):
         return

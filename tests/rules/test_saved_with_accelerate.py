@@ -1,0 +1,58 @@
+"""Checkpoints by hand of what accelerate prepared, without the state of its scaler (AMP413)."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint import check
+
+TEXT = """\
+import argparse
+import torch
+from accelerate import Accelerator
+
+
+def main(args, loader):
+    accelerator = Accelerator(mixed_precision=PRECISION)
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.AdamW(model.parameters())
+    if args.resume:
+        kept = torch.load(args.resume)
+        model.load_state_dict(kept["model"])
+        optimizer.load_state_dict(kept["optimizer"])
+    model, optimizer = accelerator.prepare(model, optimizer)
+    for x, y in loader:
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        accelerator.backward(loss)
+        optimizer.step()
+        optimizer.zero_grad()
+    torch.save({"model": model.module.state_dict(), "optimizer": optimizer.state_dict()}, "last.pt")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--precision", OPTION)
+    parser.add_argument("--resume")
+    main(parser.parse_args(), [])
+"""
+
+
+def codes(precision: str, option: str = "type=str") -> set[str]:
+    return {each.code for each in check(TEXT.replace("PRECISION", precision).replace("OPTION", option))}
+
+
+@pytest.mark.parametrize("option", ['default="fp16"', 'default="fp16", choices=["no", "fp16", "bf16"]'])
+def test_an_option_that_is_float16_by_default(option: str) -> None:
+    assert "AMP413" in codes("args.precision", option)
+
+
+@pytest.mark.parametrize(
+    "option", ['default="bf16", choices=["fp16", "bf16"]', 'choices=["fp16", "no"]', 'default=None, choices=["fp16"]']
+)
+def test_one_that_is_not_by_default(option: str) -> None:
+    assert "AMP413" not in codes("args.precision", option)
+
+
+def test_float16_that_is_written_out() -> None:
+    assert "AMP413" in codes('"fp16"')
+    assert "AMP413" not in codes('"bf16"')
