@@ -8,7 +8,7 @@ gradients are not finite:
   loop over the parameters sets, or by a function that answers the question;
 - `clip_grad_norm_(..., error_if_nonfinite=True)`;
 - anomaly detection that is always on (`torch.autograd.set_detect_anomaly(True)`, `with
-  torch.autograd.detect_anomaly():`).
+  torch.autograd.detect_anomaly():`), or that a Lightning `Trainer` for float16 turns on (`detect_anomaly=True`).
 
 amplint reports nothing:
 
@@ -86,6 +86,7 @@ from amplint.rules.shared.finite_checks import (
     only_asks_for_presence,
     returns_norm,
 )
+from amplint.rules.shared.lightning import setups
 from amplint.rules.shared.scaler_order import receiver
 from amplint.rules.shared.skipped_steps import is_plain, places_in, scaler_calls, step_round
 
@@ -101,6 +102,7 @@ rule = Rule(
         "error_if_nonfinite & .scale( & backward",
         "error_if_nonfinite & scaler & step(",
         "detect_anomaly & .scale( & backward",
+        "ightning & detect_anomaly & precision",
         "grad & isfinite & .scale( & backward",
         "grad & isfinite & scaler & step(",
         "grad & isnan & .scale( & backward",
@@ -129,12 +131,20 @@ def check(module: Module) -> Iterator[Finding]:
         if _raises(module, call):
             yield from _judge_clip(module, call)
         elif module.names.of(call.func) & _ANOMALY and _is_on(call) and _runs_step(module, call):
-            yield rule.finding(
-                module.span(call),
-                "anomaly detection raises at the first NaN in the backward pass, but the scaler would skip "
-                "that step; enable anomaly detection only to find a bug",
-                fix=Fix(Applicability.DISPLAY, "Enable it with a debug flag"),
-            )
+            yield _detects_anomalies(module, call)
+    for setup in setups(module):
+        given = setup.call.keyword("detect_anomaly")
+        if isinstance(given, ir.Constant) and given.value is True and setup.surely_scales(module):
+            yield _detects_anomalies(module, given)
+
+
+def _detects_anomalies(module: Module, place: ir.Value) -> Finding:
+    return rule.finding(
+        module.span(place),
+        "anomaly detection raises at the first NaN in the backward pass, but the scaler would skip "
+        "that step; enable anomaly detection only to find a bug",
+        fix=Fix(Applicability.DISPLAY, "Enable it with a debug flag"),
+    )
 
 
 def _judge_abort(module: Module, abort: Abort) -> Iterator[Finding]:

@@ -57,6 +57,10 @@ class Setup(NamedTuple):
         """Whether it can be float16 as autocast takes it, for which Lightning scales losses."""
         return bool(self.precisions(module) & {*_SCALES})
 
+    def surely_scales(self, module: Module) -> bool:
+        """Whether it is float16 as autocast takes it, whatever the program is asked for."""
+        return self.precisions(module) <= {*_SCALES}
+
 
 def setups(module: Module) -> list[Setup]:
     """The Trainers and Fabrics that a file makes."""
