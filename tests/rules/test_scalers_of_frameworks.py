@@ -64,6 +64,12 @@ def test_a_half_model_of_a_trainer(dtype: str, fp16: str, found: bool) -> None:
     assert _found(TRAINER.format(dtype=dtype, fp16=fp16, more="pass")) == [(8, "certain")] * found
 
 
+@pytest.mark.parametrize(("engine", "found"), [("args.ds_config", False), ('"ds.json"', False), ("None", True)])
+def test_deepspeed_keeps_weights_in_float32_by_itself(engine: str, found: bool) -> None:
+    text = TRAINER.format(dtype="torch.float16", fp16=f"True, deepspeed={engine}", more="pass")
+    assert bool(_found(text)) is found
+
+
 @pytest.mark.parametrize("more", ["self.model = get_peft_model(self.model, config)", "self.model.float()"])
 def test_a_model_of_a_trainer_that_is_not_half_there(more: str) -> None:
     assert _found(TRAINER.format(dtype="torch.float16", fp16="True", more=more)) == []

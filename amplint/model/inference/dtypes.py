@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.model.calls.call_sites import callers
 from amplint.model.inference.devices import region_devices, types_of
 from amplint.model.inference.python_types import is_bool
 from amplint.model.inference.values import Leaf, asked, values_of
@@ -151,9 +152,18 @@ def _changes_defaults(module: Module) -> bool:
 
 
 def region_round(module: Module, region: Region) -> Region | None:
-    """The region that surely is open round another one for the same device, in the same function."""
-    up = region.call.parent
-    inner = ir.statement_of(region.call)
+    """The region that surely is open round another one for the same device: in its function, or in all its callers."""
+    function = ir.function_of(region.call)
+    here = _region_of_device(module, region, region.call)
+    calls = callers(module, function) if here is None else []
+    found = [_region_of_device(module, region, each) for each in calls]
+    return here or (found[0] if found and None not in found else None)
+
+
+def _region_of_device(module: Module, region: Region, place: ir.Value) -> Region | None:
+    """The region round a place, in its function, that is for the same one device as another region."""
+    up = place.parent
+    inner = ir.statement_of(place)
     while up is not None and not isinstance(up, (ir.Function, ir.Class)):
         for item in reversed(up.items) if isinstance(up, ir.With) and up is not inner else ():
             outer = region_of(module, item.context) if isinstance(item.context, ir.Call) else None

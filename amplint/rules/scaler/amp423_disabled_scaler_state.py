@@ -65,6 +65,7 @@ from amplint.model.calls.external_calls import local_class, local_function, meth
 from amplint.model.inference.formulas import contradict, negated
 from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.terms import Op
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.nesting import conditions, ifs_round
@@ -178,9 +179,15 @@ def _of_another_run(module: Module, usage: ScalerUsage, load: State) -> Finding 
             if entry.key in _keys(module, save) and is_of_another_run(module, load.call, save, entry):
                 resumed = Resumed(usage, save, load.call, entry)
                 found = off_in_another_run(module, resumed) or none_of_another_run(module, resumed)
-                if found is not None:
+                if found is not None and not _only_by_hasattr(found):
                     return _of_lost(module, load.call, save, found)
     return None
+
+
+def _only_by_hasattr(found: Lost) -> bool:
+    """Whether all that is asked is whether the object has the scaler, which nothing decides in sight."""
+    asked = turning(found.world, found.formula)
+    return bool(asked) and all(term.op == Op.CALL and term.name == "hasattr" for term in asked)
 
 
 def _given_whole(module: Module, usage: ScalerUsage) -> list[ir.Value]:

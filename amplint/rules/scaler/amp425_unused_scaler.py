@@ -12,6 +12,7 @@ amplint reports nothing:
 
 - if the file opens an autocast region, unless it has such a call: AMP207 finds float16 regions without a scaler, and
   bfloat16 needs none;
+- if the file calls nothing that trains (`backward`, `step`, `fit`, `train`, by the words in a name);
 - about attributes (`self.scaler`), which another file may use;
 - about a variable outside of functions that another file may import; in a file with `if __name__ == "__main__":`, or in
   a notebook, the finding is only likely.
@@ -72,6 +73,7 @@ rule = Rule(
 # What doesn't use a scaler, though it reads it.
 _IDLE = ("state_dict", "load_state_dict", "is_enabled", "get_scale")
 _ASKING = (ir.Compare, ir.Bool, ir.Unary, ir.FString)
+_TRAINING = ("backward", "step", "fit", "train")
 _NAMESPACES = {"builtins.locals", "builtins.globals", "builtins.vars"}
 
 
@@ -83,7 +85,7 @@ def check(module: Module) -> Iterator[Finding]:
         if name is None or _is_used(module, name):
             continue
         leaving_out = _leaving_out(module, name)
-        if leaving_out is None and regions(module):
+        if leaving_out is None and (regions(module) or not module.once(_trains)):
             continue
         outside = ir.function_of(name) is None
         if outside and not (module.source.cells or "__main__" in module.source.text):
@@ -94,6 +96,12 @@ def check(module: Module) -> Iterator[Finding]:
             withheld="amplint can't tell whether AMP is wanted",
             confidence=Confidence.LIKELY if outside else None,
         )
+
+
+def _trains(module: Module) -> bool:
+    """Whether a file calls anything that is named as what trains: an evaluation has no use for a scaler anyway."""
+    calls = module.own.near(*_TRAINING).calls
+    return any(word in ir.last_name(each.func).lower() for each in calls for word in _TRAINING)
 
 
 def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None) -> str:

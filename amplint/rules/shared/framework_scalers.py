@@ -58,6 +58,12 @@ def _of_trainers(module: Module, models: set[str]) -> Iterator[FrameworkScaler]:
             made = each.value
             flag = made.keyword(FLOAT16) if isinstance(made, ir.Call) and makes_arguments(module, made) else None
             on = decided(module).of(flag) if flag is not None else FALSE
-            if flag is not None and on != FALSE:
+            if flag is not None and on != FALSE and not _has_engine(made):
                 said = f"the scaler of the Trainer, with `{FLOAT16}={module.on_one_line(flag)}`"
                 yield FrameworkScaler(trainer.call, on, True, said)
+
+
+def _has_engine(made: ir.Value) -> bool:
+    """Whether a Trainer's arguments may give it DeepSpeed, which scales by itself and keeps float32 weights."""
+    engine = made.keyword("deepspeed") if isinstance(made, ir.Call) else None
+    return engine is not None and not ir.is_none(engine)
