@@ -79,3 +79,31 @@ def test_the_new_class_is_called_too(imports: str, use: str) -> None:
 @pytest.mark.parametrize("use", ONLY_OLD)
 def test_a_flag_that_the_handler_does_not_set_says_nothing(use: str) -> None:
     assert found(NEVER_SET + USE.format(use)) == ["AMP202"]
+
+
+BY_NAME = """
+try:
+    from torch.amp import autocast
+    MODE = "torch.amp"
+except ImportError:
+    from torch.cuda.amp import autocast
+    MODE = "torch.cuda.amp"
+"""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        'if MODE == "torch.amp":\n        return autocast("cuda", dtype=dtype)\n    return autocast(dtype=dtype)',
+        'if MODE != "torch.amp":\n        return autocast(dtype=dtype)',
+        'if MODE == "torch.cuda.amp":\n        return autocast(dtype=dtype)',
+    ],
+)
+def test_the_flag_may_be_a_name(use: str) -> None:
+    assert found(BY_NAME + USE.format(use)) == []
+
+
+@pytest.mark.parametrize("test", ['MODE == "torch.amp"', 'MODE != "torch.cuda.amp"', 'MODE == "other"'])
+def test_a_name_of_the_new_one(test: str) -> None:
+    wanted = [] if "other" in test else ["AMP202"]
+    assert found(BY_NAME + USE.format(f"if {test}:\n        return autocast(dtype=dtype)")) == wanted

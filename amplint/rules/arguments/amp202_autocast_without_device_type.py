@@ -169,14 +169,25 @@ def _fails_with_new(
             if len(parts) != 1:
                 return False
         return any(_fails_with_new(module, each, tried, holds, given) for each in parts)
-    bindings = module.names.bindings(test) if isinstance(test, ir.Name) else ()
+    flag, wanted = _asked_for(test)
+    bindings = module.names.bindings(flag) if isinstance(flag, ir.Name) else ()
     if not bindings or not all(isinstance(each, Assigned) and isinstance(each.value, ir.Constant) for each in bindings):
         return False
     handled = {id(each.body) for each in tried.handlers}
     flags = [each for each in bindings if isinstance(each, Assigned)]
     new = [each for each in flags if id(ir.statement_of(each.target).block) not in handled]
     values = [each.value.value for each in new if isinstance(each.value, ir.Constant)]
-    return 0 < len(new) < len(flags) and all(bool(each) is not holds for each in values)
+    outcomes = [bool(each) if wanted is None else each == wanted.value for each in values]
+    differs = isinstance(test, ir.Compare) and test.ops == ("NotEqual",)
+    return 0 < len(new) < len(flags) and all((each is not differs) is not holds for each in outcomes)
+
+
+def _asked_for(test: ir.Value) -> tuple[ir.Value, ir.Constant | None]:
+    """The flag that a test asks for, and what it is compared with: `MODE == "torch.amp"`."""
+    if isinstance(test, ir.Compare) and test.ops in (("Equal",), ("NotEqual",)):
+        flag, wanted = test.children()
+        return flag, wanted if isinstance(wanted, ir.Constant) else None
+    return test, None
 
 
 def _is_given(module: Module, test: ir.Value, holds: bool, given: list[tuple[ir.Value, bool]]) -> bool:

@@ -100,7 +100,7 @@ from amplint.fixes.edits import indentation, insert, line_end
 from amplint.fixes.statements import line_behind, own_statement
 from amplint.model.calls.external_calls import function_named, local_class, local_function, method
 from amplint.model.inference.constructions import constructions
-from amplint.model.inference.formulas import contradict
+from amplint.model.inference.formulas import contradict, possible
 from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import parameter_read, values_of
 from amplint.model.names.tables import arguments_of
@@ -554,7 +554,11 @@ def _is_key(value: ir.Constant) -> bool:
 
 
 def _scales_no_float16(module: Module, usage: ScalerUsage) -> bool:
-    """Whether each loss that the scaler is seen to scale comes out of regions that are literally off, or bfloat16."""
+    """Whether the scaler is never on, or each loss that it is seen to scale comes out of regions that are literally off,
+    or bfloat16.
+    """
+    if usage.made.enabled is not None and possible(decided(module).of(usage.made.enabled)) is None:
+        return True
     scaled = scaled_by(module, usage.made.call)
     if not scaled or used_by_others(module, usage.scaler, "scale"):
         return False
