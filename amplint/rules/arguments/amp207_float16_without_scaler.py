@@ -10,6 +10,10 @@ loaded scales nothing, and doesn't count; if a base class that amplint can't see
 is a warning if nothing is really trained, as in a benchmark: all data is random and nothing is saved. It is a suspicion
 if the function only measures how much memory a step takes, with a model of its own.
 
+Also finds a float16 region that the program opens itself next to an Accelerator of accelerate that has no scaler:
+`Accelerator()`, which is likely, as accelerate's own configuration may choose float16, or `mixed_precision="no"` or
+"bf16".
+
 Also finds `apex.amp.initialize` with `loss_scale=1.0` and the levels "O1" and "O2", which are float16.
 
 amplint reports nothing:
@@ -18,7 +22,10 @@ amplint reports nothing:
 - about regions that run only frozen models;
 - if one of these functions multiplies the loss itself (loss scales, `scale_loss`, divided gradients); a loss that is
   only divided, as `scaled_loss = loss / steps`, is not scaled;
-- if one of these functions uses Accelerate, Lightning, DeepSpeed, apex or another library that scales by itself.
+- about what happens without a GPU, by the names of settings (`args.use_cuda`, `args.gpu_id >= 0`): a region for cuda does
+  nothing then;
+- if one of these functions uses Accelerate (but for the above), Lightning, DeepSpeed, apex or another library that scales
+  by itself.
 
 ## Why is this bad?
 float16 has no numbers below 6e-8, and gradients are often smaller. They become zero: 3.7 % of the gradients for a loss

@@ -554,9 +554,7 @@ def _is_key(value: ir.Constant) -> bool:
 
 
 def _scales_no_float16(module: Module, usage: ScalerUsage) -> bool:
-    """Whether the scaler is never on, or each loss that it is seen to scale comes out of regions that are literally off,
-    or bfloat16.
-    """
+    """Whether a scaler is never on, or each loss that it scales in sight is from a region that is off, or bfloat16."""
     if usage.made.enabled is not None and possible(decided(module).of(usage.made.enabled)) is None:
         return True
     scaled = scaled_by(module, usage.made.call)
