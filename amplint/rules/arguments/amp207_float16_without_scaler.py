@@ -22,7 +22,7 @@ amplint reports nothing:
 - about regions that run only frozen models;
 - if one of these functions multiplies the loss itself (loss scales, `scale_loss`, divided gradients); a loss that is
   only divided, as `scaled_loss = loss / steps`, is not scaled;
-- about what happens without a GPU, by the names of settings (`args.use_cuda`, `args.gpu_id >= 0`): a region for cuda
+- about what happens without a GPU, if settings are named so (`args.use_cuda`, `args.gpu_id >= 0`): a region for cuda
   does nothing then;
 - if one of these functions uses Accelerate (but for the above), Lightning, DeepSpeed, apex or another library that
   scales by itself.

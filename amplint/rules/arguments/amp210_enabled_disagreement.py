@@ -15,7 +15,7 @@ among them. Of a setting that is declared as a `Literal`, or with `choices`, no 
 amplint reports nothing about the reverse, an enabled scaler with float32, which is harmless; and nothing if region and
 scaler depend on different flags that may be connected. Two options of one set of options count as independent. Nothing
 is said of a region that only a handler of the same call with a device creates (for the old autocast), or of a region
-for cuda without a GPU, by the names of settings (`args.use_cuda`, `args.gpu_id >= 0`).
+for cuda without a GPU, if settings are named so (`args.use_cuda`, `args.gpu_id >= 0`).
 
 ## Why is this bad?
 float16 has no numbers below 6e-8. Without scaling, small gradients become zero: 3.7 % of the gradients for a loss of
