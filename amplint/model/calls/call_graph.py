@@ -66,7 +66,7 @@ class CallGraph:
         self._found: dict[tuple[int, CallContext | None], Callee | None] = {}  # what calls run, in a call context
         self._found_with = self._objects.names_known
         self._matters: dict[int, bool] = {}
-        self._mentioned: dict[frozenset[str], dict[int, bool]] = {}
+        self._scaling: dict[int, bool] = {}
         self._trains: dict[int, bool] = {}
         self._reached: dict[ir.Block, set[int]] = {}
 
@@ -301,32 +301,20 @@ class CallGraph:
             self._matters[function.id] = stores or any(self._is_word(value) for value in _values(function))
         return self._matters[function.id]
 
-    def acts(self, function: ir.Function) -> bool:
-        """Whether a function does something to scaler, gradients or regions, itself or by what it calls.
-
-        What `matters` and doesn't act stores attributes that a condition asks for.
-        """
-        return self._mentions(function, _WORDS)
-
     def scales(self, function: ir.Function) -> bool:
         """Whether a function does something to a scaler, or clips, itself or by what it calls."""
-        return self._mentions(function, _SCALER_WORDS)
+        if function.id not in self._scaling:
+            self._scaling[function.id] = False  # a recursive call adds nothing
+            self._scaling[function.id] = any(map(self._is_scaling, _values(function)))
+        return self._scaling[function.id]
 
-    def _mentions(self, function: ir.Function, words: frozenset[str]) -> bool:
-        known = self._mentioned.setdefault(words, {})
-        if function.id not in known:
-            known[function.id] = False  # a recursive call adds nothing
-            known[function.id] = any(self._is_mention(value, words) for value in _values(function))
-        return known[function.id]
-
-    def _is_mention(self, value: ir.Value, words: frozenset[str]) -> bool:
-        if self._names_amp(value, words):
+    def _is_scaling(self, value: ir.Value) -> bool:
+        if self._names_amp(value, _SCALER_WORDS):
             return True
         if not isinstance(value, ir.Call):
             return False
         found = self.find(value)
-        called = [found.function] if found is not None else self._methods_of_a_parameter(value)
-        return any(self._mentions(each, words) for each in called)
+        return any(map(self.scales, [found.function] if found is not None else self._methods_of_a_parameter(value)))
 
     def _is_word(self, value: ir.Value) -> bool:
         if self._names_amp(value, _WORDS):
