@@ -55,6 +55,8 @@ def in_processes(
             for process in multiprocessing.active_children():
                 if process not in before:
                     process.kill()
+            # Its thread has nothing to wait for, and must not be at work on closed pipes when Python ends.
+            pool.shutdown(cancel_futures=True)
             finished = [future.done() and not future.cancelled() and future.exception() is None for future in outcomes]
             for job, future, is_done in [*zip(rest, outcomes, finished, strict=True)][done:]:
                 yield future.result() if is_done else unfinished(job)
