@@ -14,6 +14,7 @@ from amplint.base.tree import of_project
 from amplint.model.project.python_files import python_files, root_of
 from amplint.model.project.resolve_import import module_file
 from amplint.model.syntax.text_scan import without_sentences
+from amplint.model.torch_facts.names import SCALER_METHODS
 
 _IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\r\n#;]*)|import[ \t]+([^\r\n#;]+))", re.MULTILINE
@@ -35,6 +36,9 @@ _FUNCTION = rb"(?m)^(?:async[ \t]+)?def[ \t]+%s\b.*\n(?:[ \t)].*\n?|[ \t]*\r?\n)
 _LISTS = re.compile(rb"\b(importlib|pkgutil|__import__|i?glob|listdir|scandir|iterdir)\b")
 _BY_NAME = re.compile(rb"\b(?:import_module|__import__)\s*\(")
 _DEPTH = 6
+# The call of a scaler's method, and before it the attribute that holds the scaler: `trainer.scaler` `.update(`.
+_SCALER_CALL = re.compile(rb"\.\s*(%s)\s*\(" % "|".join(SCALER_METHODS).encode())
+_OF_ATTRIBUTE, _LONGEST = re.compile(rb"\b(\w+)\s*\.\s*(\w+)\s*$"), 200
 
 
 @remembered
@@ -292,7 +296,7 @@ def _user_of(path: str, attribute: str, method: str, classes: frozenset[str]) ->
     of_project(root_of(os.path.dirname(path)))
     if not is_file(path):
         return None
-    users = dict(_users(root_of(os.path.dirname(path)), attribute, method))
+    users = _users(root_of(os.path.dirname(path))).get((attribute, method), {})
     for other in importers(path) if users.keys() - {path} else ():
         if other in users and (users[other] - {"self"} or _names(_data(other) or b"", classes)):
             return other
@@ -300,16 +304,18 @@ def _user_of(path: str, attribute: str, method: str, classes: frozenset[str]) ->
 
 
 @remembered
-def _users(root: str, attribute: str, method: str) -> tuple[tuple[str, frozenset[str]], ...]:
-    """The files of a project that call a method of an attribute, and the names of what has it in each."""
-    dot = rb"\s*\.\s*"
-    call = re.compile(dot.join((rb"\b(\w+)", attribute.encode(), method.encode())) + rb"\s*\(")
-    found = []
+def _users(root: str) -> dict[tuple[str, str], dict[str, set[str]]]:
+    """The files of a project that call a scaler's methods of attributes: by attribute and method, and for each file
+    the names of what has the attribute.
+    """
+    found: dict[tuple[str, str], dict[str, set[str]]] = {}
     for path in python_files(root):
-        owners = frozenset(name.decode() for name in call.findall(_data(path) or b""))
-        if owners:
-            found.append((path, owners))
-    return tuple(found)
+        data = _data(path) or b""
+        for call in _SCALER_CALL.finditer(data):
+            if (owner := _OF_ATTRIBUTE.search(data, max(0, call.start() - _LONGEST), call.start())) is not None:
+                key = owner[2].decode(), call[1].decode()
+                found.setdefault(key, {}).setdefault(path, set()).add(owner[1].decode())
+    return found
 
 
 @remembered

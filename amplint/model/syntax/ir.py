@@ -340,6 +340,14 @@ def last_name(value: Value) -> str:
     return value.attr if isinstance(value, Attribute) else value.name if isinstance(value, Name) else ""
 
 
+def dotted(value: Value) -> str:
+    """The text of a name or dotted name, `a.b.c`; "" for anything else."""
+    if isinstance(value, Attribute):
+        base = dotted(value.base)
+        return f"{base}.{value.attr}" if base else ""
+    return value.name if isinstance(value, Name) else ""
+
+
 def root(value: Value) -> Value:
     """What a dotted name begins with, `a` of `a.b.c`; the value itself where it is no attribute."""
     while isinstance(value, Attribute):

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache
+from operator import itemgetter
 
 import libcst as cst
 from libcst._nodes.expression import ExpressionPosition
@@ -81,6 +82,25 @@ class Piece:
     def values(self) -> list[ir.Value]:
         """Every value of the piece, operands before what uses them; those of lambdas' bodies too."""
         return values_of(self.statements)
+
+    @cached_property
+    def imports(self) -> list[ir.Import]:
+        """Every import of the piece."""
+        return [each for each in self.statements if isinstance(each, ir.Import)]
+
+    def named(self, words: Iterable[str]) -> list[ir.Value]:
+        """The names of the piece that are one of some words, and the attributes that end with one; as in `values`."""
+        found = [each for word in words for each in self._by_word.get(word, ())]
+        return [value for _, value in sorted(found, key=itemgetter(0))]
+
+    @cached_property
+    def _by_word(self) -> dict[str, list[tuple[int, ir.Value]]]:
+        """The names and attributes by their last word, with their places in `values`."""
+        found: dict[str, list[tuple[int, ir.Value]]] = {}
+        for place, value in enumerate(self.values):
+            if isinstance(value, (ir.Name, ir.Attribute)):
+                found.setdefault(ir.last_name(value), []).append((place, value))
+        return found
 
     def functions(self, name: str, count: int) -> Iterator[ir.Function]:
         """The functions of a name, of which the text has `count` at the most; the piece's own is known by its name."""

@@ -146,12 +146,11 @@ def meaning(nodes: Nodes, names: Names, sought: tuple[str, ...]) -> tuple[tuple[
         words |= more
         near = nodes.near(*sorted(words))
         more.update(word for word, name in _imported(near, packages) if is_sought(name))
+        named = near.values if within else [each for piece in near.pieces for each in piece.named(words)]
         found: list[ir.Value] = [
             value
-            for value in near.values
-            if isinstance(value, (ir.Name, ir.Attribute))
-            and (within or ir.last_name(value) in words)
-            and any(map(is_sought, names.of(value)))
+            for value in named
+            if isinstance(value, (ir.Name, ir.Attribute)) and any(map(is_sought, names.of(value)))
         ]
         more.update(word for value in found for word in assigned(value))
     return tuple(sorted(words)), found
@@ -159,7 +158,7 @@ def meaning(nodes: Nodes, names: Names, sought: tuple[str, ...]) -> tuple[tuple[
 
 def _imported(nodes: Nodes, packages: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """The words that imports bind, with the qualified names that they stand for; a package's with its dot."""
-    for statement in (each for each in nodes.statements if isinstance(each, ir.Import)):
+    for statement in (each for piece in nodes.pieces for each in piece.imports):
         for alias in statement.aliases:
             name = alias.name if statement.module is None else canonical(f"{statement.module}.{alias.name}")
             yield alias.bound, f"{name}." if f"{name}." in packages else name

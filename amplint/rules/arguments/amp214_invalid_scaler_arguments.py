@@ -250,8 +250,8 @@ def _initial(module: Module, call: ir.Call, given: _Arguments) -> Finding | None
     value = given.get("init_scale")
     if value is None:
         return None
-    text = module.text(value)
     if is_bool(module, value):
+        text = module.text(value)
         said = "1 if the flag is true, else 0, which makes every parameter NaN"
         if isinstance(value, ir.Constant):
             said = "the scale starts at 1" if value.value else "a scale of 0 makes every parameter NaN"

@@ -262,13 +262,14 @@ def _on_none(module: Module) -> Iterator[UnboundUse]:
         read = call.func.base if isinstance(call.func, ir.Attribute) else None
         if not isinstance(read, (ir.Name, ir.Attribute)) or not _is_called_on(read) or not module.is_own(read):
             continue
-        if module.text(read) in done or _is_for_amp(read):
+        text = ir.dotted(read) or module.text(read)
+        if text in done or _is_for_amp(read):
             continue
         when = _when_none(module, read)
         if when and ir.called_on(call, "load_state_dict") is not None:
-            loads.setdefault(module.text(read), (read, when))
+            loads.setdefault(text, (read, when))
         elif when:
-            done.add(module.text(read))
+            done.add(text)
             if not _is_in_region(module, read):  # else AMP210 says so
                 yield UnboundUse(read, Missing.NONE, None, when)
     yield from (UnboundUse(read, Missing.NONE, None, when) for text, (read, when) in loads.items() if text not in done)
