@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from amplint.base.paths import look_again
 from amplint.cli import main
+from amplint.runner import processors
 from amplint.verify.fixtures import run
 from tests import some
 
@@ -51,6 +52,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """With `-n auto`, three processes for two cores: many tests wait for what they have started."""
+    cores = processors()
+    return cores + -(-cores // 2)
 
 
 def pytest_collection_finish() -> None:
