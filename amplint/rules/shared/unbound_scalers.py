@@ -12,6 +12,7 @@ from amplint.model.calls.call_sites import callers
 from amplint.model.calls.external_calls import ancestors, bases_in_sight, method
 from amplint.model.inference.formulas import Formula, bearing_on, both, either, negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.key_parts import last_name
 from amplint.model.objects.terms import Op, Term
 from amplint.model.regions.training_regions import runs_in, trained
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 # What a function or a variable is called that is for AMP alone.
-_FOR_AMP = re.compile(r"(?i:(?<![tlr])amp(?![a-z])|half|16|mixed|scal|precision)|A(mp|MP)(?=[A-Z])")
+_FOR_AMP = re.compile(r"(?i:(?<![tlr])amp(?![a-z])|half|16|mixed|scale[rd]|scaling|scale_?loss|(?:loss|grad)_?scale|precision)|A(mp|MP)(?=[A-Z])")
 
 # What the settings are called that say which process this is, and what the program does.
 _OF_RUN = re.compile(r"(?i)rank|eval|test|valid|resume|save|debug|log|export|verbose")
@@ -142,12 +143,19 @@ def _is_told(bound: Formula) -> bool:
     return bool(bound.facts()) and (not is_vague(bound) or _speaks_of_amp(bound))
 
 
-def _is_reached(module: Module, read: ir.Value, inside: Formula, bound: Formula, missing: Formula) -> bool:
-    """Whether a read happens where something is missing; nobody trains where there is no CUDA."""
+def _is_reached(
+    module: Module, read: ir.Value, inside: Formula, bound: Formula, missing: Formula, *, settings: bool = False
+) -> bool:
+    """Whether a read happens where something is missing; nobody trains where there is no CUDA.
+
+    Args:
+        settings: settings that aren't called like one of AMP say nothing of it.
+    """
     asked = inside.facts() - bound.facts()
     if is_vague(bound) and len(asked) < len(inside.facts()):
         return False
-    if not all(_is_other(each, read) or _is_set_here(module, each, bound) for each in asked):
+    left = [each for each in asked if not (_is_other(each, read) or _is_set_here(module, each, bound))]
+    if not all(settings and _is_setting(each) for each in left):
         return False
     if is_handled(module, read, *_RAISED):
         return False
@@ -160,7 +168,7 @@ def _is_other(fact: Term, read: ir.Value) -> bool:
     program does, as in `step % every == 0`, `loss < best`, `rank == 0`, `args.evaluate`, or which type another object
     has. Where a state is saved or loaded, also any other setting.
     """
-    if fact.op in ORDERS:
+    if fact.op in ORDERS or fact.op == Op.ON or fact.subject.name == "__name__":
         return True
     if isinstance(read.parent, ir.Attribute) and read.parent.attr in ("state_dict", "load_state_dict"):
         return _is_of_checkpoint(fact)
@@ -170,6 +178,11 @@ def _is_other(fact: Term, read: ir.Value) -> bool:
     if fact.compared is not None and subject.op == "Modulo":
         return True
     return subject.is_path and bool(_OF_RUN.search(last_name(subject.name))) and not _FOR_AMP.search(subject.name)
+
+
+def _is_setting(fact: Term) -> bool:
+    """Whether a fact is about a setting, `args.return_x`, that isn't called like one of AMP."""
+    return fact.subject.is_path and "." in fact.subject.name and not _FOR_AMP.search(str(fact))
 
 
 def _is_set_here(module: Module, fact: Term, bound: Formula) -> bool:
@@ -258,7 +271,7 @@ def _on_none(module: Module) -> Iterator[UnboundUse]:
     A load of its state comes last: only a run that is resumed gets there.
     """
     done, loads = set[str](), dict[str, tuple[ir.Name | ir.Attribute, str]]()
-    for call in module.whole.near(*SCALER_METHODS).calls if module.calls_of(*SCALERS) else ():
+    for call in module.whole.near(*SCALER_METHODS).calls if objects(module).every_scaler() else ():
         read = call.func.base if isinstance(call.func, ir.Attribute) else None
         if not isinstance(read, (ir.Name, ir.Attribute)) or not _is_called_on(read) or not module.is_own(read):
             continue
@@ -279,7 +292,10 @@ def _when_none(module: Module, read: ir.Name | ir.Attribute) -> str:
     """Where a method of None would be called, in words; nothing if it is a scaler there, as far as can be told."""
     known = decided(module)
     found = known.alternatives(read)
-    made = [each for each in found if isinstance(each.value, ir.Call) and module.names.of(each.value.func) & SCALERS]
+    # A class of the project, whose objects are used as scalers, counts as well.
+    is_one = objects(module).is_scaler(read) is not None
+    calls = [(each, each.value) for each in found if isinstance(each.value, ir.Call)]
+    made = [each for each, value in calls if is_one or module.names.of(value.func) & SCALERS]
     none = either(*(each.when for each in found if ir.is_none(each.value)))
     if not made or len(made) + sum(ir.is_none(each.value) for each in found) < len(found) or not _is_told(none):
         return ""
@@ -287,10 +303,23 @@ def _when_none(module: Module, read: ir.Name | ir.Attribute) -> str:
     if elsewhere and not _speaks_of_amp(none):
         return ""
     inside = known.around(read)
-    if not _is_reached(module, read, inside, either(none, *(each.when for each in made)), none):
+    bound, guarded = either(none, *(each.when for each in made)), _is_guarded_next_to(module, read, none)
+    if not _is_reached(module, read, inside, bound, none, settings=guarded):
         return ""
     world = possible(inside, none, ON_CUDA)
     return said(module, world, none, turning(world, none)) if world is not None else ""
+
+
+def _is_guarded_next_to(module: Module, read: ir.Name | ir.Attribute, none: Formula) -> bool:
+    """Whether another call of the function, of a method of the same scaler, stands where that isn't None."""
+    home, text = ir.function_of(read), ir.dotted(read)
+    others = [
+        each
+        for each in module.whole.near(ir.last_name(read)).values
+        if isinstance(each, (ir.Name, ir.Attribute)) and each is not read and ir.function_of(each) is home
+        if _is_called_on(each) and ir.dotted(each) == text
+    ]
+    return any(possible(decided(module).around(each), none) is None for each in others)
 
 
 def _is_in_region(module: Module, read: ir.Value) -> bool:

@@ -1,0 +1,188 @@
+"""A clip gets a generator of parameters that is already used up: it clips nothing.
+
+## What it does
+Finds `clip_grad_norm_` and `clip_grad_value_` (torch's and accelerate's) where the parameters are a generator that is
+kept in a variable or an attribute: `model.parameters()`, `filter(...)`, `map(...)`, `itertools.chain(...)` or a
+generator expression. Reported is a clip
+
+- after something else that reads the generator to its end: an optimizer's constructor, `list(...)`, `sum(...)`, a loop
+  over it, another clip;
+- in a loop, or in another method, where the generator is created only once: the first clip uses it up.
+
+amplint reports nothing:
+
+- if the generator is created again between the two, or in each iteration;
+- if the project defines a method `parameters`, which may return a list;
+- if the value may be something else than a generator on some path, or comes from out of sight.
+
+## Why is this bad?
+A generator gives its items once. Then `clip_grad_norm_` gets no parameters: it clips nothing, returns a norm of 0, and
+raises nothing. (Current torch warns of an empty generator, but not of an empty `filter` or `itertools.chain`.) One
+outlier batch can ruin the weights, as it would without clipping, and the logged norm is 0.
+
+## Example
+```python
+params = itertools.chain(unet.parameters(), text_encoder.parameters())
+optimizer = torch.optim.AdamW(params, lr=1e-5)
+
+for batch in loader:
+    accelerator.backward(loss(batch))
+    accelerator.clip_grad_norm_(params, 1.0)
+    optimizer.step()
+```
+
+## Use instead
+```python
+params = list(itertools.chain(unet.parameters(), text_encoder.parameters()))
+optimizer = torch.optim.AdamW(params, lr=1e-5)
+
+for batch in loader:
+    accelerator.backward(loss(batch))
+    accelerator.clip_grad_norm_(params, 1.0)
+    optimizer.step()
+```
+
+## Fix safety
+Unsafe: with a list the clip has an effect for the first time, or in each iteration.
+
+## Proof
+The programs are not executed (shows=none): a run is compared with the same run without AMP, which has the same
+generator. A test gives torch's clip a generator that an optimizer has used up: the norm is 0 and no gradient changes.
+
+## References
+- [torch.nn.utils.clip_grad_norm_](https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
+- [Python's glossary: generator iterator](https://docs.python.org/3/glossary.html#term-generator-iterator)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.fixes.edits import insert
+from amplint.model.inference.values import values_of
+from amplint.model.names.reaching_definitions import reaching
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
+from amplint.model.syntax.ir import Assigned
+from amplint.model.syntax.nesting import dominates, loops_round
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    fixes=(Applicability.UNSAFE,),
+    triggers=("clip_grad & GradScaler", "clip_grad & autocast", "clip_grad & ccelerat"),
+    not_shown="the same step without AMP clips nothing either",
+)
+
+_CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grad_value")
+_GENERATORS = {"builtins.filter", "builtins.map", "itertools.chain", "itertools.chain.from_iterable"}
+# What reads all of what it is given.
+_READERS = {f"builtins.{name}" for name in ("list", "tuple", "set", "frozenset", "sum", "sorted", "max", "min")}
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each clip whose parameters come from a generator that was read before."""
+    for call in module.own.called(*_CLIPS):
+        given = argument(call, "torch.nn.utils.clip_grad_norm_", "parameters")
+        if isinstance(given, ir.Name):
+            yield from _of_variable(module, call, given)
+        elif isinstance(given, ir.Attribute):
+            yield from _of_attribute(module, call, given)
+
+
+def _of_variable(module: Module, call: ir.Call, given: ir.Name) -> Iterator[Finding]:
+    bindings = reaching(module.names, given)
+    made = [each.value for each in bindings if isinstance(each, Assigned) and each.value is not None]
+    if not made or len(made) < len(bindings) or not all(_is_generator(module, each) for each in made):
+        return
+    reader = next((each for each in _readers(module, given, call) if dominates(each, call)), None)
+    text = module.text(given)
+    if reader is not None:
+        yield _finding(module, call, made, f"clips nothing: {module.line(reader)} has used up the generator `{text}`")
+    elif any(all(loop not in loops_round(each) for each in made) for loop in loops_round(call)):
+        yield _finding(module, call, made, f"clips in the first iteration only, which uses up the generator `{text}`")
+
+
+def _of_attribute(module: Module, call: ir.Call, given: ir.Attribute) -> Iterator[Finding]:
+    found = values_of(module, given)
+    made = [each.value for each in found.leaves]
+    homes = {ir.function_of(each) for each in made}
+    if not found.is_closed or not all(_is_generator(module, each) for each in made) or ir.function_of(call) in homes:
+        return
+    text = module.text(given)
+    yield _finding(module, call, made, f"clips in the first call only, which uses up the generator `{text}`")
+
+
+def _finding(module: Module, call: ir.Call, made: list[ir.Value], what: str) -> Finding:
+    edits = [edit for each in made if module.is_own(each) for edit in _listed(module, each)]
+    fix = Fix(Applicability.UNSAFE, "Make the generator a list", tuple(edits)) if edits else None
+    return rule.finding(module.span(call), f"{what}; make it a list: `list(...)`", fix=fix)
+
+
+def _listed(module: Module, value: ir.Value) -> list[Edit]:
+    outer, inner = module.layout.outer(value), module.span(value)
+    if outer != inner and not isinstance(value, ir.Comprehension):  # it has parentheses
+        return [insert(outer[0], "list")]
+    return [insert(outer[0], "list("), insert(outer[1], ")")]
+
+
+def _is_generator(module: Module, value: ir.Value) -> bool:
+    """Whether a value is surely an iterator over parameters, which gives them once."""
+    if isinstance(value, ir.Conditional):
+        return _is_generator(module, value.then) and _is_generator(module, value.other)
+    if isinstance(value, ir.Comprehension):
+        return value.kind == "GeneratorExp"
+    if not isinstance(value, ir.Call):
+        return False
+    if isinstance(value.func, ir.Attribute) and value.func.attr == "parameters":
+        return not module.whole.defines("parameters") and not value.positional
+    names = module.names.of(value.func)
+    return bool(names) and names <= _GENERATORS
+
+
+def _readers(module: Module, given: ir.Name, clip: ir.Call) -> Iterator[ir.Node]:
+    """What reads the same generator to its end, before a clip or after it."""
+    same = {id(each) for each in reaching(module.names, given)}
+    for each in module.own.near(given.name).values:
+        if isinstance(each, ir.Name) and each.name == given.name and not each.bound and each is not given:
+            reader = _reader(module, each)
+            if reader is not None and reader.id < clip.id and same == {id(one) for one in reaching(module.names, each)}:
+                yield reader
+
+
+def _reader(module: Module, read: ir.Name) -> ir.Node | None:
+    """The call or loop that reads all of a variable's items at once."""
+    if isinstance(read.parent, ir.For) and read.parent.iter is read:
+        jumps = (each for each in ir.walk_statements(read.parent.body) if isinstance(each, ir.Jump))
+        return None if any(each.kind == "break" for each in jumps) else read.parent
+    up: ir.Node | None = read.parent
+    if isinstance(up, ir.Comprehension):
+        call = up.parent
+        reads = up.kind != "GeneratorExp" or (isinstance(call, ir.Call) and bool(module.names.of(call.func) & _READERS))
+        return up if reads and up.clauses[0].iter is read else None
+    while isinstance(up, (ir.Sequence, ir.Mapping)):  # `[{"params": params}]`
+        up = up.parent
+    if not isinstance(up, ir.Call) or up.func is read:
+        return None
+    if ir.last_name(up.func) in _CLIPS or module.names.of(up.func) & _READERS or _makes_optimizer(module, up):
+        return up
+    return None
+
+
+def _makes_optimizer(module: Module, call: ir.Call) -> bool:
+    """Whether a call's result is an optimizer: of torch's classes, or what the code steps."""
+    if any(name.startswith("torch.optim.") for name in module.names.of(call.func)):
+        return True
+    statement = ir.statement_of(call)
+    if not isinstance(statement, ir.Assign) or statement.value is not call:
+        return False
+    return any(objects(module).is_optimizer(each) is not None for each in statement.targets)
