@@ -35,7 +35,8 @@ _CALLS = {
     **dict.fromkeys(("os.getenv", "os.environ.get"), frozenset(("str",))),
     **dict.fromkeys(("distutils.util.strtobool", "setuptools._distutils.util.strtobool"), frozenset(("int",))),
     **dict.fromkeys(("torch.cuda.is_available", "torch.cuda.is_bf16_supported"), frozenset(("bool",))),
-    "torch.cuda.device_count": frozenset(("int",)),
+    **dict.fromkeys(("torch.cuda.device_count", "torch.cuda.current_device"), frozenset(("int",))),
+    **dict.fromkeys(("torch.distributed.get_rank", "torch.distributed.get_world_size"), frozenset(("int",))),
     **dict.fromkeys(
         [f"numpy.{name}" for name in ("bool_", "bool", "all", "any", "logical_and", "logical_or", "logical_not")],
         frozenset(("numpy.bool",)),

@@ -38,7 +38,7 @@ with torch.autocast(device_type=device.type):
 Safe: the fix writes `.type` of a device, or the name without its index. For a variable that is only read for
 `device_type`, the fix changes the assignment, once for all regions. Unsafe if the value is only likely a device, or
 only annotated as one; and if the region's dtype is not float16 or bfloat16, or may be another: such a region disables
-itself with an index, and stays enabled without the index.
+itself with an index, and stays enabled without the index. Also unsafe if `"cuda"` replaces the number of a CUDA device.
 
 ## Proof
 Before the fix the test programs raise or, with an index, run in a region without the check. After the fix they run,
@@ -58,6 +58,8 @@ from amplint.config.defaults import DEVICES
 from amplint.fixes.inherited_arguments import module_name
 from amplint.model.inference.devices import Device, devices, is_used_as_text
 from amplint.model.inference.dtypes import dtypes
+from amplint.model.inference.python_types import kinds
+from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.syntax import ir
@@ -115,6 +117,10 @@ def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
     if isinstance(value, ir.Constant) and not isinstance(value.value, (str, bool)):
         message = f'`device_type={module.text(value)}` raises ValueError; pass a string such as "cuda"'
         return rule.finding(module.span(value), message)
+    if kinds(module, value) <= {"int", "float"}:
+        fix = Fix(Applicability.UNSAFE, 'Replace with `"cuda"`', (_edit(module, value, '"cuda"'),))
+        message = f'`{module.text(value)}` is a number: autocast raises ValueError; pass a string such as "cuda"'
+        return rule.finding(module.span(value), message, fix=fix if _is_of_cuda(module, value) else None)
     for each in found:
         finding = _of_name(module, call, value, each)
         if finding is not None:
@@ -126,6 +132,14 @@ def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
     if all(_is_likely_object(module, each.value) for each in found):
         return _appending(module, value, f"`{module.text(value)}` is a tensor's `torch.device`", Confidence.LIKELY)
     return None
+
+
+def _is_of_cuda(module: Module, value: ir.Value) -> bool:
+    """Whether a value is the number of a CUDA device."""
+    leaves = (each.value for each in values_of(module, value).leaves)
+    return all(
+        isinstance(each, ir.Call) and module.names.of(each.func) == {"torch.cuda.current_device"} for each in leaves
+    )
 
 
 def _is_likely_object(module: Module, value: ir.Value) -> bool:

@@ -18,6 +18,7 @@ from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import changes_defaults
 from amplint.model.inference.formulas import Formula, World, both, fact, in_order
 from amplint.model.inference.value_sets import decided, is_vague
+from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.event import Event
@@ -53,12 +54,12 @@ def constructions(module: Module, scaler: ir.Value) -> list[ir.Call]:
 
 def _constructions(module: Module, scaler: ir.Value) -> list[ir.Call]:
     found = []
-    for each in decided(module).alternatives(scaler):
-        if isinstance(each.value, ir.Call) and module.names.of(each.value.func) & SCALERS:
+    for each in values_of(module, scaler).leaves:
+        if isinstance(each.value, ir.Call) and module.names.of(each.value.func) & SCALERS and not each.is_open:
             found.append(each.value)
-        elif not ir.is_none(each.value) and not makes_dummy_scaler(module, each.value):
+        elif each.is_open or not (ir.is_none(each.value) or makes_dummy_scaler(module, each.value)):
             return []
-    return found
+    return list(dict.fromkeys(found))
 
 
 def scaled_by(module: Module, made: ir.Call) -> list[Trained]:

@@ -1,0 +1,124 @@
+"""accelerate's `mixed_precision` is not one of the names that accelerate knows.
+
+## What it does
+Finds `Accelerator(mixed_precision=...)` with
+
+- a bool: a literal, an option that is parsed as one (`action="store_true"`, `type=bool`, `str2bool`), a setting;
+- a text other than "no", "fp16", "bf16" and "fp8", such as "fp32", "float16" or "16-mixed"; also if an option's
+  `choices`, or a `Literal`, allows one.
+
+amplint reports nothing if what is passed is out of sight.
+
+## Why is this bad?
+accelerate turns the value into text and compares it with these four names: `Accelerator(mixed_precision=True)` raises
+"ValueError: Unknown mixed_precision mode: True". The program ends before it trains.
+
+## Example
+```python
+parser.add_argument("--fp16", action="store_true")
+args = parser.parse_args()
+
+accelerator = Accelerator(mixed_precision=args.fp16)
+```
+
+## Use instead
+```python
+parser.add_argument("--fp16", action="store_true")
+args = parser.parse_args()
+
+accelerator = Accelerator(mixed_precision="fp16" if args.fp16 else "no")
+```
+
+## Fix safety
+Safe for a literal that is another name of one of the four ("fp32", "float16", "bfloat16"). Unsafe for a bool: the fix
+takes true for "fp16", or for "bf16" if the name says so. There is no fix for an option that also allows another text.
+
+## Proof
+The test programs use a small replacement for accelerate, which checks the value as accelerate 1.15 does: ValueError
+before the fix, no exception after it.
+
+## References
+- [The Accelerator](https://huggingface.co/docs/accelerate/package_reference/accelerator)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.model.inference.declared_choices import declared_choices
+from amplint.model.inference.python_types import is_bool
+from amplint.model.inference.values import values_of
+from amplint.model.syntax import ir
+from amplint.model.usage.accelerators import ACCELERATORS
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    fixes=(Applicability.SAFE, Applicability.UNSAFE),
+    triggers=("Accelerator & mixed_precision",),
+    not_shown="no step runs: the program ends as it makes the Accelerator",
+)
+
+_KNOWN = ("no", "fp16", "bf16", "fp8")
+_MEANT = {
+    **dict.fromkeys(("fp32", "float32", "full", "none", "32", "32-true"), "no"),
+    **dict.fromkeys(("float16", "half", "16", "16-mixed"), "fp16"),
+    **dict.fromkeys(("bfloat16", "bf16-mixed"), "bf16"),
+}
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each Accelerator with a precision that accelerate refuses."""
+    for call in module.calls_of(*ACCELERATORS):
+        value = call.keyword("mixed_precision")
+        if value is not None and module.is_own(call):
+            found = _judge(module, value)
+            if found is not None:
+                yield found
+
+
+def _judge(module: Module, value: ir.Value) -> Finding | None:
+    text = module.on_one_line(value)
+    if is_bool(module, value):
+        message = f'`mixed_precision={text}` is a bool: accelerate raises ValueError; pass "fp16", "bf16" or "no"'
+        return rule.finding(module.span(value), message, fix=_chosen(module, value))
+    literals = [
+        each.value.value
+        for each in values_of(module, value).leaves
+        if isinstance(each.value, ir.Constant) and isinstance(each.value.value, str) and not each.is_open
+    ]
+    wrong = [each for each in (*literals, *declared_choices(module, value)) if each is not None and each not in _KNOWN]
+    if not wrong:
+        return None
+    can = "" if isinstance(value, ir.Constant) else f"`{text}` can be "
+    message = f'{can}"{wrong[0]}"{" as `mixed_precision`" if not can else ""}: accelerate raises ValueError; '
+    meant = _MEANT.get(wrong[0].lower())
+    fix = None
+    if meant is not None and isinstance(value, ir.Constant):
+        fix = Fix(Applicability.SAFE, f'Replace with `"{meant}"`', (Edit(*module.span(value), f'"{meant}"'),))
+    return rule.finding(module.span(value), f'{message}pass "{meant}"' if meant else f"{message}{_advice()}", fix=fix)
+
+
+def _advice() -> str:
+    return f"it knows {', '.join(_KNOWN)}"
+
+
+def _chosen(module: Module, value: ir.Value) -> Fix | None:
+    """The fix that chooses a precision by a bool."""
+    text = module.text(value)
+    name = "bf16" if "bf" in text.lower() else "fp16"
+    if isinstance(value, ir.Constant):
+        new = f'"{name}"' if value.value else '"no"'
+    elif isinstance(value, (ir.Name, ir.Attribute, ir.Subscript, ir.Call)):
+        new = f'"{name}" if {text} else "no"'
+    else:
+        return None
+    return Fix(Applicability.UNSAFE, f"Replace with `{new}`", (Edit(*module.span(value), new),))
