@@ -403,10 +403,20 @@ class Decided:
             return self._elsewhere(call, _ELSEWHERE[min(names)])
         if names == {"builtins.isinstance"} and len(call.positional) == 2:
             return self._is_instance(call, *call.positional)
+        if names == {"builtins.hasattr"} and len(call.positional) == 2:
+            return self._has_attribute(call, *call.positional)
         if isinstance(call.func, ir.Attribute):
             if call.func.attr == "startswith" and call.positional and isinstance(call.positional[0], ir.Constant):
                 return self._is(call.func.base, call.positional[0], call)
         return self._followed(call)
+
+    def _has_attribute(self, call: ir.Call, base: ir.Value, name: ir.Value) -> Formula:
+        """`hasattr(base, "name")`: it holds wherever `base.name` does, whoever passes the object on."""
+        path = self.path(base)
+        if path is None or not isinstance(name, ir.Constant) or not isinstance(name.value, str):
+            return self._followed(call)
+        asked = fact(Term(Op.CALL, "hasattr", (terms.path(path), terms.literal(name.value))))
+        return either(self._asked(asked, call), fact(terms.path(f"{path}.{name.value}")))
 
     def _is_instance(self, call: ir.Call, value: ir.Value, of: ir.Value) -> Formula:
         """`isinstance(value, of)`: of a scaler's class, that there is one."""

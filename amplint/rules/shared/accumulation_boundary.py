@@ -87,6 +87,14 @@ def stepped_apart(module: Module, flow: Flow, scaler: str) -> Apart | None:
     return None
 
 
+def micro_steps(module: Module, call: ir.Node, often: ir.Node) -> ir.Value | None:
+    """The `k` of the test that a call waits for, `(i + 1) % k == 0`, where another call of the loop doesn't wait.
+
+    None where both are made as often, or where something else decides as well.
+    """
+    return _period(module, call, often) if loops_round(call) == loops_round(often) else None
+
+
 def _open(module: Module, period: ir.Value | None) -> str | None:
     """A period as it is written, where it is no number in the code."""
     if period is None or all(isinstance(each.value, ir.Constant) for each in decided(module).alternatives(period)):

@@ -1,0 +1,175 @@
+"""Gradients are accumulated over several micro steps, and each micro step clears them.
+
+## What it does
+Finds a `zero_grad()` that runs in each iteration of a loop with a backward pass, while the optimizer steps only in every
+k-th iteration: `if (i + 1) % accumulation_steps == 0:`. The backward pass and `zero_grad()` have to be in the same
+function as the step.
+
+amplint reports nothing:
+
+- if the `if` of the step has a backward pass of its own;
+- if `k` is 1;
+- if `zero_grad()` runs under a condition of its own;
+- if another step in the loop doesn't wait (one optimizer is meant to train less often);
+- if `zero_grad()` is between the backward pass and the step (AMP407).
+
+## Why is this bad?
+Only the gradients of the last micro step reach the optimizer. The loss is usually divided by `k`, so each update is
+computed from one micro batch, with gradients that are `k` times too small. In float16 they also underflow sooner.
+
+## Example
+```python
+for i, batch in enumerate(loader):
+    optimizer.zero_grad()
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = model(batch) / accumulation_steps
+    scaler.scale(loss).backward()
+    if (i + 1) % accumulation_steps == 0:
+        scaler.step(optimizer)
+        scaler.update()
+```
+
+## Use instead
+```python
+for i, batch in enumerate(loader):
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = model(batch) / accumulation_steps
+    scaler.scale(loss).backward()
+    if (i + 1) % accumulation_steps == 0:
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+```
+
+## Fix safety
+Unsafe: the training changes, as all micro steps count. The fix moves `zero_grad()` after the step and its `update()`, or
+deletes it if another one is there already. There is no fix if one of the calls is part of a larger statement, or if its
+name means something else at the step.
+
+## Proof
+The programs are not executed (shows=none): a run is compared with the same run without AMP, which clears its gradients
+in the same places. A test compares the gradients of one accumulated step before and after the fix with those of the
+whole batch.
+
+## References
+- [Gradient accumulation with torch.amp](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.fixes.statements import line_behind, own_statement, removed, says_the_same, text_with_comment
+from amplint.model.flow.analysis import Flow, flows
+from amplint.model.objects.event import Event
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import conditions, dominates, exclusive, loop_of, upwards
+from amplint.registry.rule import Rule
+from amplint.rules.shared.accumulation_boundary import micro_steps
+from amplint.rules.shared.default_values import number_by_default
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
+    triggers=("zero_grad & backward & scaler & %", "zero_grad & backward & autocast & %"),
+    not_shown="a run without AMP clears its gradients in the same places",
+)
+
+_STEPS = ("step", "optimizer_step")
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each clear that runs on every micro step of an accumulation."""
+    done = set[int]()
+    for flow in flows(module):
+        for step in (each for each in flow.events if each.kind in _STEPS and each.optimizer is not None):
+            for clear in flow.events:
+                if clear.call.id in done or not module.is_own(clear.call):
+                    continue
+                found = _judge(module, flow, step, clear)
+                if found is not None:
+                    done.add(clear.call.id)
+                    yield found
+
+
+def _judge(module: Module, flow: Flow, step: Event, clear: Event) -> Finding | None:
+    loop = loop_of(step.call)
+    if clear.kind != "zero_grad" or clear.optimizer != step.optimizer or loop is None:
+        return None
+    if loop_of(clear.call) is not loop or ir.function_of(clear.call) is not ir.function_of(step.call):
+        return None
+    period = micro_steps(module, step.call, clear.call)
+    if period is None or number_by_default(module, period) == 1 and isinstance(period, ir.Constant):
+        return None
+    if not _runs_on_each_micro_step(flow, loop, step, clear) or not _all_wait(module, flow, loop, clear, period):
+        return None
+    text = module.on_one_line(period)
+    when = "" if isinstance(period, ir.Constant) else f"when `{text} > 1`, "
+    offered, withheld = _fix(module, flow, step, clear)
+    return rule.finding(
+        module.span(clear.call),
+        f"{when}this clears the gradients of each micro step, but the optimizer steps only every `{text}` "
+        f"({module.line(step.call)}): only the last micro step counts; clear them after the step",
+        fix=offered,
+        withheld=withheld,
+    )
+
+
+def _runs_on_each_micro_step(flow: Flow, loop: ir.Statement, step: Event, clear: Event) -> bool:
+    """Whether a loop has a backward pass in each iteration, and the clear before it or after the step.
+
+    Between the two it leaves the step without gradients: AMP407.
+    """
+    backwards = [each.call for each in flow.events if each.kind == "backward" and loop_of(each.call) is loop]
+    last = max((each.id for each in backwards if each.id < step.call.id), default=0)
+    if last < clear.call.id < step.call.id or not any(not conditions(clear.call, each) for each in backwards):
+        return False
+    tests = conditions(step.call, clear.call)  # of those of the step: one that trains less often has its own backward
+    return not any(test in upwards(ir.statement_of(each)) for each in backwards for test in tests)
+
+
+def _all_wait(module: Module, flow: Flow, loop: ir.Statement, clear: Event, period: ir.Value) -> bool:
+    """Whether all steps in a loop wait for the same micro steps: no optimizer is meant to train more often."""
+    steps = [each.call for each in flow.events if each.kind in _STEPS and loop_of(each.call) is loop]
+    found = {_text(module, micro_steps(module, each, clear.call)) for each in steps}
+    return found == {_text(module, period)} and not any(exclusive(*pair) for pair in combinations(steps, 2))
+
+
+def _text(module: Module, value: ir.Value | None) -> str:
+    return module.on_one_line(value) if value is not None else ""
+
+
+def _fix(module: Module, flow: Flow, step: Event, clear: Event) -> tuple[Fix | None, str | None]:
+    """The clear goes after the step and its update, where there is none yet."""
+    statement, at = own_statement(clear.call), own_statement(step.call)
+    if statement is None or at is None:
+        return None, "a call is part of a larger statement; move `zero_grad()` by hand"
+    if not isinstance(clear.call, ir.Call) or not isinstance(clear.call.func, ir.Attribute):
+        return None, "the gradients are cleared in another function; move the call by hand"
+    place: ir.Statement = at
+    for event in flow.events:
+        update = own_statement(event.call)
+        if event.kind == "update" and update is not None and update.block is at.block and update.id > place.id:
+            place = update
+    cleared = any(
+        each.kind == "zero_grad" and each.optimizer == step.optimizer and dominates(step.call, each.call)
+        for each in flow.events
+        if each.call is not clear.call and loop_of(each.call) is loop_of(step.call)
+    )
+    gone = removed(module, statement)
+    behind = None if cleared else line_behind(module, place, text_with_comment(module, statement))
+    if gone is None or (behind is None and not cleared):
+        return None, "a call is on one line with other code; move `zero_grad()` by hand"
+    if not says_the_same(module, clear.call.func.base, clear.call, place):
+        return None, f"`{module.text(clear.call.func.base)}` may be another optimizer at the step"
+    title = "Delete the `zero_grad()`" if behind is None else "Move the `zero_grad()` after the step"
+    return Fix(Applicability.UNSAFE, f"{title} (all micro steps then count)", (gone, *([behind] if behind else []))), None
