@@ -1,0 +1,80 @@
+"""An option of argparse that switches AMP has `type=bool`: every text but the empty one turns it on.
+
+## What it does
+Finds `add_argument("--amp", type=bool)`, where the name of the option speaks of mixed precision: `amp`, `fp16`, `bf16`,
+`half`, `autocast`, `mixed_precision`.
+
+## Why is this bad?
+argparse calls `bool` with the text of the command line, and `bool("False")` is True: `--amp False` turns AMP on. With
+`default=True` no text but the empty one turns it off. A run that should be the float32 reference, or that avoids an
+overflow, then trains in float16 all the same.
+
+## Example
+```python
+parser.add_argument("--fp16", type=bool, default=True)
+```
+
+## Use instead
+```python
+parser.add_argument("--fp16", action=argparse.BooleanOptionalAction, default=True)  # --fp16, --no-fp16
+```
+
+## Fix safety
+There is no fix: the command lines that use the option have to change with it.
+
+## Proof
+The programs are not executed (shows=none), as they differ by what stands on the command line. A test parses `--fp16
+False` with argparse.
+
+## References
+- [argparse: type](https://docs.python.org/3/library/argparse.html#type)
+- [argparse.BooleanOptionalAction](https://docs.python.org/3/library/argparse.html#argparse.BooleanOptionalAction)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Finding, Severity
+from amplint.model.syntax import ir
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    fixes=(),
+    triggers=(
+        "add_argument & type=bool & amp",
+        "add_argument & type=bool & fp16",
+        "add_argument & type=bool & bf16",
+        "add_argument & type=bool & half",
+        "add_argument & type=bool & mixed",
+    ),
+    not_shown="a run of a step parses no command line",
+)
+
+# As words of the option's name: `--use_amp`, `--no-fp16`; not `--sample`.
+_OF_AMP = re.compile(r"(?i)(?<![a-z])(?:use|no)?(?:amp|b?fp?16|b?float16|half|autocast|mixed_?precision)(?![a-z])")
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each option of AMP whose text is turned into a bool."""
+    for call in module.own.called("add_argument"):
+        names = [each.value for each in call.positional if isinstance(each, ir.Constant) and isinstance(each.value, str)]
+        kind = call.keyword("type")
+        if kind is None or module.names.of(kind) != {"builtins.bool"}:
+            continue
+        name = next((each for each in names if _OF_AMP.search(each.replace("-", "_"))), None)
+        if name is not None:
+            what = f"`{name} False` turns it on" if name.startswith("-") else '"False" counts as true'
+            message = f"`type=bool` takes every text for true: {what}; use `action=argparse.BooleanOptionalAction`"
+            yield rule.finding(
+                module.span(kind), message, withheld="the command lines that use the option have to change with it"
+            )
