@@ -23,7 +23,7 @@ parser.add_argument("--fp16", action=argparse.BooleanOptionalAction, default=Tru
 There is no fix: the command lines that use the option have to change with it.
 
 ## Proof
-The programs are not executed (shows=none), as they differ by what stands on the command line. A test parses `--fp16
+The programs are not executed (shows=none), as they differ only in their command line. A test parses `--fp16
 False` with argparse.
 
 ## References
@@ -67,7 +67,9 @@ _OF_AMP = re.compile(r"(?i)(?<![a-z])(?:use|no)?(?:amp|b?fp?16|b?float16|half|au
 def check(module: Module) -> Iterator[Finding]:
     """Each option of AMP whose text is turned into a bool."""
     for call in module.own.called("add_argument"):
-        names = [each.value for each in call.positional if isinstance(each, ir.Constant) and isinstance(each.value, str)]
+        names = [
+            each.value for each in call.positional if isinstance(each, ir.Constant) and isinstance(each.value, str)
+        ]
         kind = call.keyword("type")
         if kind is None or module.names.of(kind) != {"builtins.bool"}:
             continue

@@ -7,7 +7,7 @@ Finds `Accelerator(mixed_precision=...)` with
 - a text other than "no", "fp16", "bf16" and "fp8", such as "fp32", "float16" or "16-mixed"; also if an option's
   `choices`, or a `Literal`, allows one.
 
-amplint reports nothing if what is passed is out of sight.
+amplint reports nothing if it can't see what is passed.
 
 ## Why is this bad?
 accelerate turns the value into text and compares it with these four names: `Accelerator(mixed_precision=True)` raises

@@ -15,8 +15,8 @@ products of its own (custom `autograd.Function`s, parts of the forward that were
 them to half precision, and gradients lose precision. PyTorch's documentation advises against it.
 
 The finding is an error if the code in the region has such a Function or part; one elsewhere in the file changes
-nothing. It is a suspicion if the backward is only timed: clocks are read around it, and amplint sees no use of its
-gradients.
+nothing. It is a suspicion if nothing is trained: clocks are read around the backward, and amplint sees no use of its
+gradients; or the loss is a plain sum or mean of an output, in a file without an optimizer.
 
 ## Example
 ```python
@@ -98,7 +98,7 @@ def check(module: Module) -> Iterator[Finding]:
         effect = (
             "a custom Function or a float32 part computes its gradients in half precision"
             if surely
-            else "any custom Function or float32 part computes its gradients in half precision"
+            else "PyTorch advises against it: custom Functions and float32 parts lose gradient precision"
         )
         if again is not None:
             effect = f"{effect}, and {again.said(module)}" if surely else again.said(module)

@@ -13,7 +13,7 @@ amplint reports nothing:
 
 - if the generator is created again between the two, or in each iteration;
 - if the project defines a method `parameters`, which may return a list;
-- if the value may be something else than a generator on some path, or comes from out of sight.
+- if the value may be something else than a generator on some path, or comes from code that amplint can't see.
 
 ## Why is this bad?
 A generator gives its items once. Then `clip_grad_norm_` gets no parameters: it clips nothing, returns a norm of 0, and
@@ -59,7 +59,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import insert
 from amplint.model.inference.values import values_of
 from amplint.model.names.reaching_definitions import reaching

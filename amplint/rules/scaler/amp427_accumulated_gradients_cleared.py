@@ -1,9 +1,9 @@
 """Gradients are accumulated over several micro steps, and each micro step clears them.
 
 ## What it does
-Finds a `zero_grad()` that runs in each iteration of a loop with a backward pass, while the optimizer steps only in every
-k-th iteration: `if (i + 1) % accumulation_steps == 0:`. The backward pass and `zero_grad()` have to be in the same
-function as the step.
+Finds a `zero_grad()` that runs in each iteration of a loop with a backward pass, while the optimizer steps only in
+every k-th iteration: `if (i + 1) % accumulation_steps == 0:`. The backward pass and `zero_grad()` have to be in the
+same function as the step.
 
 amplint reports nothing:
 
@@ -42,9 +42,9 @@ for i, batch in enumerate(loader):
 ```
 
 ## Fix safety
-Unsafe: the training changes, as all micro steps count. The fix moves `zero_grad()` after the step and its `update()`, or
-deletes it if another one is there already. There is no fix if one of the calls is part of a larger statement, or if its
-name means something else at the step.
+Unsafe: the training changes, as all micro steps count. The fix moves `zero_grad()` after the step and its `update()`,
+or deletes it if another one follows the step already. There is no fix if one of the calls is part of a larger
+statement, or if its name means something else at the step.
 
 ## Proof
 The programs are not executed (shows=none): a run is compared with the same run without AMP, which clears its gradients
@@ -69,7 +69,6 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, dominates, exclusive, loop_of, upwards
 from amplint.registry.rule import Rule
 from amplint.rules.shared.accumulation_boundary import micro_steps
-from amplint.rules.shared.default_values import number_by_default
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -108,7 +107,7 @@ def _judge(module: Module, flow: Flow, step: Event, clear: Event) -> Finding | N
     if loop_of(clear.call) is not loop or ir.function_of(clear.call) is not ir.function_of(step.call):
         return None
     period = micro_steps(module, step.call, clear.call)
-    if period is None or number_by_default(module, period) == 1 and isinstance(period, ir.Constant):
+    if period is None or (isinstance(period, ir.Constant) and period.value == 1):
         return None
     if not _runs_on_each_micro_step(flow, loop, step, clear) or not _all_wait(module, flow, loop, clear, period):
         return None
@@ -117,8 +116,8 @@ def _judge(module: Module, flow: Flow, step: Event, clear: Event) -> Finding | N
     offered, withheld = _fix(module, flow, step, clear)
     return rule.finding(
         module.span(clear.call),
-        f"{when}this clears the gradients of each micro step, but the optimizer steps only every `{text}` "
-        f"({module.line(step.call)}): only the last micro step counts; clear them after the step",
+        f"{when}`{module.on_one_line(clear.call)}` clears the gradients of each micro step: the step on "
+        f"{module.line(step.call)} gets only the last one's; clear the gradients after that step",
         fix=offered,
         withheld=withheld,
     )
@@ -149,7 +148,7 @@ def _text(module: Module, value: ir.Value | None) -> str:
 
 
 def _fix(module: Module, flow: Flow, step: Event, clear: Event) -> tuple[Fix | None, str | None]:
-    """The clear goes after the step and its update, where there is none yet."""
+    """The clear goes after the step and its update, unless one follows already."""
     statement, at = own_statement(clear.call), own_statement(step.call)
     if statement is None or at is None:
         return None, "a call is part of a larger statement; move `zero_grad()` by hand"
@@ -172,4 +171,6 @@ def _fix(module: Module, flow: Flow, step: Event, clear: Event) -> tuple[Fix | N
     if not says_the_same(module, clear.call.func.base, clear.call, place):
         return None, f"`{module.text(clear.call.func.base)}` may be another optimizer at the step"
     title = "Delete the `zero_grad()`" if behind is None else "Move the `zero_grad()` after the step"
-    return Fix(Applicability.UNSAFE, f"{title} (all micro steps then count)", (gone, *([behind] if behind else []))), None
+    return Fix(
+        Applicability.UNSAFE, f"{title} (all micro steps then count)", (gone, *([behind] if behind else []))
+    ), None

@@ -30,7 +30,12 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 # What a function or a variable is called that is for AMP alone.
-_FOR_AMP = re.compile(r"(?i:(?<![tlr])amp(?![a-z])|half|16|mixed|scale[rd]|scaling|scale_?loss|(?:loss|grad)_?scale|precision)|A(mp|MP)(?=[A-Z])")
+_FOR_AMP = re.compile(
+    r"(?i:(?<![tlr])amp(?![a-z])|half|16|mixed|scale[rd]|scaling|scale_?loss|(?:loss|grad)_?scale|precision)"
+    r"|A(mp|MP)(?=[A-Z])"
+)
+    r"(?i:(?<![tlr])amp(?![a-z])|half|16|mixed|scale[rd]|scaling|scale_?loss|(?:loss|grad)_?scale|precision)|A(mp|MP)(?=[A-Z])"
+)
 
 # What the settings are called that say which process this is, and what the program does.
 _OF_RUN = re.compile(r"(?i)rank|eval|test|valid|resume|save|debug|log|export|verbose")
