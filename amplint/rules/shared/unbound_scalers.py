@@ -34,8 +34,6 @@ _FOR_AMP = re.compile(
     r"(?i:(?<![tlr])amp(?![a-z])|half|16|mixed|scale[rd]|scaling|scale_?loss|(?:loss|grad)_?scale|precision)"
     r"|A(mp|MP)(?=[A-Z])"
 )
-    r"(?i:(?<![tlr])amp(?![a-z])|half|16|mixed|scale[rd]|scaling|scale_?loss|(?:loss|grad)_?scale|precision)|A(mp|MP)(?=[A-Z])"
-)
 
 # What the settings are called that say which process this is, and what the program does.
 _OF_RUN = re.compile(r"(?i)rank|eval|test|valid|resume|save|debug|log|export|verbose")
