@@ -173,7 +173,7 @@ class TestTheExample:
         )
         pages = json.loads(run(example, "rule", "--all", "--output-format=json", cwd=tmp_path).out)
         assert [(page["code"], page["plugin"]) for page in pages][-3:] == [
-            ("AMP603", None),
+            ("AMP604", None),
             ("HSE101", "house-rules 1.0"),
             ("HSE102", "house-rules 1.0"),
         ]

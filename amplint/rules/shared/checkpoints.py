@@ -387,6 +387,11 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
             found += [(key, call) for key in keys if given is not None]
     found += _given_to_object(module, base)
     found += [(key, call) for key, call in given_as(module, [key for key, _ in found]).items() if call is not None]
+    found += [
+        (own_self(cls) + key.removeprefix(root_of(key)), place)
+        for key, place in found
+        if is_attribute(key, root_of(key)) and (cls := known.instance(root_of(key))) is not None
+    ]
     return [*found, *_known_where_called_back(module, state, found), *_known_where_called(module, state, found)]
 
 

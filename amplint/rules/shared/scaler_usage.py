@@ -603,7 +603,19 @@ def _steps(module: Module, usage: ScalerUsage) -> Iterator[tuple[ir.Call, ir.Val
 
 def in_reach(module: Module, usage: ScalerUsage, place: ir.Node) -> bool:
     """Whether the scaler can be read at a place: under one of its names, or because it is the same object's."""
-    return _is_held_at(usage, place) or any(_is_visible(module, key, place) for key in usage.keys)
+    return (
+        _is_held_at(usage, place)
+        or any(_is_visible(module, key, place) for key in usage.keys)
+        or _is_given_keeper(module, usage, place)
+    )
+
+
+def _is_given_keeper(module: Module, usage: ScalerUsage, place: ir.Node) -> bool:
+    """Whether a call is given an attribute of an object that keeps the scaler: `save(model, trainer.optimizer)`."""
+    known = objects(module)
+    roots = (ir.root(arg.value) for arg in place.args) if isinstance(place, ir.Call) else ()
+    keys = [known.key(each) for each in roots if isinstance(each, ir.Name)]
+    return usage.keeper is not None and any(key is not None and known.instance(key) is usage.keeper for key in keys)
 
 
 def _is_visible(module: Module, key: str, place: ir.Node) -> bool:
