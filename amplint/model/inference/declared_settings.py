@@ -112,6 +112,13 @@ class Option(NamedTuple):
         stores = _STORES.get(action.value) if isinstance(action, ir.Constant) else None
         return stores is not None and isinstance(self.default, ir.Constant) and self.default.value is stores
 
+    @property
+    def without(self) -> bool | None:
+        """What a flag is that isn't on the command line, and has no default: False of a `store_true`."""
+        action = self.call.keyword("action")
+        stores = _STORES.get(action.value) if isinstance(action, ir.Constant) else None
+        return None if stores is None or self.default is not None or self.changed else not stores
+
     def values(self) -> Iterator[ir.Value]:
         """The values that the file itself names."""
         if self.default is not None:

@@ -7,6 +7,8 @@ nevertheless). Also finds `optimizer.load_state_dict(...)` if the scaler's state
 
 These findings are likely:
 
+- a scaler that is off by default: a flag of the command line, a parameter or a constant has to be set, and the message
+  says which;
 - a scaler that loads its state under another key than the one under which it is saved;
 - a function or class that amplint can't see, named like one that saves checkpoints, that gets the model and the
   optimizer, by themselves or in a dict, but not the scaler, which is a local variable of the caller, or an attribute of
@@ -102,7 +104,7 @@ from amplint.model.calls.external_calls import function_named, local_class, loca
 from amplint.model.inference.constructions import constructions
 from amplint.model.inference.formulas import contradict, possible
 from amplint.model.inference.value_sets import decided
-from amplint.model.inference.values import parameter_read, values_of
+from amplint.model.inference.values import held, parameter_read, values_of
 from amplint.model.names.tables import arguments_of
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.event import OF_SCALER
@@ -131,6 +133,7 @@ from amplint.rules.shared.checkpoints import (
     states_unclear,
     why_no_slot,
 )
+from amplint.rules.shared.default_values import holds_by_default
 from amplint.rules.shared.enabled_flags import is_bfloat16, scaled_by
 from amplint.rules.shared.float32_programs import is_float32
 from amplint.rules.shared.missing_keys import lacks_what_is_read
@@ -145,7 +148,7 @@ from amplint.rules.shared.resumes import (
 )
 from amplint.rules.shared.saved_anywhere import is_saved_nowhere
 from amplint.rules.shared.scaler_keepers import is_given_away, is_only_shown
-from amplint.rules.shared.scaler_order import used_by_others
+from amplint.rules.shared.scaler_order import in_words, used_by_others
 from amplint.rules.shared.scaler_usage import (
     ScalerUsage,
     asks,
@@ -667,7 +670,7 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     if loaded:
         without, to_do = f", which is loaded on {module.line(loaded[0].call)}", "save the scaler's state too"
     by_name = _is_by_name(module, entries)
-    under = _only_in_a_dtype(module, usage)
+    under = _only_in_a_dtype(module, usage) or _only_if_set(module, usage)
     half = "in float16, " if not under and _may_be_bfloat16(module, usage) else ""
     said = f"{under}{half}a resumed run starts at the initial scale and skips steps"
     if loaded:
@@ -733,6 +736,27 @@ def _only_in_a_dtype(module: Module, usage: ScalerUsage) -> str:
     leaves = values_of(module, enabled).leaves if enabled is not None else ()
     tests = [module.on_one_line(each.value) for each in leaves if isinstance(each.value, ir.Compare)]
     return f"if `{tests[0]}`, " if tests and len(tests) == len(leaves) and all(map(_DTYPE.search, tests)) else ""
+
+
+def _only_if_set(module: Module, usage: ScalerUsage) -> str:
+    """The setting that is off by default, and without which the scaler scales nothing, in words."""
+    enabled = scaler_arguments(module, usage.made.call).get("enabled")
+    if enabled is not None and holds_by_default(module, held(module, enabled)) is False:
+        return f"if {in_words(module.on_one_line(enabled), True)}, "
+    scales = [each.event.call for each in scaled_by(module, usage.made.call)]
+    off = [_off_by_default(module, each) for each in scales]
+    made = _off_by_default(module, usage.made.call)
+    first = made or (off[0] if off and all(off) else None)
+    return f"if {in_words(module.on_one_line(first[0]), first[1])}, " if first is not None else ""
+
+
+def _off_by_default(module: Module, node: ir.Node) -> tuple[ir.Value, bool] | None:
+    """A test around a node that by default comes out otherwise than the node needs, and how it has to."""
+    for test, holds in conditions_round(node):
+        by_default = holds_by_default(module, test)
+        if by_default is not None and by_default is not holds:
+            return test, holds
+    return None
 
 
 # --- checkpoints that are made out of sight --------------------------------------------------------------------------

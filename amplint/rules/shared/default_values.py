@@ -8,7 +8,7 @@ from amplint.model.calls.call_sites import passed
 from amplint.model.flow.path_conditions import truth_of
 from amplint.model.inference.formulas import TRUE
 from amplint.model.inference.value_sets import decided
-from amplint.model.inference.values import Leaf, asked, parameter_read, values_of
+from amplint.model.inference.values import Leaf, asked, option_read, parameter_read, values_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.operators import COMPARES
 
@@ -22,7 +22,12 @@ def number_by_default(module: Module, value: ir.Value | None) -> float | None:
 
 
 def _number_by_default(module: Module, value: ir.Value) -> float | None:
-    found = {_number(module, each) for each in values_of(module, value).leaves if not each.is_open}
+    leaves = values_of(module, value).leaves
+    found = {_number(module, each) for each in leaves if not each.is_open}
+    flags = (
+        option_read(module, each.value) for each in leaves if each.is_open and isinstance(each.value, ir.Attribute)
+    )
+    found |= {float(each.without) for each in flags if each is not None and each.without is not None}
     return found.pop() if len(found) == 1 else None
 
 
