@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _FOLLOW = 3
 _MULTIPLY = {"Multiply"}
 _MANY = 3000
+_MAKES_CONTAINERS = {"builtins.dict", "builtins.list", "collections.defaultdict", "collections.OrderedDict"}
+# The methods that put what they are given into a list or dict.
+_PUTS = {"append", "extend", "insert", "update"}
 
 
 class Trained(NamedTuple):
@@ -161,6 +164,9 @@ class _Slice:
         for binding in reaching(self._module.names, value):
             if isinstance(binding, Assigned):
                 yield _Step(binding.value, depth, is_loss)
+                if _is_container(self._module, binding.value):
+                    for each in _put_into(self._module, value):
+                        yield _Step(each, depth, is_loss)
             elif ir.parameter_of(binding) is not None:
                 for given in self._decided.given(binding, value.name) if depth else ():
                     yield _Step(given, depth - 1, is_loss)
@@ -249,6 +255,31 @@ def _increments(module: Module, name: ir.Name) -> Iterator[ir.AugAssign]:
         target = binding.node if isinstance(binding, Other) else None
         if target is not None and isinstance(target.parent, ir.AugAssign) and target.parent.target is target:
             yield target.parent
+
+
+def _is_container(module: Module, value: ir.Value) -> bool:
+    """Whether a value is a list or dict that is written out, or made empty."""
+    if isinstance(value, ir.Call):
+        return bool(module.names.of(value.func) & _MAKES_CONTAINERS)
+    return isinstance(value, (ir.Mapping, ir.Sequence))
+
+
+def _put_into(module: Module, name: ir.Name) -> Iterator[ir.Value]:
+    """What is put into a container that a variable holds: `losses.append(x)`, `losses["a"] += x`, `add(losses, x)`."""
+    home = name.scope.home(name.name)
+    for each in module.whole.near(name.name).values:
+        if not isinstance(each, ir.Name) or each.name != name.name or each.scope.home(each.name) is not home:
+            continue
+        up = each.parent
+        if isinstance(up, ir.Subscript) and up.base is each and isinstance(up.parent, (ir.Assign, ir.AugAssign)):
+            stored = up.parent
+            targets = stored.targets if isinstance(stored, ir.Assign) else (stored.target,)
+            if up in targets and stored.value is not None:
+                yield stored.value
+        elif isinstance(up, ir.Attribute) and up.attr in _PUTS and isinstance(up.parent, ir.Call):
+            yield from (arg.value for arg in up.parent.args)
+        elif isinstance(up, ir.Call) and up.func is not each and isinstance(up.parent, ir.Expr):
+            yield from (arg.value for arg in up.args if arg.value is not each)
 
 
 def runs_in(module: Module, entered: Open, name: str) -> Formula:
