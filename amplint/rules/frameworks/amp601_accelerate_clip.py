@@ -7,7 +7,7 @@ after `accelerator.backward(loss)`, in one function or in the functions of the s
 Also finds `accelerator.clip_grad_norm_` where it runs more than once per optimizer step:
 
 - on every micro step: inside `with accelerator.accumulate(...)` without `if accelerator.sync_gradients`, or where
-  `optimizer.step()` runs only every n-th iteration;
+  `optimizer.step()` runs only every n-th iteration (likely, if another file creates the Accelerator);
 - twice before one step.
 
 Also finds either clip before the backward pass that makes all gradients of the next step, if gradients are cleared
@@ -94,7 +94,8 @@ releases, no fix is offered that needs them.
 ## Proof
 The test programs use a small replacement for accelerate, built on torch's own scaler and optimizers. The clip sees
 65,536 times the true norm before the fix, and the true norm after it; micro steps and second clips raise before the
-fix. A manual run with accelerate 1.15 itself, with its scaler on the CPU, gave the same result.
+fix. A manual run with accelerate 1.15 itself, with its scaler on the CPU, gave the same result. A class that another file
+gives its Accelerator is not executed by itself (shows=none).
 
 ## References
 - [The Accelerator](https://huggingface.co/docs/accelerate/package_reference/accelerator)
@@ -461,14 +462,18 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
         test, withheld = module.text(counted), "the condition of the step may not be known at the clip"
     else:
         return None
+    effect = "the second one raises RuntimeError"
+    if severity is not Severity.ERROR:
+        effect = (
+            'it clips gradients that are accumulated only in part, and with "fp16" the second one raises RuntimeError'
+        )
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}`{module.text(clip.call.func)}` unscales on each micro step and raises "
-        f"RuntimeError on the second; clip under `if {test}`",
+        f"`{module.text(clip.call.func)}` runs on each micro step: {effect}; clip under `if {test}`",
         fix=fix,
         withheld=None if fix else withheld,
         severity=severity,
-        confidence=_confidence(module),
+        confidence=_confidence(module) if accelerators(module).made(accelerator) else Confidence.LIKELY,
     )
 
 
@@ -497,9 +502,12 @@ def _mentions_sync(value: ir.Value) -> bool:
 
 
 def _accumulates(module: Module, accelerator: ir.Value) -> bool:
-    """Whether the file shows more than one micro step, or a setting for it."""
-    given = [call.keyword(_PERIOD) for call in accelerators(module).made(accelerator)]
-    return any(each is not None and not _is_one(module, each) for each in given)
+    """Whether the file shows more than one micro step, or a setting for it; who calls `accumulate` on what another file
+    creates has one there.
+    """
+    made = accelerators(module).made(accelerator)
+    given = [call.keyword(_PERIOD) for call in made]
+    return not made or any(each is not None and not _is_one(module, each) for each in given)
 
 
 def _is_one(module: Module, value: ir.Value) -> bool:
