@@ -94,8 +94,8 @@ releases, no fix is offered that needs them.
 ## Proof
 The test programs use a small replacement for accelerate, built on torch's own scaler and optimizers. The clip sees
 65,536 times the true norm before the fix, and the true norm after it; micro steps and second clips raise before the
-fix. A manual run with accelerate 1.15 itself, with its scaler on the CPU, gave the same result. A class that another file
-gives its Accelerator is not executed by itself (shows=none).
+fix. A manual run with accelerate 1.15 itself, with its scaler on the CPU, gave the same result. A class that another
+file gives its Accelerator is not executed by itself (shows=none).
 
 ## References
 - [The Accelerator](https://huggingface.co/docs/accelerate/package_reference/accelerator)
