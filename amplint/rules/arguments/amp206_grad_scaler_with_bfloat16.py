@@ -11,7 +11,8 @@ amplint reports nothing:
 - if it can't see the regions, or the code doesn't show the dtype of a region;
 - if only the device decides the dtype;
 - if `enabled` depends on the dtype, or on a flag that names float16;
-- if an option asks for it by its name (`force_bf16_scaler`);
+- if an option asks for it by its name (`force_bf16_scaler`), or a setting switches the scaler alone (`use_scaler`) that
+  isn't on by default;
 - if the branch for bfloat16 doesn't use the scaler.
 
 ## Why is this bad?
@@ -76,6 +77,7 @@ from amplint.model.inference.values import values_of
 from amplint.model.objects import terms
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region, region_of, regions
+from amplint.model.objects.key_parts import last_name
 from amplint.model.objects.terms import Term
 from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import Trained, runs_in, trained
@@ -86,6 +88,7 @@ from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.modules import RETURNS_ITSELF
 from amplint.model.usage.module_casts import Cast, casts
 from amplint.registry.rule import Rule
+from amplint.rules.shared.default_values import holds_by_default
 from amplint.rules.shared.enabled_flags import can_be_float16, constructions, is_bfloat16, said, set_enabled, turning
 from amplint.rules.shared.scaler_order import receiver
 
@@ -266,7 +269,7 @@ def _on_with(module: Module, call: ir.Call, *bfloat16: Formula) -> World | None:
     facts = on.facts() if on is not None else ()
     named = {_named(term) for term in facts if _is_bfloat16s_name(term)}  # what has that name has not float16's
     off = [negated(fact(term)) for term in facts if _named(term) not in named and _speaks_of_float16(term)]
-    off += [negated(fact(term)) for term in facts if _asks_for_it(term)]
+    off += [negated(fact(term)) for term in facts if _asks_for_it(module, term)]
     if on is None or any(contradict(on, negated(each)) for each in off):
         return None
     return possible(on, *off, *bfloat16)
@@ -279,10 +282,17 @@ def _on(module: Module, call: ir.Call) -> Formula | None:
     return None if is_vague(on) or call.unpacks("**") else on
 
 
-def _asks_for_it(term: Term) -> bool:
-    """Whether a fact is an option for a scaler in bfloat16, by its name: `force_bf16_scaler`."""
-    names = str(term)
-    return "scal" in names.lower() and _BFLOAT16.search(names) is not None
+def _asks_for_it(module: Module, term: Term) -> bool:
+    """Whether a fact is an option for a scaler in bfloat16, by its name: `force_bf16_scaler`; or a switch of the scaler
+    alone that isn't on by default: who sets it beside the dtype chooses both.
+    """
+    names, test = str(term), decided(module).tests.get(term)
+    if "scal" not in names.lower():
+        return False
+    if _BFLOAT16.search(names) is not None:
+        return True
+    switch = term.is_path and "scaler" in last_name(term.name).lower()
+    return switch and not (test is not None and holds_by_default(module, test))
 
 
 def _speaks_of_float16(term: Term) -> bool:
