@@ -13,21 +13,23 @@ import pytest
 
 from amplint.cli.arguments import COMMANDS
 from amplint.cli.completion import commands
+from amplint.registry import all_rules
 from tests.conftest import Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
 Run = Callable[..., Ran]
 
+AMP60 = sorted(each for each in all_rules() if each.startswith("AMP60"))
 # The words of a line, of which the last is to be completed, and some of what is offered for it.
 OFFERED: list[tuple[list[str], list[str]]] = [
     (["amplint", "ru"], ["rule", "run"]),
     (["amplint", "--output-fo"], ["--output-format"]),
     (["amplint", "--output-format", "js"], ["json", "json-lines"]),
-    (["amplint", "--select", "AMP60"], ["AMP601", "AMP602", "AMP603"]),
-    (["amplint", "--select", "AMP401,AMP60"], ["AMP401,AMP601", "AMP401,AMP602", "AMP401,AMP603"]),
+    (["amplint", "--select", "AMP60"], AMP60),
+    (["amplint", "--select", "AMP401,AMP60"], [f"AMP401,{each}" for each in AMP60]),
     (["amplint", "check", "--ignore", "clip-w"], ["clip-without-unscale"]),
     (["amplint", "--no-fi"], ["--no-fix"]),
-    (["amplint", "rule", "clip-"], ["clip-after-step", "clip-without-unscale"]),
+    (["amplint", "rule", "clip-"], sorted(each.name for each in all_rules().values() if each.name.startswith("clip-"))),
     (["amplint", "verify", "--expl"], ["--explain"]),
     (["amplint", "verify", "--device", "cu"], ["cuda"]),
     (["amplint", "config", "--sch"], ["--schema"]),

@@ -412,7 +412,7 @@ class Decided:
 
     def _has_attribute(self, call: ir.Call, base: ir.Value, name: ir.Value) -> Formula:
         """`hasattr(base, "name")`: it holds wherever `base.name` does, whoever passes the object on."""
-        path = self.path(base)
+        path = self.path(base) if not (isinstance(base, ir.Name) and class_of_self(base) is not None) else None
         if path is None or not isinstance(name, ir.Constant) or not isinstance(name.value, str):
             return self._followed(call)
         asked = fact(Term(Op.CALL, "hasattr", (terms.path(path), terms.literal(name.value))))

@@ -16,7 +16,7 @@ them to half precision, and gradients lose precision. PyTorch's documentation ad
 
 The finding is an error if the code in the region has such a Function or part; one elsewhere in the file changes
 nothing. It is a suspicion if nothing is trained: clocks are read around the backward, and amplint sees no use of its
-gradients; or the loss is a plain sum or mean of an output, in a file without an optimizer.
+gradients; or the loss is a plain `sum()` of an output, in a file without an optimizer.
 
 ## Example
 ```python

@@ -86,13 +86,17 @@ def is_measured(module: Module, backward: ir.Node) -> bool:
 
 def is_check(module: Module, backward: ir.Node) -> bool:
     """Whether a backward is there to try or compare something: `model(x).sum().backward()`, in a file that has no
-    optimizer and clears no gradients.
+    optimizer, steps nothing and clears no gradients.
     """
+    known = events(module)
+    steps = (known.of(each) for each in module.whole.called("step"))
+    if any(each is not None and each.kind in _STEPS for each in steps):
+        return False
     if objects(module).optimizers or module.whole.called("zero_grad"):
         return False
-    event = events(module).of(backward) if isinstance(backward, ir.Call) else None
+    event = known.of(backward) if isinstance(backward, ir.Call) else None
     loss = held(module, event.subject) if event is not None and event.subject is not None else None
-    return isinstance(loss, ir.Call) and ir.called_on(loss, "sum", "mean") is not None and not loss.positional
+    return isinstance(loss, ir.Call) and ir.called_on(loss, "sum") is not None and not loss.positional
 
 
 def is_probe(module: Module, backward: ir.Node) -> bool:
