@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-# What no project writes itself: version control, environments, caches, build products.
+# What no project writes itself: version control, environments, caches, build products, what macOS keeps of a file.
 DEFAULT_EXCLUDE = (
+    "._*",
     ".amplint_cache",
     ".bzr",
     ".direnv",
