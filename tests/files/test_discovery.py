@@ -104,7 +104,16 @@ def test_what_is_above_leaves_out_a_folder_with_its_own_configuration(project: W
 
 
 def test_usual_and_own_excludes(project: Write) -> None:
-    names = ("x.py", "._x.py", ".venv/lib/x.py", "a/node_modules/x.py", "build/x.py", "gen/x.py", "a/gen/x.py", "a/skip_me.py")
+    names = (
+        "x.py",
+        "._x.py",
+        ".venv/lib/x.py",
+        "a/node_modules/x.py",
+        "build/x.py",
+        "gen/x.py",
+        "a/gen/x.py",
+        "a/skip_me.py",
+    )
     project(dict.fromkeys(names, ""))
     assert files(".") == ["a/gen/x.py", "a/skip_me.py", "build/x.py", "gen/x.py", "x.py"]
     project({"pyproject.toml": '[tool.amplint]\nextend-exclude = ["./gen", "skip_*.py"]\n'})

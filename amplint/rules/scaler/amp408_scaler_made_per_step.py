@@ -88,7 +88,7 @@ def _finding(module: Module, each: MadeAnew) -> Finding:
     )
     if each.each_epoch:
         when = "in each iteration of the outer loop" if each.loop is not None else "in each epoch"
-        then = "the scale starts again, and steps are skipped at first"
+        then = "the scale starts again, and steps may be skipped at first"
     return rule.finding(
         module.span(each.made.call),
         f"a new scaler {when}: {then}; create the scaler once",

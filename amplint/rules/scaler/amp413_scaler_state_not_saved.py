@@ -247,8 +247,8 @@ def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(each.call),
                 "the checkpoint has the optimizer's state but not that of the Accelerator's scaler: a resumed run "
-                "starts at the initial scale and skips steps; save and load `accelerator.scaler.state_dict()` too, or "
-                "use `save_state` and `load_state`",
+                "starts at the initial scale and may skip steps; save and load `accelerator.scaler.state_dict()` too, "
+                "or use `save_state` and `load_state`",
                 withheld="amplint can't tell which of the two is meant",
                 confidence=Confidence.LIKELY,
             )
@@ -315,8 +315,8 @@ def _wrapped_and_never_loaded(module: Module, saved: list[State]) -> Iterator[Fi
         if is_one or (parameter_read(module, base) is not None and "scaler" in ir.last_name(base).lower()):
             yield rule.finding(
                 module.span(call),
-                "this state is saved and never loaded: a resumed run starts at the initial scale and skips steps; call "
-                f"`{module.text(base)}.load_state_dict()` where the optimizer's state is loaded",
+                "this state is saved and never loaded: a resumed run starts at the initial scale and may skip steps; "
+                f"call `{module.text(base)}.load_state_dict()` where the optimizer's state is loaded",
                 withheld="amplint can't tell under which condition to load it",
                 confidence=Confidence.LIKELY,
             )
@@ -382,7 +382,7 @@ def _resumed_alone(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(shown),
                 "this restores the optimizer's state but not the scaler's, which no file of the program saves: the "
-                "scaler starts at its initial scale and skips steps; save and load its `state_dict()` too",
+                "scaler starts at its initial scale and may skip steps; save and load its `state_dict()` too",
             )
             return
 
@@ -488,7 +488,7 @@ def _of_optimizers_wrapper(module: Module, usage: ScalerUsage) -> Iterator[Findi
         yield rule.finding(
             module.span(state.call),
             f"`{cls.name}.state_dict()` has the optimizer's state but not its scaler's: a resumed run starts at the "
-            "initial scale and skips steps; return and load the scaler's `state_dict()` too",
+            "initial scale and may skip steps; return and load the scaler's `state_dict()` too",
             withheld="checkpoints that exist have the optimizer's state alone; the load has to tell them apart",
             confidence=Confidence.LIKELY,
         )
@@ -516,7 +516,7 @@ def _never_loaded(module: Module, usage: ScalerUsage, loaded: list[State]) -> It
         said = f", because `{module.on_one_line(why)}` is never true" if why is not None else ""
         yield rule.finding(
             module.span(each.call),
-            f"this load never runs{said}: a resumed run starts at the initial scale and skips steps",
+            f"this load never runs{said}: a resumed run starts at the initial scale and may skip steps",
             withheld="the test has to be corrected by hand",
             confidence=Confidence.LIKELY,
         )
@@ -672,11 +672,11 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     by_name = _is_by_name(module, entries)
     under = _only_in_a_dtype(module, usage) or _only_if_set(module, usage)
     half = "in float16, " if not under and _may_be_bfloat16(module, usage) else ""
-    said = f"{under}{half}a resumed run starts at the initial scale and skips steps"
+    said = f"{under}{half}a resumed run starts at the initial scale and may skip steps"
     if loaded:
         said = "a resumed run raises KeyError or starts at the initial scale"
     elif not resumed:
-        said = "amplint sees no code that resumes; a run that did would start at the initial scale and skip steps"
+        said = "amplint sees no code that resumes; a run that did would start at the initial scale and may skip steps"
     shown = next((each for each in (last.call, place, usage.made.call) if module.is_own(each)), None)
     if shown is None:
         return
@@ -777,7 +777,7 @@ def _handed_out(module: Module, usage: ScalerUsage, loaded: list[State]) -> Iter
     yield rule.finding(
         module.span(call),
         f"`{module.on_one_line(call.func)}` gets the optimizer but not the scaler: {said} "
-        "starts at the initial scale and skips steps; pass the scaler too, and save and load "
+        "starts at the initial scale and may skip steps; pass the scaler too, and save and load "
         "its `state_dict()`",
         withheld=f"amplint can't see what `{module.on_one_line(call.func)}` saves",
         severity=None if resumed else Severity.NOTE,
@@ -917,7 +917,7 @@ def _not_loaded(module: Module, usage: ScalerUsage, saved: list[State]) -> Itera
     yield rule.finding(
         module.span(place if by_name else last.call),
         "the scaler's state is saved but never loaded: a resumed run starts at the initial "
-        "scale and skips steps; load the scaler's state after the optimizer's",
+        "scale and may skip steps; load the scaler's state after the optimizer's",
         fix=offered,
         withheld=withheld,
         confidence=Confidence.LIKELY if _is_by_name(module, placed) else None,
