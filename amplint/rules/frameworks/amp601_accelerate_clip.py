@@ -464,9 +464,7 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
         return None
     effect = "the second one raises RuntimeError"
     if severity is not Severity.ERROR:
-        effect = (
-            'it clips gradients that are accumulated only in part, and with "fp16" the second one raises RuntimeError'
-        )
+        effect = 'it clips partly accumulated gradients, and with "fp16" the second one raises RuntimeError'
     return rule.finding(
         module.span(clip.call),
         f"`{module.text(clip.call.func)}` runs on each micro step: {effect}; clip under `if {test}`",
@@ -480,7 +478,8 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
 def _is_inside_accumulate(module: Module, clip: Met) -> bool:
     inside = [each for call in clip.path for each in upwards(ir.statement_of(call)) if isinstance(each, ir.With)]
     region = next((each for each in inside if any(_is_accumulate(module, item) for item in each.items)), None)
-    return region is not None and not any(_mentions_sync(each) for each in ir.values_below(region.body))
+    before = (each for each in ir.values_below(region.body) if each.id < clip.call.id) if region is not None else ()
+    return region is not None and not any(map(_mentions_sync, before))
 
 
 def _counted(module: Module, step: Step, clip: Met) -> ir.Value | None:
