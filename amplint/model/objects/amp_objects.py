@@ -73,6 +73,8 @@ class _Constructed:
 
 
 _NOTHING_MADE = _Constructed()
+# What a class that inherits the scaler's may not do in its own way, to count as torch's.
+_PROTOCOL = ("unscale_", "step", "update")
 
 
 class Objects(Keys):
@@ -321,7 +323,17 @@ class Objects(Keys):
             made.names.update(names)
             if not names & SCALERS and not any(map(_is_optimizers_class, names)):
                 # Another class, in sight or imported: a scaler of its own kind, if one at all.
-                made.is_foreign |= not names & {UNKNOWN, NOTHING} and any(map(_is_class, names))
+                foreign = not names & {UNKNOWN, NOTHING} and any(map(_is_class, names))
+                made.is_foreign |= foreign and not (cls is not None and self._works_as_torchs(cls))
+
+    def _works_as_torchs(self, cls: ir.Class, depth: int = 4) -> bool:
+        """Whether a class inherits torch's scaler, and unscales, steps and updates as that does."""
+        if any(isinstance(each, ir.Function) and each.name in _PROTOCOL for each in cls.body.statements):
+            return False
+        parents = (self._local_class(each.value) for each in cls.bases)
+        return any(self._module.names.of(each.value) & SCALERS for each in cls.bases) or any(
+            parent is not None and depth > 0 and self._works_as_torchs(parent, depth - 1) for parent in parents
+        )
 
     def instance(self, key: str) -> ir.Class | None:
         """The class of this file that an object is made by; None where that is another, or several."""
