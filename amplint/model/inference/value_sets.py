@@ -510,6 +510,10 @@ class Decided:
             return self.of(left) if right.value else negated(self.of(left))
         return self._is_literal(left, right.value)
 
+    def equals(self, value: ir.Value, literal: object) -> Formula:
+        """That a value is a literal."""
+        return self._is_literal(value, literal)
+
     def _is_literal(self, left: ir.Value, value: object) -> Formula:
         """That a value is a literal; the name of a device says whether the code runs on cuda."""
         if isinstance(value, str):

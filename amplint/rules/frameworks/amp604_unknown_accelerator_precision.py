@@ -48,8 +48,10 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model.inference.declared_choices import declared_choices
+from amplint.model.inference.formulas import possible
 from amplint.model.inference.python_types import is_bool
-from amplint.model.inference.values import values_of
+from amplint.model.inference.value_sets import decided
+from amplint.model.inference.values import Doubt, option_read, values_of
 from amplint.model.syntax import ir
 from amplint.model.usage.accelerators import ACCELERATORS
 from amplint.registry.rule import Rule
@@ -90,12 +92,7 @@ def _judge(module: Module, value: ir.Value) -> Finding | None:
     if is_bool(module, value):
         message = f'`mixed_precision={text}` is a bool: accelerate raises ValueError; pass "fp16", "bf16" or "no"'
         return rule.finding(module.span(value), message, fix=_chosen(module, value))
-    literals = [
-        each.value.value
-        for each in values_of(module, value).leaves
-        if isinstance(each.value, ir.Constant) and isinstance(each.value.value, str) and not each.is_open
-    ]
-    wrong = [each for each in (*literals, *declared_choices(module, value)) if each is not None and each not in _KNOWN]
+    wrong = [each for each in _texts(module, value) if each not in _KNOWN and _can_be(module, value, each)]
     if not wrong:
         return None
     can = "" if isinstance(value, ir.Constant) else f"`{text}` can be "
@@ -105,6 +102,23 @@ def _judge(module: Module, value: ir.Value) -> Finding | None:
     if meant is not None and isinstance(value, ir.Constant):
         fix = Fix(Applicability.SAFE, f'Replace with `"{meant}"`', (Edit(*module.span(value), f'"{meant}"'),))
     return rule.finding(module.span(value), f'{message}pass "{meant}"' if meant else f"{message}{_advice()}", fix=fix)
+
+
+def _texts(module: Module, value: ir.Value) -> Iterator[str]:
+    """The texts that a value can be; where it is set again elsewhere, only what it surely can be."""
+    for each in values_of(module, value).leaves:
+        if isinstance(each.value, ir.Constant) and not each.is_open and each.doubt is not Doubt.REPLACED:
+            if isinstance(each.value.value, str):
+                yield each.value.value
+    option = option_read(module, value) if isinstance(value, ir.Attribute) else None
+    if option is None or not option.changed:
+        yield from (each for each in declared_choices(module, value) if each is not None)
+
+
+def _can_be(module: Module, value: ir.Value, text: str) -> bool:
+    """Whether the tests around a value let it be a text."""
+    known = decided(module)
+    return isinstance(value, ir.Constant) or possible(known.around(value), known.equals(value, text)) is not None
 
 
 def _advice() -> str:
