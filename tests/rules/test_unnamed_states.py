@@ -171,7 +171,7 @@ def test_a_function_that_is_given_the_trainer_saves_its_states(name: str, how: s
     for more in ('state["s"] = t.s.state_dict()', "state.update(t.__dict__)", "part(state, t)"):
         parts = "def part(state, trainer):\n    state['s'] = trainer.s.state_dict()\n"
         assert [each.message for each in found(HELPER.format(name=name, more=more) + parts + trainer(call))] == (
-            ["the scaler's state is saved but never loaded: a resumed run starts at the initial scale and skips "
+            ["the scaler's state is saved but never loaded: a resumed run starts at the initial scale and may skip "
              "steps; load the scaler's state after the optimizer's"] if "state_dict" in more else []
         )  # fmt: skip
 

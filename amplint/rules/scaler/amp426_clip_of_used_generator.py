@@ -2,8 +2,8 @@
 
 ## What it does
 Finds `clip_grad_norm_` and `clip_grad_value_` (torch's and accelerate's) where the parameters are a generator that is
-kept in a variable or an attribute: `model.parameters()`, `filter(...)`, `map(...)`, `itertools.chain(...)` or a
-generator expression. Reported is a clip
+kept in a variable or an attribute: `model.parameters()`, `filter(...)`, `map(...)`, `itertools.chain(...)`, a
+generator expression, or what a function with `yield` returns. Reported is a clip
 
 - after something else that reads the generator to its end: an optimizer's constructor, `list(...)`, `sum(...)`, a loop
   over it, another clip;
@@ -61,6 +61,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import insert
+from amplint.model.calls.external_calls import local_function
 from amplint.model.inference.values import values_of
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
@@ -118,8 +119,17 @@ def _of_attribute(module: Module, call: ir.Call, given: ir.Attribute) -> Iterato
     homes = {ir.function_of(each) for each in made}
     if not found.is_closed or not all(_is_generator(module, each) for each in made) or ir.function_of(call) in homes:
         return
+    if not all(_is_stored_as(each, given.attr) for each in made):
+        return  # a property gives a new one each time
     text = module.text(given)
     yield _finding(module, call, made, f"clips in the first call only, which uses up the generator `{text}`")
+
+
+def _is_stored_as(value: ir.Value, attr: str) -> bool:
+    statement = ir.statement_of(value)
+    return isinstance(statement, ir.Assign) and any(
+        isinstance(each, ir.Attribute) and each.attr == attr for each in statement.targets
+    )
 
 
 def _finding(module: Module, call: ir.Call, made: list[ir.Value], what: str) -> Finding:
@@ -145,6 +155,9 @@ def _is_generator(module: Module, value: ir.Value) -> bool:
         return False
     if isinstance(value.func, ir.Attribute) and value.func.attr == "parameters":
         return not module.whole.defines("parameters") and not value.positional
+    function = local_function(module, value.func)
+    if function is not None:
+        return function.is_generator and not function.decorators
     names = module.names.of(value.func)
     return bool(names) and names <= _GENERATORS
 

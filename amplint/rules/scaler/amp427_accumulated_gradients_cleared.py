@@ -64,6 +64,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.statements import line_behind, own_statement, removed, says_the_same, text_with_comment
 from amplint.model.flow.analysis import Flow, flows
+from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, dominates, exclusive, loop_of, upwards
@@ -102,9 +103,9 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _judge(module: Module, flow: Flow, step: Event, clear: Event) -> Finding | None:
     loop = loop_of(step.call)
-    if clear.kind != "zero_grad" or clear.optimizer != step.optimizer or loop is None:
+    if clear.kind != "zero_grad" or not _is_of(module, clear, step) or loop_of(clear.call) is not loop:
         return None
-    if loop_of(clear.call) is not loop or ir.function_of(clear.call) is not ir.function_of(step.call):
+    if ir.function_of(clear.call) is not ir.function_of(step.call):
         return None
     period = micro_steps(module, step.call, clear.call)
     if period is None or (isinstance(period, ir.Constant) and period.value == 1):
@@ -123,7 +124,16 @@ def _judge(module: Module, flow: Flow, step: Event, clear: Event) -> Finding | N
     )
 
 
-def _runs_on_each_micro_step(flow: Flow, loop: ir.Statement, step: Event, clear: Event) -> bool:
+def _is_of(module: Module, clear: Event, step: Event) -> bool:
+    """Whether a clear is of the optimizer that steps, or of the model whose parameters that has."""
+    if clear.optimizer is not None or not isinstance(clear.call, ir.Call):
+        return clear.optimizer == step.optimizer
+    known, model = objects(module), ir.called_on(clear.call, "zero_grad")
+    key = known.key(model) if model is not None else None
+    return key is not None and step.optimizer in known.owned_by(key)
+
+
+def _runs_on_each_micro_step(flow: Flow, loop: ir.Statement | None, step: Event, clear: Event) -> bool:
     """Whether a loop has a backward pass in each iteration, and the clear before it or after the step.
 
     Between the two it leaves the step without gradients: AMP407.
@@ -136,7 +146,7 @@ def _runs_on_each_micro_step(flow: Flow, loop: ir.Statement, step: Event, clear:
     return not any(test in upwards(ir.statement_of(each)) for each in backwards for test in tests)
 
 
-def _all_wait(module: Module, flow: Flow, loop: ir.Statement, clear: Event, period: ir.Value) -> bool:
+def _all_wait(module: Module, flow: Flow, loop: ir.Statement | None, clear: Event, period: ir.Value) -> bool:
     """Whether all steps in a loop wait for the same micro steps: no optimizer is meant to train more often."""
     steps = [each.call for each in flow.events if each.kind in _STEPS and loop_of(each.call) is loop]
     found = {_text(module, micro_steps(module, each, clear.call)) for each in steps}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.base.findings import Severity
 from amplint.model.flow.analysis import Flow
 from amplint.model.inference.value_sets import decided
-from amplint.model.inference.values import asked, held
+from amplint.model.inference.values import asked, held, parameter_read, values_of
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loops_round, skipping
@@ -122,7 +122,12 @@ def _rounds(module: Module, loop: ir.For | ir.While) -> ir.Value | None:
 
 def _asked(module: Module, test: ir.Value) -> ir.Value | None:
     """The `k` of a test that always comes out in one way where it is 1: `(i + 1) % k == 0`, `... or last`."""
-    return asked(module, _period_asked, held(module, test), None)
+    test = held(module, test)
+    if parameter_read(module, test) is not None:  # each caller says it
+        found = [_asked(module, each.value) for each in values_of(module, test).leaves if each.value is not test]
+        texts = {module.on_one_line(each) for each in found if each is not None}
+        return found[0] if len(texts) == 1 and None not in found else None
+    return asked(module, _period_asked, test, None)
 
 
 def _period_asked(module: Module, test: ir.Value) -> ir.Value | None:
@@ -135,8 +140,17 @@ def _period_asked(module: Module, test: ir.Value) -> ir.Value | None:
     value = test
     if isinstance(test, ir.Compare) and test.ops in (("Equal",), ("NotEqual",)):
         right = test.rights[0]
-        value = test.left if isinstance(right, ir.Constant) and right.value == 0 else test
+        value = test.left if (isinstance(right, ir.Constant) and right.value == 0) or _is_last(module, test) else test
     return value.right if isinstance(value, ir.Binary) and value.op == "Modulo" else None
+
+
+def _is_last(module: Module, test: ir.Compare) -> bool:
+    """Whether a test asks for the last micro step by its number: `i % k == k - 1`."""
+    left, right = test.left, test.rights[0]
+    if not isinstance(left, ir.Binary) or not isinstance(right, ir.Binary) or right.op != "Subtract":
+        return False
+    one = isinstance(right.right, ir.Constant) and right.right.value == 1
+    return one and module.on_one_line(left.right) == module.on_one_line(right.left)
 
 
 def _is_equal(test: ir.Value) -> bool:
