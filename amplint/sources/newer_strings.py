@@ -57,7 +57,7 @@ def _plain(string: str) -> str:
 def _over_lines(string: str, mark: str) -> str:
     """A string in three quotes in the place of one that goes on over lines, if the lines have room for them."""
     ends = string[:3], string[-3:]
-    if len(string) < 6 or any(re.search(r"[\r\n]", each) for each in ends):
+    if len(string) < 6 or any(re.search(r"[\r\n]", each) or not each.isascii() for each in ends):
         return string
     return f"{mark * 3}{_SPECIAL.sub('x', string[3:-3])}{mark * 3}"
 

@@ -6,7 +6,7 @@ import ast
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amplint import check, fix, make_settings
@@ -80,6 +80,7 @@ def test_what_no_python_reads_is_refused(text: str) -> None:
 
 
 @given(st.text(alphabet="f'\"{}[]:!\\#a\n é(", max_size=30))
+@example("f':\n:é'")
 def test_any_text_keeps_its_lines(text: str) -> None:
     after = for_older_python(text)
     assert [len(each.encode()) for each in after.split("\n")] == [len(each.encode()) for each in text.split("\n")]
