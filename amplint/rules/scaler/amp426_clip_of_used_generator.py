@@ -122,7 +122,7 @@ def _of_attribute(module: Module, call: ir.Call, given: ir.Attribute) -> Iterato
     if not all(_is_stored_as(each, given.attr) for each in made):
         return  # a property gives a new one each time
     text = module.text(given)
-    yield _finding(module, call, made, f"clips in the first call only, which uses up the generator `{text}`")
+    yield _finding(module, call, made, f"clips in the first call at most, which uses up the generator `{text}`")
 
 
 def _is_stored_as(value: ir.Value, attr: str) -> bool:
@@ -163,7 +163,7 @@ def _is_generator(module: Module, value: ir.Value) -> bool:
 
 
 def _readers(module: Module, given: ir.Name, clip: ir.Call) -> Iterator[ir.Node]:
-    """What reads the same generator to its end, before a clip or after it."""
+    """What reads the same generator to its end before a clip."""
     same = {id(each) for each in reaching(module.names, given)}
     for each in module.own.near(given.name).values:
         if isinstance(each, ir.Name) and each.name == given.name and not each.bound and each is not given:
