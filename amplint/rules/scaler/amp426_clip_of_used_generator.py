@@ -7,7 +7,7 @@ generator expression, or what a function with `yield` returns. Reported is a cli
 
 - after something else that reads the generator to its end: an optimizer's constructor, `list(...)`, `sum(...)`, a loop
   over it, another clip;
-- in a loop, or in another method, where the generator is created only once: the first clip uses it up.
+- in a loop, or in another method than the `__init__` that creates the generator: the first clip uses it up.
 
 amplint reports nothing:
 
@@ -116,13 +116,17 @@ def _of_variable(module: Module, call: ir.Call, given: ir.Name) -> Iterator[Find
 def _of_attribute(module: Module, call: ir.Call, given: ir.Attribute) -> Iterator[Finding]:
     found = values_of(module, given)
     made = [each.value for each in found.leaves]
-    homes = {ir.function_of(each) for each in made}
-    if not found.is_closed or not all(_is_generator(module, each) for each in made) or ir.function_of(call) in homes:
+    if not found.is_closed or not all(_is_generator(module, each) for each in made) or _is_in_init(call):
         return
-    if not all(_is_stored_as(each, given.attr) for each in made):
-        return  # a property gives a new one each time
+    if not all(_is_in_init(each) and _is_stored_as(each, given.attr) for each in made):
+        return  # a property, or a method that is called again, gives a new one
     text = module.text(given)
     yield _finding(module, call, made, f"clips in the first call at most, which uses up the generator `{text}`")
+
+
+def _is_in_init(node: ir.Node) -> bool:
+    function = ir.function_of(node)
+    return function is not None and function.name == "__init__"
 
 
 def _is_stored_as(value: ir.Value, attr: str) -> bool:
