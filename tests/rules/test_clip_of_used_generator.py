@@ -31,3 +31,10 @@ def test_it_clips_nothing(made: Callable[[Any], Iterator[Any]]) -> None:
     assert torch.equal(model.weight.grad, before)
     assert torch.nn.utils.clip_grad_norm_(list(model.parameters()), max_norm=0.1) > 100
     assert model.weight.grad.norm() < 0.11
+
+
+def test_a_clip_by_value_raises() -> None:
+    model = torch.nn.Linear(4, 2)
+    model(torch.ones(1, 4)).sum().backward()
+    with pytest.raises(RuntimeError, match="empty"):
+        torch.nn.utils.clip_grad_value_(iter(()), 0.1)

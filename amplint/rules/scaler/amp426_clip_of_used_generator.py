@@ -18,7 +18,8 @@ amplint reports nothing:
 ## Why is this bad?
 A generator gives its items once. Then `clip_grad_norm_` gets no parameters: it clips nothing, returns a norm of 0, and
 raises nothing. (Current torch warns of an empty generator, but not of an empty `filter` or `itertools.chain`.) One
-outlier batch can ruin the weights, as it would without clipping, and the logged norm is 0.
+outlier batch can ruin the weights, as it would without clipping, and the logged norm is 0. `clip_grad_value_` raises
+RuntimeError.
 
 ## Example
 ```python
@@ -106,11 +107,17 @@ def _of_variable(module: Module, call: ir.Call, given: ir.Name) -> Iterator[Find
     if not made or len(made) < len(bindings) or not all(_is_generator(module, each) for each in made):
         return
     reader = next((each for each in _readers(module, given, call) if dominates(each, call)), None)
-    text = module.text(given)
+    text, raises = module.text(given), _raises(call)
     if reader is not None:
-        yield _finding(module, call, made, f"clips nothing: {module.line(reader)} has used up the generator `{text}`")
+        what = "raises RuntimeError" if raises else "clips nothing"
+        yield _finding(module, call, made, f"{what}: {module.line(reader)} has used up the generator `{text}`")
     elif any(all(loop not in loops_round(each) for each in made) for loop in loops_round(call)):
-        yield _finding(module, call, made, f"clips in the first iteration only, which uses up the generator `{text}`")
+        what = (
+            "raises RuntimeError in the second iteration: the first"
+            if raises
+            else "clips in the first iteration only: it"
+        )
+        yield _finding(module, call, made, f"{what} uses up the generator `{text}`")
 
 
 def _of_attribute(module: Module, call: ir.Call, given: ir.Attribute) -> Iterator[Finding]:
@@ -121,7 +128,15 @@ def _of_attribute(module: Module, call: ir.Call, given: ir.Attribute) -> Iterato
     if not all(_is_in_init(each) and _is_stored_as(each, given.attr) for each in made):
         return  # a property, or a method that is called again, gives a new one
     text = module.text(given)
-    yield _finding(module, call, made, f"clips in the first call at most, which uses up the generator `{text}`")
+    what = (
+        "raises RuntimeError in the second call: the first" if _raises(call) else "clips in the first call at most: it"
+    )
+    yield _finding(module, call, made, f"{what} uses up the generator `{text}`")
+
+
+def _raises(call: ir.Call) -> bool:
+    """Whether a clip without parameters raises: `clip_grad_value_` does, `clip_grad_norm_` returns 0."""
+    return "value" in ir.last_name(call.func)
 
 
 def _is_in_init(node: ir.Node) -> bool:
