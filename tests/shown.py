@@ -32,8 +32,9 @@ CONSOLE = re.compile(r"^```console\n\$ (amplint[^\n]*)\n(.*?)^```$", re.DOTALL |
 _FILE = re.compile(r"^```\w+ title=\"([^\"]+)\"\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _ENVIRONMENT = {"NO_COLOR": "1", "COLUMNS": "160"}
 # The last digits of what was measured depend on the machine.
-_RUN, _NUMBER = "amplint run executes", re.compile(r"(?<![\w:.,])\d[\d,]*(?:\.\d+)?(?!\w)")
 _MEASURED = re.compile(r"\d+\.\d+|[\d,]+ per second")
+# What `amplint run` prints first, and the numbers after it, but for those of lines.
+_RUN, _NUMBER = "amplint run executes", re.compile(r"(?<![\w:.,])\d[\d,]*(?:\.\d+)?(?!\w)")
 
 
 def documents() -> list[Path]:

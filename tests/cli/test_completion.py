@@ -13,13 +13,12 @@ import pytest
 
 from amplint.cli.arguments import COMMANDS
 from amplint.cli.completion import commands
-from amplint.registry import all_rules
 from tests.conftest import Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
 Run = Callable[..., Ran]
 
-AMP60 = sorted(each for each in all_rules() if each.startswith("AMP60"))
+AMP60 = ["AMP601", "AMP602", "AMP603", "AMP604"]
 # The words of a line, of which the last is to be completed, and some of what is offered for it.
 OFFERED: list[tuple[list[str], list[str]]] = [
     (["amplint", "ru"], ["rule", "run"]),
@@ -29,7 +28,7 @@ OFFERED: list[tuple[list[str], list[str]]] = [
     (["amplint", "--select", "AMP401,AMP60"], [f"AMP401,{each}" for each in AMP60]),
     (["amplint", "check", "--ignore", "clip-w"], ["clip-without-unscale"]),
     (["amplint", "--no-fi"], ["--no-fix"]),
-    (["amplint", "rule", "clip-"], sorted(each.name for each in all_rules().values() if each.name.startswith("clip-"))),
+    (["amplint", "rule", "clip-"], ["clip-after-step", "clip-of-used-generator", "clip-without-unscale"]),
     (["amplint", "verify", "--expl"], ["--explain"]),
     (["amplint", "verify", "--device", "cu"], ["cuda"]),
     (["amplint", "config", "--sch"], ["--schema"]),

@@ -365,8 +365,7 @@ class TestBrokenPlugins:
         ran = run(site, "rule", "HSE101", cwd=tmp_path)
         assert (ran.code, ran.out, ran.err) == (2, "", said)
         ran = run(site, "rule", "--all", "--output-format=json", cwd=tmp_path)
-        listed = [each["code"] for each in json.loads(ran.out)]
-        assert (ran.code, ran.err, {each[:3] for each in listed}) == (2, said, {"AMP"})
+        assert (ran.code, ran.err, json.loads(ran.out)[-1]["code"]) == (2, said, "AMP604")
 
     def test_what_is_not_installed(self, site: Path, project: Write) -> None:
         root = project({"a.py": "pinned\n"})

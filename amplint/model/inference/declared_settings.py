@@ -106,18 +106,21 @@ class Option(NamedTuple):
     changed: bool
 
     @property
+    def stores(self) -> bool | None:
+        """What a flag is where it is on the command line: True of a `store_true`; None of what is no flag."""
+        action = self.call.keyword("action")
+        return _STORES.get(action.value) if isinstance(action, ir.Constant) else None
+
+    @property
     def is_fixed(self) -> bool:
         """Whether the command line can't make it anything but its default: a `store_true` whose default is True."""
-        action = self.call.keyword("action")
-        stores = _STORES.get(action.value) if isinstance(action, ir.Constant) else None
-        return stores is not None and isinstance(self.default, ir.Constant) and self.default.value is stores
+        given = self.default.value if isinstance(self.default, ir.Constant) else None
+        return self.stores is not None and given is self.stores
 
     @property
     def without(self) -> bool | None:
         """What a flag is that isn't on the command line, and has no default: False of a `store_true`."""
-        action = self.call.keyword("action")
-        stores = _STORES.get(action.value) if isinstance(action, ir.Constant) else None
-        return None if stores is None or self.default is not None or self.changed else not stores
+        return None if self.stores is None or self.default is not None or self.changed else not self.stores
 
     def values(self) -> Iterator[ir.Value]:
         """The values that the file itself names."""

@@ -508,13 +508,9 @@ class Decided:
             return negated(self.present(left))
         if isinstance(right.value, bool):
             return self.of(left) if right.value else negated(self.of(left))
-        return self._is_literal(left, right.value)
+        return self.equals(left, right.value)
 
-    def equals(self, value: ir.Value, literal: object) -> Formula:
-        """That a value is a literal."""
-        return self._is_literal(value, literal)
-
-    def _is_literal(self, left: ir.Value, value: object) -> Formula:
+    def equals(self, left: ir.Value, value: object) -> Formula:
         """That a value is a literal; the name of a device says whether the code runs on cuda."""
         if isinstance(value, str):
             device = value.partition(":")[0]
@@ -620,7 +616,7 @@ class Decided:
             return _vague(outcome)
         if isinstance(outcome, bool):
             return self.of(value) if outcome else negated(self.of(value))
-        return self._is_literal(value, outcome)
+        return self.equals(value, outcome)
 
     def region_dtypes(self, region: Region) -> list[Dtype]:
         """The dtypes in which a region can run while its own `enabled` holds; never empty."""

@@ -327,7 +327,7 @@ def _bind_passed_on(path: str, scope: Scope, stars: _Stars, text: str) -> None:
 def _bind_members_passed_on(path: str, binding: Imported, text: str) -> None:
     """The same of the names of a module."""
     bound = binding.alias.asname or binding.alias.name
-    asked = [each for each in _PASSED_ON if f"{bound}.{each}" in text] if f"{bound}." in text else []
+    asked = [each for each in _PASSED_ON if f"{bound}.{each}" in text]
     meaning = module_index.imported(binding.statement.module, binding.alias.name, binding.alias.asname)
     module = module_index.module_of(path, meaning) if asked else None
     if module is not None:

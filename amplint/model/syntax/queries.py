@@ -100,6 +100,11 @@ class Nodes:
         """Every function that is a statement, in the order of the text."""
         return [each for each in self.statements if isinstance(each, ir.Function)]
 
+    @property
+    def imports(self) -> list[ir.Import]:
+        """Every import, in the order of the text."""
+        return [each for piece in self.pieces for each in piece.imports]
+
     @cached_property
     def calls(self) -> list[ir.Call]:
         """Every call."""
@@ -158,7 +163,7 @@ def meaning(nodes: Nodes, names: Names, sought: tuple[str, ...]) -> tuple[tuple[
 
 def _imported(nodes: Nodes, packages: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """The words that imports bind, with the qualified names that they stand for; a package's with its dot."""
-    for statement in (each for piece in nodes.pieces for each in piece.imports):
+    for statement in nodes.imports:
         for alias in statement.aliases:
             name = alias.name if statement.module is None else canonical(f"{statement.module}.{alias.name}")
             yield alias.bound, f"{name}." if f"{name}." in packages else name

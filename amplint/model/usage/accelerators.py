@@ -144,8 +144,7 @@ class Accelerators:
         """Whether the file imports one of some libraries, or from it."""
         return any(
             name.partition(".")[0] in libraries
-            for each in self._module.whole.near(*libraries).statements
-            if isinstance(each, ir.Import)
+            for each in self._module.whole.near(*libraries).imports
             for name in ([each.module] if each.module else [alias.name for alias in each.aliases])
         )
 

@@ -131,7 +131,7 @@ def _optional(module: Module, node: ir.Node, full: str) -> bool:
     new = _MISSING[full]
     old = f"torch.cuda.amp.{new.rpartition('.')[2]}"
     others: list[ir.Node] = [*module.references(new), *module.references(old)]
-    others += [each for each in module.own.near(IMPORTS).statements if isinstance(each, ir.Import) and each is not node]
+    others += [each for each in module.own.near(IMPORTS).imports if each is not node]
     return guarded(module.names, node, others)
 
 

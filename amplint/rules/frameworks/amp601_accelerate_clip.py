@@ -478,8 +478,9 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
 def _is_inside_accumulate(module: Module, clip: Met) -> bool:
     inside = [each for call in clip.path for each in upwards(ir.statement_of(call)) if isinstance(each, ir.With)]
     region = next((each for each in inside if any(_is_accumulate(module, item) for item in each.items)), None)
-    before = (each for each in ir.values_below(region.body) if each.id < clip.call.id) if region is not None else ()
-    return region is not None and not any(map(_mentions_sync, before))
+    if region is None:
+        return False
+    return not any(_mentions_sync(each) for each in ir.values_below(region.body) if each.id < clip.call.id)
 
 
 def _counted(module: Module, step: Step, clip: Met) -> ir.Value | None:

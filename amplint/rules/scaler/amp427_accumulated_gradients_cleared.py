@@ -58,7 +58,7 @@ whole batch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
@@ -91,19 +91,18 @@ def check(module: Module) -> Iterator[Finding]:
     """Each clear that runs on every micro step of an accumulation."""
     done = set[int]()
     for flow in flows(module):
-        for step in (each for each in flow.events if each.kind in _STEPS and each.optimizer is not None):
-            for clear in flow.events:
-                if clear.call.id in done or not module.is_own(clear.call):
-                    continue
-                found = _judge(module, flow, step, clear)
-                if found is not None:
-                    done.add(clear.call.id)
-                    yield found
+        steps = [each for each in flow.events if each.kind in _STEPS and each.optimizer is not None]
+        clears = [each for each in flow.events if each.kind == "zero_grad" and module.is_own(each.call)]
+        for step, clear in product(steps, clears):
+            found = _judge(module, flow, step, clear) if clear.call.id not in done else None
+            if found is not None:
+                done.add(clear.call.id)
+                yield found
 
 
 def _judge(module: Module, flow: Flow, step: Event, clear: Event) -> Finding | None:
     loop = loop_of(step.call)
-    if clear.kind != "zero_grad" or not _is_of(module, clear, step) or loop_of(clear.call) is not loop:
+    if not _is_of(module, clear, step) or loop_of(clear.call) is not loop:
         return None
     if ir.function_of(clear.call) is not ir.function_of(step.call):
         return None

@@ -118,9 +118,10 @@ class Looker:
     def _names_amp(self) -> bool:
         """Whether the file names something of AMP, if only to import it."""
         module = self._code.module
-        imports = (each for each in module.statements if isinstance(each, ir.Import))
         imported = {
-            f"{each.module}.{alias.name}" if each.module else alias.name for each in imports for alias in each.aliases
+            f"{each.module}.{alias.name}" if each.module else alias.name
+            for each in module.own.imports
+            for alias in each.aliases
         }
         named = {
             name
