@@ -52,7 +52,7 @@ def lint(folder: Path, *options: str) -> LintRun:
     The working directory is this repository: `python -m` puts it on the import path, so it must never be a folder of
     downloaded code.
     """
-    command = [sys.executable, "-m", "amplint", "--isolated", "--output-format", "json", "--exit-zero"]
+    command = [sys.executable, "-m", "amplint", "--isolated", "--no-cache", "--output-format", "json", "--exit-zero"]
     try:
         done = subprocess.run(
             [*command, *options, str(folder.resolve())],
