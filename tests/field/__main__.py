@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.field.fetch import default_cache, fetch, folder_of
-from tests.field.fixing import MODES, fix_copy
+from tests.field.fixing import fix_copies
 from tests.field.lint import REPOSITORY, installed_version, lint
 from tests.field.packages import FieldError, Package, choose, read_packages
 from tests.field.report import PackageResult, count_files, row_to_judge, tables
@@ -77,7 +77,7 @@ def _judge(folders: Mapping[Package, Path], verdicts: Mapping[Key, str], package
         start = time.monotonic()
         run = lint(folder)
         linted = time.monotonic()
-        fixes = {mode: fix_copy(folder, mode) for mode in MODES}
+        fixes = fix_copies(folder)
         results[str(package)] = PackageResult(*count_files(folder), run, fixes)
         seconds = f"linted in {linted - start:.1f} s, fixed in {time.monotonic() - linted:.1f} s"
         print(f"[{number}/{len(folders)}] {package}: {len(run.findings)} findings, {seconds}", flush=True)

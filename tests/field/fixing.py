@@ -22,22 +22,45 @@ class FixResult(NamedTuple):
     problems: list[str]
 
 
-def fix_copy(sources: Path, mode: str) -> FixResult:
-    """Fix a copy of the package twice and compare; the cached sources stay as they are."""
-    options = MODES[mode]
+def fix_copies(sources: Path) -> dict[str, FixResult]:
+    """Fix a copy of the package in each mode, and once more in each; the cached sources stay as they are.
+
+    Unsafe fixes come after the safe ones, and a run that allows them makes safe ones as well: where it changes nothing,
+    neither mode has anything left to do, and no further run is made.
+    """
+    runs, results = {}, {}
     with tempfile.TemporaryDirectory(prefix="fix-", dir=sources.parent) as scratch:
         copy = Path(scratch, "sources")
         shutil.copytree(sources, copy)
-        before = _contents(copy)
-        first = lint(copy, *options)
-        after = _contents(copy)
-        second = lint(copy, *options)
-        again = _contents(copy)
-    changed = differing(before, after)
-    problems = [f"does not parse after fixing: {path}: {why}" for path in changed if (why := unparsable(after, path))]
-    problems += [f"changed again by a second run: {path}" for path in differing(after, again)]
-    problems += [f"crash while fixing: {line}" for line in dict.fromkeys(first.crashes + second.crashes)]
-    return FixResult(len(changed), len(first.findings), problems)
+        before = contents = _contents(copy)
+        for mode, options in MODES.items():
+            run = lint(copy, *options)
+            runs[mode] = run, (contents := _contents(copy))
+        stable = all(after == contents for _, after in runs.values())
+        for mode, (run, after) in runs.items():
+            again, crashes = after, run.crashes
+            if not stable:
+                _put_back(copy, after)
+                crashes = crashes + lint(copy, *MODES[mode]).crashes
+                again = _contents(copy)
+            changed = differing(before, after)
+            problems = [
+                *(
+                    f"does not parse after fixing: {file}: {why}"
+                    for file in changed
+                    if (why := unparsable(after, file))
+                ),
+                *(f"changed again by a second run: {file}" for file in differing(after, again)),
+                *(f"crash while fixing: {line}" for line in dict.fromkeys(crashes)),
+            ]
+            results[mode] = FixResult(len(changed), len(run.findings), problems)
+    return results
+
+
+def _put_back(folder: Path, contents: dict[str, bytes]) -> None:
+    """Write the files' contents; none is there that they don't have."""
+    for file, content in contents.items():
+        Path(folder, file).write_bytes(content)
 
 
 def differing(one: dict[str, bytes], other: dict[str, bytes]) -> list[str]:

@@ -247,6 +247,39 @@ def test_fetching_fills_the_cache_once_or_not_at_all(tmp_path: Path, monkeypatch
     assert fetch.fetch(TINY, tmp_path) == folder
 
 
+@pytest.mark.parametrize(
+    ("options", "problems"),
+    [
+        ((), {"safe": [], "unsafe": []}),
+        (
+            ("--fix",),
+            {"safe": ["changed again by a second run: a.py"], "unsafe": ["changed again by a second run: a.py"]},
+        ),
+        (("--unsafe-fixes",), {"safe": [], "unsafe": ["changed again by a second run: a.py"]}),
+    ],
+)
+def test_what_a_second_run_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], problems: dict[str, list[str]]
+) -> None:
+    """A fixer that is never done with these options is reported, and one that has nothing more to do is not."""
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "a.py").write_text("x = 1\n", encoding="utf-8")
+
+    def lint(folder: Path, *given: str) -> LintRun:
+        file = folder / "a.py"
+        text = file.read_text(encoding="utf-8")
+        if options and {*options} <= {*given}:
+            file.write_text(f"{text}x += 1\n", encoding="utf-8")
+        elif "y" not in text:
+            file.write_text(f"{text}y = 1\n", encoding="utf-8")
+        return LintRun([], [])
+
+    monkeypatch.setattr(fixing, "lint", lint)
+    results = fixing.fix_copies(tmp_path / "sources")
+    assert {mode: result.problems for mode, result in results.items()} == problems
+    assert {result.changed for result in results.values()} == {1}
+
+
 @pytest.fixture
 def tiny_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A field of one package in a filled cache, and an amplint that finds one thing and fixes it."""
