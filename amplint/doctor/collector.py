@@ -54,19 +54,26 @@ class Collector:
 
     def sorted(self) -> list[Finding]:
         """All findings, the root cause first; what is only a consequence of another one is dropped."""
-        ordered = sorted(self._findings.values(), key=self._rank)
-        explained = [each for each in ordered if each.cause is not Cause.SCALE]
-        return [each for each in ordered if not (explained and _is_consequence(each, explained))]
+        kept: list[Finding] = []
+        for finding in sorted(self._findings.values(), key=self._rank):
+            if not _is_consequence(finding, kept):
+                kept.append(finding)
+        return kept
 
 
 def _key(finding: Finding) -> tuple[object, ...]:
     return finding.cause, finding.code, finding.place and finding.place.is_at
 
 
-def _is_consequence(finding: Finding, explained: list[Finding]) -> bool:
-    """Whether another finding, of the same step or before, explains one that only says that something happened."""
-    says_little = finding.cause in {None, Cause.SCALE, Cause.WEIGHTS}
-    others = [
-        each for each in explained if each is not finding and (each.cause is not None or finding.cause is Cause.SCALE)
+def _is_consequence(finding: Finding, kept: list[Finding]) -> bool:
+    """Whether one of the findings that are kept, of the same step or before, explains one that only says that something
+    happened.
+    """
+    if finding.cause not in {None, Cause.SCALE, Cause.WEIGHTS}:
+        return False
+    says_why = [
+        each
+        for each in kept
+        if each.cause is not Cause.SCALE and (each.cause is not None or finding.cause is Cause.SCALE)
     ]
-    return says_little and any((each.step or 0) <= (finding.step or 0) for each in others)
+    return any((each.step or 0) <= (finding.step or 0) for each in says_why)

@@ -465,9 +465,13 @@ class Diagnosis:
         """Compute once more, and look at each operation; then a few times more, under other conditions."""
         with self._alone(computation) as buffers:
             births, arriving = self._births(seen, computation, buffers)
-            if not seen.is_finite and self._is_of_scale(births, computation):
+            scalers = self._searching(births)
+            if not seen.is_finite and scalers and self._is_of_scale(scalers, computation):
                 raise _Healthy
             effect = self._unlike(computation) if births and seen.kind is Kind.ABSORBED else ""
+            if effect and scalers:
+                with without_scale(scalers):
+                    effect = self._unlike(computation)
             if births and seen.by_hand[0] > 1 and is_finite(self._scaled_gradients(computation, 1.0)):
                 effect = f"they are finite without the factor of {number(seen.by_hand[0])}"
             if seen.kind is Kind.ABSORBED and not effect:
@@ -475,13 +479,17 @@ class Diagnosis:
             has_grid = births and seen.kind in (Kind.LOSS, Kind.EVALUATION)
             return _Look(births, arriving, self._grid(computation) if has_grid else {}, effect)
 
-    def _is_of_scale(self, births: Sequence[Birth], computation: Computation) -> bool:
+    def _searching(self, births: Sequence[Birth]) -> list[torch.amp.GradScaler]:
+        """The scalers that may still find a scale at which gradients are finite that a loss is made of."""
+        if not births or not births[0].backward:
+            return []
+        found = [log.scaler() for log in self._scalers() if log.in_a_row < _SEARCHING]
+        return [scaler for scaler in found if scaler is not None]
+
+    def _is_of_scale(self, scalers: Sequence[torch.amp.GradScaler], computation: Computation) -> bool:
         """Whether gradients that a loss is made of are finite without the scale: the scaler will find its own."""
-        scalers = [log.scaler() for log in self._scalers() if log.in_a_row < _SEARCHING]
-        if not births or not births[0].backward or not scalers:
-            return False
         self._replays.forwards += 1
-        with without_scale([scaler for scaler in scalers if scaler is not None]):
+        with without_scale(scalers):
             return is_finite(computation())
 
     def _births(
@@ -658,7 +666,7 @@ class Diagnosis:
         grid = grid or {}
         batch = self._batch()
         said, details = _message(birth, batch), (*_details(birth, batch), *_grid_text(grid))
-        growth = self._history.growth()
+        growth = self._history.growth(is_beyond=birth.origin is Origin.MATH and birth.is_overflow)
         if growth and cause in (Cause.OVERFLOW, Cause.MATH):
             set_at, rise = self._history.rate()
             return Finding(

@@ -14,7 +14,7 @@ from amplint.doctor.gradients import Models
 from amplint.doctor.readings import can_wait_for, norm
 
 _OVER = 1.05  # times the rate that an optimizer was given
-_RISEN = 3.0  # times the first learning rate
+_RISEN = 3.0  # times the first learning rate, or the first losses
 _FIRST, _LAST = 8, 3  # losses that are compared
 _EXPLODED = 1e3  # times the first losses
 _GROWN, _GROWN_TOO = 20.0, 1.5  # times the first norm of the weights: alone, and where the loss has exploded
@@ -105,13 +105,17 @@ class History:
         """The loss at first, 0 where too few were seen."""
         return median(self._first[:3]) if len(self._first) >= _LAST else 0.0
 
-    def growth(self) -> str:
+    def growth(self, *, is_beyond: bool = False) -> str:
         """How the weights have exploded, alone or with the loss, in words; "" if they have not.
 
         A loss that grows while the weights stay says something of the data, not of the learning rate.
+
+        Args:
+            is_beyond: Whether the loss is now beyond what float32 holds.
         """
         start = self._start
-        has_exploded = start > 0 and max(self._last) > _EXPLODED * start
+        has_risen = start > 0 and is_beyond and max(self._last) > _RISEN * start
+        has_exploded = has_risen or (start > 0 and max(self._last) > _EXPLODED * start)
         for model in self._models.alive():
             first, now = self._first_norm(model) or 0.0, _norm(model)
             if first > 0 and math.isfinite(now) and now > (_GROWN_TOO if has_exploded else _GROWN) * first:

@@ -279,7 +279,7 @@ class Protocol(Listener):
     def state_loaded(self, scaler: torch.amp.GradScaler) -> None:
         """A saved state was loaded into a scaler."""
         if scaler.is_enabled():
-            self._log(scaler).loaded()
+            self._log(scaler).loaded(user_place())
 
     def scaler_raised(self, scaler: torch.amp.GradScaler, error: Exception) -> None:
         text, place = str(error), user_place()

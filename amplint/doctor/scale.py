@@ -19,6 +19,7 @@ _CALIBRATION = 25  # skips in a row that finding the scale may take: 2**24 to 1
 _SETTLED = 20  # steps taken in a row after which the scale counts as found
 _SEARCH = 50  # steps after which the search for the scale is over in any case
 _LATE = 0.05  # share of the steps after that which may be skipped
+_LATE_OF_GROWTH = 0.1  # the same, where each follows a growth of the scale
 _HUGE = 2.0**24  # of a first scale
 _BACKOFF = 0.75  # from which on a scale comes down too slowly
 _INTERVAL = 200  # steps of growth below which the settings explain skips
@@ -38,6 +39,7 @@ class ScaleLog:
         self.updated_at: Place | None = None
         self.stepped_at: Place | None = None
         self.set_at: Place | None = None  # where the program has set the scale itself
+        self.loaded_low: tuple[Place | None, float] | None = None  # where a scale below 1 was loaded, and that
         self.first = self.value = self.lowest = float(getattr(scaler, "_init_scale", 1.0))
         self.below_one: int | None = None  # the step after which the scale was below 1
         self.jump: tuple[int, float, float] | None = None  # the step, and the scale before and after
@@ -148,7 +150,7 @@ class ScaleLog:
     def _moved(self, value: float) -> None:
         self.value = value
         self.lowest = min(self.lowest, value)
-        if value < 1 and self.below_one is None:
+        if value < 1 and self.below_one is None and self.loaded_low is None:
             self.below_one = self.steps
 
     def _is_move(self, scaler: torch.amp.GradScaler, before: float, now: float) -> bool:
@@ -169,11 +171,12 @@ class ScaleLog:
         now = self.read()
         return self.value if now is None else now
 
-    def loaded(self) -> None:
+    def loaded(self, place: Place | None) -> None:
         """A saved state was loaded: the scale is another one, and rightly so."""
         scaler = self.scaler()
         if (now := self.read(waits=True)) is not None and scaler is not None:
             self.value, self._unskipped = now, int(scaler._get_growth_tracker())
+            self.loaded_low = (place, now) if now < 1 else None
 
     def late(self) -> list[int]:
         """The skipped steps after the scale was found, of the last 500."""
@@ -189,11 +192,33 @@ class ScaleLog:
         """Whether more steps are skipped after the scale was found than growing the scale explains."""
         late = self.late()
         of = min(self.steps - self._start, _WINDOW)
-        return len(late) > _FEW and len(late) > _LATE * of
+        if len(late) > _FEW and len(late) > _LATE * of:
+            # A scale that grows often is too large as often: that alone costs little.
+            return len(late) > _LATE_OF_GROWTH * of or len(late) > of / self._interval() + 1
+        return False
+
+    def _interval(self) -> int:
+        """After how many steps without a skip the scale grows."""
+        scaler = self.scaler()
+        return scaler.get_growth_interval() if scaler is not None else 2000
 
     def findings(self) -> list[Finding]:
         """What is wrong with the scale itself."""
         place = self.set_at or self.updated_at or self.stepped_at or self.place
+        if self.loaded_low is not None and self.steps:
+            where, low = self.loaded_low
+            return [
+                Finding(
+                    Cause.SCALE,
+                    Evidence.SEEN,
+                    f"the state that is loaded has a loss scale of {_number(low)}, below 1: small gradients are 0, and "
+                    f"the scale takes {self._interval():,} steps to double",
+                    where,
+                    step=1,
+                    details=(self.summary(),),
+                    advice="don't load the scaler's state, or find out why the run that saved it skipped its steps",
+                )
+            ]
         if self.below_one is not None:
             return [
                 Finding(

@@ -116,47 +116,64 @@ def last_statement_for(frame: FrameType, wanted: Any) -> Slice:
     try:
         kept.take_last()
     except NoSlice:
-        if not (before := _before_loops(frame)):
-            raise
+        kept = _last_before_loops(frame, target)
+    return _slice_of(frame, kept, target)
+
+
+def _last_before_loops(frame: FrameType, target: str) -> _Kept:
+    """The last statement that sets `target` before the loops around the line of a frame.
+
+    Raises:
+        NoSlice: There is none, or what it reads has changed since.
+    """
+    for before in _before_loops(frame):
         again = {name for each in before.loops for name in _defined(each)}
         if target in again:
-            raise
+            break
         kept = _Kept(before.statements, target)
         kept.take_last(again)
-    return _slice_of(frame, kept, target)
+        if kept.statements:
+            return kept
+    raise NoSlice("no statement computes it")
 
 
 def line_that_sets(frame: FrameType, name: str) -> Place | None:
     """The line of a frame's function that has set a variable last, in this round of the loop; None if none has."""
     with contextlib.suppress(NoSlice):
         statements = _before(body_of(frame.f_code, frame.f_globals), frame.f_lineno, 0, None)
-        for statement in reversed([*_before_loops(frame).statements, *statements]):
+        before = [each for level in reversed(_before_loops(frame)) for each in level.statements]
+        for statement in reversed([*before, *statements]):
             if name in _defined(statement) | _changed_in_place(statement):
                 return Place(frame.f_code.co_filename, statement.lineno, frame.f_code.co_name)
     return None
 
 
 class _BeforeLoops(NamedTuple):
-    """The statements of a function before the loops around a line, and these loops."""
+    """The statements of a function, or of one round of a loop, before the loops around a line, and these loops."""
 
     statements: list[ast.stmt]
     loops: list[ast.stmt]
 
 
-def _before_loops(frame: FrameType) -> _BeforeLoops:
-    """What ran before the loops around the line of a frame."""
+def _before_loops(frame: FrameType) -> list[_BeforeLoops]:
+    """What ran before each of the loops around the line of a frame: in this round of the loop around it, if there is
+    one. The innermost loop comes first.
+    """
+    found: list[_BeforeLoops] = []
     statements: list[ast.stmt] = []
-    loops: list[ast.stmt] = []
     block: list[ast.stmt] | None = body_of(frame.f_code, frame.f_globals)
     while block is not None:
         around = next((each for each in block if each.lineno <= frame.f_lineno <= (each.end_lineno or 0)), None)
-        if not loops:
-            statements += [each for each in block if (each.end_lineno or each.lineno) < frame.f_lineno]
+        statements += [each for each in block if (each.end_lineno or each.lineno) < frame.f_lineno]
         if around is None or isinstance(around, _SIMPLE):
             break
-        loops += [around] if isinstance(around, (ast.For, ast.AsyncFor, ast.While)) else []
+        if isinstance(around, (ast.For, ast.AsyncFor, ast.While)):
+            found.append(_BeforeLoops(statements, []))
+            for each in found:
+                each.loops.append(around)
+            statements = []
         block = _block_with(around, frame.f_lineno)
-    return _BeforeLoops(statements if loops else [], loops)
+    return found[::-1]
 
 
 def line_that_updates(frames: Sequence[FrameType]) -> Place | None:
