@@ -634,10 +634,14 @@ class Diagnosis:
             if (step := self._history.bad_weights) is not None:
                 return self._hit_before(seen, step, place)
             message = f"weights that `{birth.op}` reads are not finite: {seen.kind.value} can't be finite"
+            message += _row_text(birth, self._batch())
+            for call in self._calls()[0]:
+                if (name := _first_bad(call.module)) and self._sources.of(call.module, name) is not None:
+                    return self._of_weights(message, call, name, birth.place or place)
             return Finding(
                 Cause.WEIGHTS,
                 Evidence.REPRODUCED,
-                message + _row_text(birth, self._batch()),
+                message,
                 birth.place or place,
                 details=_details(birth, self._batch()),
                 advice="check where they are loaded or created",
@@ -717,6 +721,11 @@ def _last_statement(frames: Sequence[FrameType], wanted: torch.Tensor) -> Slice 
         with suppress(NoSlice):
             return last_statement_for(frame, wanted)
     return None
+
+
+def _first_bad(module: torch.nn.Module) -> str:
+    """The name of a module's first parameter that is not finite; "" for none."""
+    return next((name for name, each in module.named_parameters() if not is_finite([each])), "")
 
 
 def _is_loss(tensor: torch.Tensor) -> bool:

@@ -8,6 +8,7 @@ import linecache
 import sys
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import FrameType
@@ -369,10 +370,38 @@ def _writers(objects: Iterable[object], *names: str) -> set[Place]:
     lines = set()
     for path in _files(objects):
         with suppress(SyntaxError):
-            for node in ast.walk(ast.parse("".join(linecache.getlines(path)))):
-                if any(_names(each)[-len(names) :] == names for each in _written(node)):
+            tree = ast.parse("".join(linecache.getlines(path)))
+            aliases = _aliases(tree)
+            for node in ast.walk(tree):
+                written = (aliases.get(id(each)) or _names(each) for each in _written(node))
+                if any(each[-len(names) :] == names for each in written):
                     lines.add(Place(path, getattr(node, "lineno", 0)))
     return lines
+
+
+def _aliases(tree: ast.Module) -> dict[int, tuple[str, ...]]:
+    """The dotted names behind reads of variables that a function binds once, to an attribute: of `w` after
+    `w = self.out.weight`. The keys are the ids of the nodes that read.
+    """
+    found: dict[int, tuple[str, ...]] = {}
+    for function in ast.walk(tree):
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            nodes = [each for part in function.body for each in ast.walk(part)]
+            stored = Counter(
+                each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+            )
+            bound = {
+                node.targets[0].id: _names(node.value)
+                for node in nodes
+                if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute)
+                if isinstance(node.targets[0], ast.Name) and stored[node.targets[0].id] == 1
+            }
+            found |= {
+                id(each): bound[each.id]
+                for each in nodes
+                if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and each.id in bound
+            }
+    return found
 
 
 def _written(node: ast.AST) -> list[ast.expr]:

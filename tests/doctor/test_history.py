@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+import torch
 from torch import nn
 
 from amplint.doctor.history import History
@@ -74,3 +76,27 @@ def test_weights_that_grow_are_named() -> None:
     history.begin()
     model.weight.data.fill_(1e4)
     assert "the norm of the weights from" in history.growth()
+
+
+@pytest.mark.parametrize(
+    ("losses", "is_beyond", "diverges"),
+    [
+        ((1.4, 15.4, 94.9), True, True),  # and the next one is beyond float32
+        ((1.4, 15.4, 94.9), False, False),
+        ((1.4, 1.2, 1.1), True, False),  # one operation overflows, while the training goes well
+        ((1.4, 1.2, 5e3), False, True),
+    ],
+)
+def test_few_losses_that_rise_and_weights_that_have_grown_are_divergence(
+    losses: tuple[float, ...], is_beyond: bool, diverges: bool
+) -> None:
+    models = _Models()
+    history = _history(models)
+    models.models = [nn.Linear(4, 4)]
+    history.begin()
+    for value in losses:
+        history.loss(value)
+    with torch.no_grad():
+        for each in models.models[0].parameters():
+            each.mul_(10.0)
+    assert bool(history.growth(is_beyond=is_beyond)) is diverges

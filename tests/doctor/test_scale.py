@@ -87,7 +87,7 @@ def test_a_loaded_state_goes_on_growing() -> None:
     saved = {**old.state_dict(), "scale": 64.0, "_growth_tracker": 2}
     scaler, log = scaler_and_log(growth_interval=3)
     scaler.load_state_dict(saved)
-    log.loaded()
+    log.loaded(None)
     step(scaler, log)
     assert log.value == scaler.get_scale() == 128.0
 
