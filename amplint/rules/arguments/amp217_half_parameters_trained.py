@@ -1,0 +1,193 @@
+"""An optimizer trains parameters that are in half precision, without a copy in float32.
+
+## What it does
+Finds a model that is cast to float16 or bfloat16 as a whole (`model.half()`, `.to(torch.bfloat16)`,
+`from_pretrained(..., torch_dtype=torch.float16)`), if an optimizer of torch.optim is created from its parameters and
+steps them, and no scaler does.
+
+For float16 the finding is an error; for bfloat16 it is a warning, likely if the optimizer is one like Adam and its
+learning rate is at most 1e-4, as far as amplint can tell, otherwise a suspicion.
+
+amplint reports nothing:
+
+- if the model, or a part of it, is cast back, or only single parameters are cast;
+- if the cast comes after the training, or the model is frozen, or a function of another file returns what is trained;
+- if adapters are trained (peft), unless they are those of another model;
+- if DeepSpeed, FSDP or apex is used, which keep float32 copies.
+
+If a scaler steps the optimizer, AMP208 reports the cast.
+
+## Why is this bad?
+A weight in float16 has 11 significant bits, in bfloat16 8: an update that is less than 1/2048 or 1/256 of the weight
+is rounded away, and that is most of them. In float16 the `eps` of Adam, 1e-8, is 0 as well: where a gradient is 0 or
+its square is, Adam divides 0 by 0, and the weight is NaN after the first steps. Small gradients are 0, as no scaler
+scales the loss. In a small network (200 steps, cross entropy) all weights became NaN with Adam in float16; in bfloat16
+3 % of the weights changed with a learning rate of 1e-5, 22 % with 1e-4, and all with 1e-3. Mixed precision keeps the
+parameters in float32, and casts in the autocast region.
+
+## Example
+```python
+model = Net().cuda().half()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+loss = criterion(model(inputs.half()), targets)
+loss.backward()
+optimizer.step()
+```
+
+## Use instead
+```python
+model = Net().cuda()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+scaler = torch.amp.GradScaler("cuda")
+with torch.autocast("cuda", dtype=torch.float16):
+    loss = criterion(model(inputs), targets)
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Fix safety
+There is no fix: without the cast the model takes twice the memory, and what is cast to fit it has to change as well.
+
+## Proof
+The loss of the test programs becomes NaN or hardly changes, and that of the corrected programs falls as in float32. The
+suspicion of one program is not executed (shows=none): the program needs a command line.
+
+## References
+- [Automatic mixed precision: adding GradScaler](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+- [Mixed Precision Training (Micikevicius et al.)](https://arxiv.org/abs/1710.03740): a float32 copy of the weights
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Confidence, Finding, Severity
+from amplint.model.inference.formulas import both, possible
+from amplint.model.inference.numbers import number
+from amplint.model.inference.value_sets import decided, is_vague
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
+from amplint.model.syntax.text_scan import code_of
+from amplint.model.usage.frozen_models import frozen
+from amplint.registry.rule import Rule
+from amplint.rules.shared.enabled_flags import comes_before
+from amplint.rules.shared.half_models import HalfModel, also_as, casts_when, half_models, scaled_steps
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    fixes=(),
+    triggers=(
+        "torch & .half( & optim & backward",
+        "torch & float16 & optim & backward",
+        "torch & torch.half & optim & backward",
+    ),
+    not_shown="verify's model has float32 parameters",
+)
+
+# They keep float32 copies of the parameters.
+_KEEPS_COPIES = re.compile(r"(?i)deepspeed|fsdp|FullySharded|fully_shard|\bapex\b|FP16_Optimizer|master_param")
+_ADAPTIVE = re.compile(r"Adam|NAdam|RAdam|RMSprop|Adagrad")
+# Of what a weight of 0.05 is in bfloat16, an update of this size is less than half a step.
+_SMALL_RATE = 1e-4
+# Methods of a tensor that give another one.
+_COPY = ("float", "double", "to", "clone", "type")
+# What is less is 0 in float16.
+_LEAST_FLOAT16 = 2.0**-25
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each cast to half precision of a model whose parameters an optimizer steps."""
+    if any(_KEEPS_COPIES.search(code_of(text)) for text in module.texts):
+        return
+    for dtype in ("float16", "bfloat16"):
+        for model in half_models(module, dtype):
+            made = [] if model.adapts or model.keys & frozen(module) else _made(module, model)
+            stepped = {key for _, keys in made for key in keys}
+            if not stepped or next(scaled_steps(module, stepped), None) is not None:
+                continue
+            call = _step(module, model, stepped, dtype)
+            if call is not None:
+                yield _finding(module, model, dtype, made[0][0])
+
+
+def _made(module: Module, model: HalfModel) -> list[tuple[ir.Call, set[str]]]:
+    """The calls that create optimizers of torch with a model's parameters, each with their keys."""
+    known = objects(module)
+    made = [
+        (call, {*known.stored_as(call)} & model.owned)
+        for call in module.calls_of("torch.optim.*")
+        if not _copies(module, argument(call, "torch.optim.Optimizer", "params"))
+    ]
+    return [(call, keys) for call, keys in made if keys]
+
+
+def _copies(module: Module, params: ir.Value | None, depth: int = 4) -> bool:
+    """Whether what an optimizer gets may be copies of parameters: `[each.detach().float() for each in ...]`."""
+    for each in ir.walk_values(params) if params is not None else ():
+        if ir.called_on(each, *_COPY) is not None:
+            return True
+        bound = module.names.bound_once(each) if isinstance(each, ir.Name) and depth else None
+        if bound is not None and _copies(module, bound.value, depth - 1):
+            return True
+    return False
+
+
+def _step(module: Module, model: HalfModel, optimizers: set[str], dtype: str) -> ir.Call | None:
+    """A call that steps one of some optimizers once the model is cast."""
+    known, decisions = objects(module), decided(module)
+    cast = casts_when(module, model.cast, dtype)
+    for call in module.whole.near("step").calls:
+        base = ir.called_on(call, "step")
+        key = known.key(base) if base is not None else None
+        if key is None or not also_as(module, key) & optimizers:
+            continue
+        before = model.elsewhere or comes_before(module, model.cast.call, model.cast.key, call, optimizers)
+        around = both(cast, decisions.around(call))
+        if before and not is_vague(cast) and possible(around) is not None:
+            return call
+    return None
+
+
+def _finding(module: Module, model: HalfModel, dtype: str, made: ir.Call) -> Finding:
+    """The finding of a cast; `made` creates the optimizer."""
+    adaptive = bool(_ADAPTIVE.search(ir.last_name(made.func)))
+    rate = made.keyword("lr") or (made.positional[1] if len(made.positional) > 1 else None)
+    confidence = Confidence.CERTAIN if model.cast.dtype == dtype and not model.kept else Confidence.LIKELY
+    if dtype == "bfloat16":
+        kind = number(module, rate)
+        small = kind is not None and kind.value is not None and kind.value <= _SMALL_RATE
+        confidence = Confidence.LIKELY if adaptive and small else Confidence.SUSPICION
+        happens = "most updates are rounded away" if small else "small updates are rounded away"
+        if small and rate is not None:
+            happens += f" with a learning rate of `{module.on_one_line(rate)}`"
+        advice = "keep float32, and use autocast"
+    else:
+        happens = "`eps` is 0 in float16 and they become NaN" if _loses_eps(module, made) else "most updates are lost"
+        advice = "keep float32, and use autocast with a GradScaler"
+    under = "" if model.cast.dtype == dtype else " if that dtype is"
+    where = module.line(made)
+    return rule.finding(
+        module.span(model.cast.call),
+        f"this cast makes the parameters {dtype}{under}, and the optimizer on {where} trains them: {happens}; {advice}",
+        severity=Severity.WARNING if dtype == "bfloat16" else None,
+        confidence=confidence,
+    )
+
+
+def _loses_eps(module: Module, made: ir.Call) -> bool:
+    """Whether an optimizer like Adam adds an `eps` in float16 that is 0 there; a fused one computes in float32."""
+    if not _ADAPTIVE.search(ir.last_name(made.func)) or made.keyword("fused") is not None or made.unpacks("**"):
+        return False
+    given = made.keyword("eps")
+    kind = number(module, given)
+    return given is None or (kind is not None and kind.value is not None and kind.value < _LEAST_FLOAT16)

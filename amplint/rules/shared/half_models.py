@@ -1,0 +1,292 @@
+"""Models whose parameters are cast to half precision, and the optimizers that have them (AMP208, AMP217)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.call_sites import callers, passed
+from amplint.model.calls.events import events
+from amplint.model.calls.external_calls import local_class, local_function
+from amplint.model.inference.dtypes import dtypes
+from amplint.model.inference.formulas import TRUE, Formula, both, contradict
+from amplint.model.inference.value_sets import decided
+from amplint.model.names.reaching_definitions import returned
+from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
+from amplint.model.objects.kept_arguments import kept_parameters
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import loops_round
+from amplint.model.syntax.text_scan import code_of, without_sentences
+from amplint.model.usage.mentions_of import near_kept
+from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+# Adapters are float32 whatever the model is, and it is frozen.
+_ADAPTS = re.compile(r"(?i)\bpeft|lora|adapter|kbit")
+_OF_ADAPTERS = re.compile(r"(?i)peft|lora|adapter|kbit")
+# What is written where `_casts_parameters` finds a cast.
+_CASTING = re.compile(r"data|float|double|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
+
+# Their optimizers have no copies of the parameters in float32.
+_LIBRARIES = ("bitsandbytes.optim.", "lion_pytorch.", "prodigyopt.", "timm.optim.", "torch_optimizer.", "transformers.")
+
+
+class HalfModel(NamedTuple):
+    """A model that a call casts as a whole, and that no other call casts otherwise before it is trained.
+
+    `keys`: where it is kept, in the function that casts it, in callers and in objects; `elsewhere`: whether callers or
+    objects keep it; `kept`: whether objects do. `owned`: the optimizers that are made of its parameters in sight;
+    `given`: those that functions make which get the model. `adapts`: adapters are trained in the same program.
+    """
+
+    cast: Cast
+    keys: frozenset[str]
+    elsewhere: bool
+    kept: bool
+    owned: frozenset[str]
+    given: frozenset[str]
+    adapts: bool
+
+    @property
+    def optimizers(self) -> set[str]:
+        """All optimizers that have, or may have, its parameters."""
+        return {*self.owned, *self.given}
+
+
+def half_models(module: Module, dtype: str) -> Iterator[HalfModel]:
+    """The models that the file casts to a half dtype, "float16" or "bfloat16", surely or by a choice."""
+    every = casts(module)
+    halves = [each for each in every if each.dtype == dtype or _can_be(module, each, dtype)]
+    if not halves or _casts_parameters(module):
+        return
+    for half in halves:
+        if any(
+            _is_other(each, half, dtype) and each.call.id > half.call.id and _can_follow(module, half, each)
+            for each in every
+        ):
+            continue  # it is cast back, or a part of it, or to what can't be told
+        if _is_wrapped(module, half):
+            continue
+        outside, kept = _returned_as(module, half), _kept_as(module, half)
+        if any(each.key in outside | kept and each.dtype != dtype for each in every):
+            continue
+        keys = frozenset({half.key, *outside, *kept})
+        owned = frozenset(optimizer for key in keys for optimizer in objects(module).owned_by(key))
+        adapts = _adapts(module)
+        if adapts and not (owned and _is_of_another(module, keys)):
+            continue
+        given = frozenset(optimizer for key in keys for optimizer in _made_with(module, key)) - owned
+        yield HalfModel(half, keys, bool(outside or kept), bool(kept), owned, given, adapts)
+
+
+def _adapts(module: Module) -> bool:
+    """Whether the code of a file, or what it takes from others, says that adapters are trained."""
+    own, *others = module.texts
+    return any(map(_ADAPTS.search, (without_sentences(own), *map(code_of, others))))
+
+
+def _is_of_another(module: Module, models: frozenset[str]) -> bool:
+    """Whether the adapters of a file are those of another model that it casts, and not of the one with some keys."""
+    others = {each.key for each in casts(module)} - models
+    return not _speaks_of_adapters(module, models) and any(
+        _speaks_of_adapters(module, frozenset({each})) for each in others
+    )
+
+
+def _speaks_of_adapters(module: Module, models: frozenset[str]) -> bool:
+    """Whether adapters are in what is done with a model, or in what makes it, or gets it, of the project's code."""
+    for statement in near_kept(module, models).statements:
+        written = [module.text(each) for each in statement.values() if _reads(module, each, models)]
+        called = [each for root in statement.values() for each in ir.walk_values(root) if isinstance(each, ir.Call)]
+        for call in called if written else ():
+            inside = local_class(module, call.func) or local_function(module, call.func)
+            written += [code_of(module.text(inside))] if inside is not None else []
+        if any(map(_OF_ADAPTERS.search, written)):
+            return True
+    return False
+
+
+def _reads(module: Module, value: ir.Value, keys: frozenset[str]) -> bool:
+    """Whether a value reads or stores one of some objects, or is assigned to one."""
+    statement, known = ir.statement_of(value), objects(module)
+    values = [value, *(statement.targets if isinstance(statement, ir.Assign) else ())]
+    parts = (part for each in values for part in ir.walk_values(each) if isinstance(part, (ir.Name, ir.Attribute)))
+    return any(known.key(part) in keys for part in parts)
+
+
+def _can_follow(module: Module, half: Cast, other: Cast) -> bool:
+    """Whether a run can make both of two casts: they are not arms of one choice."""
+    known = decided(module)
+    return not contradict(known.inside(half.call), known.inside(other.call))
+
+
+def _can_be(module: Module, cast: Cast, dtype: str) -> bool:
+    """Whether a cast is to a dtype that can be this one or another."""
+    given = _dtype(cast)
+    return given is not None and any(each.name == dtype for each in dtypes(module, given))
+
+
+def _returned_as(module: Module, half: Cast) -> set[str]:
+    """The keys under which callers keep the model that a function casts and returns, alone or in a tuple."""
+    known, function = objects(module), ir.function_of(half.call)
+    if function is None:
+        return set()
+    values = [each.value for each in returned(function) if each.value is not None]
+    if any(known.key(each) == half.key for each in values):
+        return {key for call in callers(module, function) for key in known.assigned_to(call)}
+    displays = [each for each in values if isinstance(each, ir.Sequence) and not each.unpacks()]
+    places = {n for each in displays for n, item in enumerate(each.items) if known.key(item) == half.key}
+    return {
+        key
+        for call in (callers(module, function) if places else ())
+        for target in _unpacked(call)
+        for n in places
+        if n < len(target.items) and (key := known.key(target.items[n])) is not None
+    }
+
+
+def _unpacked(call: ir.Call) -> list[ir.Sequence]:
+    """The targets that what a call gives is unpacked to: `model, tokenizer = load(name)`."""
+    assign = call.parent if isinstance(call.parent, ir.Assign) and call.parent.value is call else None
+    targets = assign.targets if assign is not None else ()
+    return [each for each in targets if isinstance(each, ir.Sequence) and not each.unpacks()]
+
+
+def _kept_as(module: Module, half: Cast) -> set[str]:
+    """The keys under which objects keep a model that their constructors are given once it is cast."""
+    known, calls, found = objects(module), module.once(CallGraph), set[str]()
+    for call in near_kept(module, {half.key}).calls:
+        given = [each.value for each in call.args if known.key(each.value) == half.key]
+        if not given or call.id < half.call.id or ir.function_of(call) is not ir.function_of(half.call):
+            continue
+        callee = calls.find(call)
+        cls = callee.function.cls if callee is not None and callee.function.name == "__init__" else None
+        if callee is None or cls is None:
+            continue
+        attributes = kept_parameters(callee.function, cls)
+        for name, value in (calls.arguments(call, callee) or {}).items():
+            if value in given and name in attributes:
+                found.add(attributes[name])
+    return found
+
+
+def _made_with(module: Module, model: str) -> set[str]:
+    """The optimizers that functions make which are given the model, whatever they take of it; and those of libraries
+    that are known to step the parameters themselves.
+    """
+    known = objects(module)
+    return {
+        key
+        for each in near_kept(module, {model}).statements
+        if isinstance(each, ir.Assign) and isinstance(each.value, ir.Call)
+        if any(known.key(arg.value) == model for arg in each.value.args)
+        or (_is_of_library(module, each.value) and any(model in known.parameters_roots(one) for one in given_to(each)))
+        for target in each.targets
+        if (key := known.is_optimizer(target)) is not None
+    }
+
+
+def _is_of_library(module: Module, call: ir.Call) -> bool:
+    """Whether a call makes an optimizer of a library that steps the parameters that it is given."""
+    name = module.names.only(call.func) or ""
+    return name.startswith(_LIBRARIES) and "fused" not in name.lower()
+
+
+def given_to(made: ir.Assign) -> list[ir.Value]:
+    """What the call is given whose result is assigned."""
+    return [each.value for each in made.value.args] if isinstance(made.value, ir.Call) else []
+
+
+def _is_other(cast: Cast, half: Cast, dtype: str) -> bool:
+    """Whether a cast of the same model, or of a part of it, is to another dtype."""
+    return cast.dtype != dtype and f"{cast.key}.".startswith(f"{half.key}.")
+
+
+def _is_wrapped(module: Module, half: Cast) -> bool:
+    """Whether the model is then handed to a function that gives back another: what is trained of that can't be told."""
+    known = objects(module)
+    for statement in near_kept(module, {half.key}).statements:
+        value = statement.value if isinstance(statement, ir.Assign) else None
+        if isinstance(statement, ir.Assign) and isinstance(value, ir.Call) and statement.id > half.call.id:
+            if any(known.key(each) == half.key for each in statement.targets) and any(
+                known.key(arg.value) == half.key for arg in value.args
+            ):
+                if not all(name.startswith("torch.") for name in module.names.of(value.func)):
+                    return True
+    return False
+
+
+def _casts_parameters(module: Module) -> bool:
+    """Whether the file casts single parameters: which of them stay float16 can't be told."""
+    for statement in module.whole.near(_CASTING).statements:
+        if isinstance(statement, ir.Assign) and any(
+            isinstance(each, ir.Attribute) and each.attr == "data" for each in statement.targets
+        ):
+            if not _moves(statement.value):
+                return True
+            continue
+        # `param.float()` in a loop over parameters, `cast_training_params(model, torch.float32)`
+        if isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
+            call = statement.value
+            if "cast" in ir.last_name(call.func).lower() or (
+                loops_round(statement) and cast_to(module, call) in ("float32", "float64")
+            ):
+                return True
+    return False
+
+
+def _moves(value: ir.Value | None) -> bool:
+    """Whether a value is a tensor on another device, by the call that moves it: `param.data.to(device)`."""
+    if ir.called_on(value, "cuda", "cpu") is not None:
+        return True
+    call = value if isinstance(value, ir.Call) and ir.called_on(value, "to") is not None else None
+    return call is not None and len(call.args) == 1 and "device" in ir.last_name(call.args[0].value).lower()
+
+
+def also_as(module: Module, optimizer: str) -> set[str]:
+    """The key of an optimizer, and those of what each call gives for it where it is a parameter."""
+    known = objects(module)
+    parameter = known.parameter_of(optimizer)
+    values = passed(module, *parameter) if parameter is not None else ()
+    return {optimizer, *(key for each in values if each is not None and (key := known.key(each)) is not None)}
+
+
+def casts_when(module: Module, half: Cast, dtype: str) -> Formula:
+    """What has to hold for a cast to be made, and to this dtype."""
+    known, chosen = decided(module), _dtype(half)
+    return both(known.around(half.call), known.is_dtype(chosen, dtype) if chosen is not None else TRUE)
+
+
+def _dtype(half: Cast) -> ir.Value | None:
+    """The dtype of a cast, where it is chosen elsewhere."""
+    return dtype_of(half.call) if half.dtype is None else None
+
+
+def scaled_steps(module: Module, optimizers: set[str]) -> Iterator[Event]:
+    """The calls of a scaler that divide the gradients of the parameters of some optimizers, in their own dtype."""
+    every = [
+        event for call in module.whole.near("step", "unscale_").calls if (event := events(module).of(call)) is not None
+    ]
+    for event in every:
+        if event.kind in ("step", "unscale_") and event.scaler is not None and event.optimizer is not None:
+            stepped = also_as(module, event.optimizer) & optimizers
+            fused = event.kind == "step" and any(is_fused(module, each) for each in stepped)
+            if stepped and not fused:
+                yield event
+
+
+def is_fused(module: Module, optimizer: str) -> bool:
+    """Whether an optimizer may be a fused one, which takes float16 gradients."""
+    known = objects(module)
+    for statement in near_kept(module, {optimizer}).statements:
+        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
+            if any(known.key(each) == optimizer for each in statement.targets):
+                call = statement.value
+                if call.keyword("fused") is not None or call.unpacks("**"):
+                    return True
+    return False
