@@ -318,7 +318,7 @@ def belief_in_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda: True)
 
 
-@pytest.mark.parametrize(("imported", "symbol", "form", "layout"), some(cases(), 500))
+@pytest.mark.parametrize(("imported", "symbol", "form", "layout"), some(cases(), 250))
 def test_case(imported: Import, symbol: str, form: Form, layout: str) -> None:
     before = program(imported, symbol, form, layout)
     if form.refused:

@@ -394,11 +394,12 @@ def found(code: str, written: Written, folder: Path) -> int:
     return len(check(written.main, path, settings))
 
 
-@pytest.mark.parametrize(("shape", "code"), some(product(OPEN, PROGRAMS), 280))
+@pytest.mark.parametrize(("shape", "code"), some(product(OPEN, PROGRAMS), 120))
 def test_a_region_is_seen_however_it_is_opened(code: str, shape: str, tmp_path: Path) -> None:
     assert found(code, OPEN[shape](PROGRAMS[code]), tmp_path) == (shape not in SILENT.get(code, {}))
 
 
+@pytest.mark.sampled(100)
 @pytest.mark.parametrize("code", PROGRAMS)
 @pytest.mark.parametrize("shape", CLOSED)
 def test_nothing_is_said_where_no_region_is_on(code: str, shape: str, tmp_path: Path) -> None:
