@@ -56,3 +56,16 @@ def test_one_that_is_not_by_default(option: str) -> None:
 def test_float16_that_is_written_out() -> None:
     assert "AMP413" in codes('"fp16"')
     assert "AMP413" not in codes('"bf16"')
+
+
+@pytest.mark.parametrize("chosen", ['"fp16" if args.half else None', '"fp16" if args.half else "no"'])
+def test_float16_that_a_condition_chooses(chosen: str) -> None:
+    found = [each for each in check(TEXT.replace("PRECISION", chosen)) if each.code == "AMP413"]
+    assert [each.message.partition(":")[0] for each in found] == [
+        'with "fp16" the checkpoint lacks the state of the Accelerator\'s scaler'
+    ]
+    assert {each.confidence.value for each in found} == {"likely"}
+
+
+def test_bfloat16_that_a_condition_chooses() -> None:
+    assert "AMP413" not in codes('"bf16" if args.half else "no"')

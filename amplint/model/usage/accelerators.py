@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.external_calls import local_class
 from amplint.model.inference.dtypes import dtypes
-from amplint.model.inference.values import held, option_read
+from amplint.model.inference.values import Doubt, held, option_read, values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 
@@ -38,13 +38,15 @@ _TELLING = ("prepare", "accumulate", "unwrap_model", "wait_for_everyone", "gathe
 class ScaledBackward(NamedTuple):
     """A backward pass of an Accelerator, which may scale the loss.
 
-    `is_sure`: it is for float16 only; `by_default`: it is, or an option is whose default is float16.
+    `is_sure`: it is for float16 only; `by_default`: it is, or an option is whose default is float16; `is_chosen`: the
+    code writes float16 down as one of its choices: `"fp16" if half else "no"`.
     """
 
     call: ir.Call
     accelerator: ir.Value
     is_sure: bool
     by_default: bool
+    is_chosen: bool
 
 
 class UnscaledBackward(NamedTuple):
@@ -103,6 +105,15 @@ class Accelerators:
         defaults = [each.default if each is not None else None for each in options]
         return bool(defaults) and all(isinstance(each, ir.Constant) and each.value == SCALES for each in defaults)
 
+    def _can_choose_scaling(self, value: ir.Value) -> bool:
+        """Whether the code chooses float16 for an Accelerator in one of its branches."""
+        given = [each for call in self.made(value) if (each := call.keyword("mixed_precision")) is not None]
+        leaves = [leaf for each in given for leaf in values_of(self._module, each).leaves]
+        return any(
+            leaf.doubt is Doubt.NONE and isinstance(leaf.value, ir.Constant) and leaf.value.value == SCALES
+            for leaf in leaves
+        )
+
     def has_no_scaler(self, value: ir.Value) -> bool:
         """Whether an Accelerator has no scaler of its own, whatever the precision: for an engine, or on the CPU."""
         made = self.made(value)
@@ -126,7 +137,8 @@ class Accelerators:
                 precisions = self.precisions(base)
                 if precisions & {SCALES, None}:
                     sure = precisions == {SCALES}
-                    yield ScaledBackward(call, base, sure, sure or self._scales_by_default(base))
+                    by_default = sure or self._scales_by_default(base)
+                    yield ScaledBackward(call, base, sure, by_default, self._can_choose_scaling(base))
 
     def unscaled_backwards(self) -> Iterator[UnscaledBackward]:
         """The backward passes in the file of Accelerators that are made in sight, and not for float16."""

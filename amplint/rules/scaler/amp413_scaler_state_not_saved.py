@@ -20,8 +20,9 @@ These findings are likely:
 - a state whose load is under a test that is never true (`scaler is checkpoint.keys()`);
 - a checkpoint that only a function loads which nothing calls, but which its package passes on;
 - the state of an optimizer that accelerate prepared, saved and loaded by hand, if the Accelerator scales
-  (`mixed_precision="fp16"`, or an option with that default), and nothing takes its `scaler` or calls `save_state` or
-  `load_state`;
+  (`mixed_precision="fp16"`, also as one choice of a condition, or an option with that default), and nothing takes its
+  `scaler` or calls `save_state` or `load_state`;
+- the state of an optimizer, saved and loaded by hand, if apex scales the loss and its `amp.state_dict()` is not used;
 - a state that accelerate saves and loads with `save_state` and `load_state`, which doesn't include the program's own
   scaler;
 - a checkpoint next to a scaler that code amplint does not see uses, if no file of the program takes a scaler's state,
@@ -120,6 +121,7 @@ from amplint.model.torch_facts.signatures import GETS_STATES
 from amplint.model.usage.accelerators import Accelerators, accelerators
 from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
+from amplint.rules.shared.apex_scales import APEX_STATES, scaling_calls
 from amplint.rules.shared.checkpoints import (
     Slot,
     State,
@@ -177,6 +179,7 @@ rule = Rule(
         "GradScaler & heckpoint & optim",
         "timm & Scaler & load_state_dict",
         "ccelerator & load_state_dict & optim",
+        "apex & scale_loss & load_state_dict & optim",
     ),
     not_shown="verify doesn't save or load checkpoints",
     about_absence=True,
@@ -203,6 +206,7 @@ def check(module: Module) -> Iterator[Finding]:
     """Each scaler whose state is missing in a checkpoint, or never comes back."""
     yield from _of_libraries(module)
     yield from _of_accelerates_scaler(module)
+    yield from _of_apex(module)
     if not scaler_usages(module) or not float16_possible(module) or trains_off(module) or is_float32(module):
         return
     said = set[tuple[int, int]]()  # two scalers may have one function save
@@ -228,31 +232,58 @@ def _of_libraries(module: Module) -> Iterator[Finding]:
 def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
     """The states that are saved and loaded by hand of what accelerate prepared and scales in float16."""
     known, owner = objects(module), accelerators(module)
-    if not any(each.by_default for each in owner.scaled_backwards()):
+    backwards = [*owner.scaled_backwards()]
+    by_default = any(each.by_default for each in backwards)
+    if not by_default and not any(each.is_chosen for each in backwards):
         return
     if any(True for name in ("save_state", "load_state") for _ in module.whole.called(name)):
         return
     if any(map(_is_called_scaler, module.whole.near("scaler").values)):
         return
     prepared = {known.key(arg.value) for call in owner.prepared() for arg in call.args}
+    for call in _saved_by_hand(module):
+        if known.key(call.func.base if isinstance(call.func, ir.Attribute) else call) in prepared:
+            when = "" if by_default else 'with "fp16" '
+            yield rule.finding(
+                module.span(call),
+                f"{when}the checkpoint lacks the state of the Accelerator's scaler: a resumed run starts at the "
+                "initial scale and may skip steps; save `accelerator.scaler.state_dict()`, too, or use `save_state`",
+                withheld="amplint can't tell which of the two is meant",
+                confidence=Confidence.LIKELY,
+            )
+            return
+
+
+def _of_apex(module: Module) -> Iterator[Finding]:
+    """The states that are saved and loaded by hand where apex scales the loss, whose own state is not."""
+    if not any(True for _ in scaling_calls(module)) or any(module.references(*APEX_STATES)):
+        return
+    amp = next((each for each in module.references("apex.amp.initialize")), None)
+    name = module.text(amp.base) if isinstance(amp, ir.Attribute) else "amp"
+    for call in _saved_by_hand(module):
+        yield rule.finding(
+            module.span(call),
+            "the checkpoint has the optimizer's state but not apex's: a resumed run starts at the initial scale and "
+            f"may skip steps; save and load `{name}.state_dict()` too",
+            withheld=f"the checkpoint has to be loaded after `{name}.initialize`",
+            confidence=Confidence.LIKELY,
+        )
+        return
+
+
+def _saved_by_hand(module: Module) -> Iterator[ir.Call]:
+    """The calls in the file that give an optimizer's state for a checkpoint with a model's, if it is loaded again."""
+    known = objects(module)
     loaded = {
         each.key
         for each in states(module, "load_state_dict")
         if (value := loaded_by(each.call)) and from_file(module, value)
     }
     for each in states(module, "state_dict"):
-        if known.is_optimizer(each.of) is None or each.key not in prepared & loaded or not module.is_own(each.call):
+        if known.is_optimizer(each.of) is None or each.key not in loaded or not module.is_own(each.call):
             continue
         if is_saved(module, each.call) and _beside_a_model(module, each.call) and not _never_runs(module, each.call):
-            yield rule.finding(
-                module.span(each.call),
-                "the checkpoint has the optimizer's state but not that of the Accelerator's scaler: a resumed run "
-                "starts at the initial scale and may skip steps; save and load `accelerator.scaler.state_dict()` too, "
-                "or use `save_state` and `load_state`",
-                withheld="amplint can't tell which of the two is meant",
-                confidence=Confidence.LIKELY,
-            )
-            return
+            yield each.call
 
 
 def _is_called_scaler(value: ir.Value) -> bool:

@@ -1,4 +1,4 @@
-"""Calls of `apex.amp.initialize` that switch the scaling of losses off while they switch float16 on (AMP207).
+"""Calls of `apex.amp.initialize`: which scale losses dynamically (AMP413), and which use float16 without (AMP207).
 
 As of apex/amp/frontend.py: O1 is the default level and casts in functions, O2 casts the model, O0 is float32 and O3 all
 float16, whose loss scale is 1 by default. O1's and O2's is "dynamic".
@@ -19,10 +19,30 @@ _LEVELS = {"O1", "O2"}
 _PLACES = ("models", "optimizers", "enabled", "opt_level")
 
 
+# What gives and takes the loss scales of apex.
+APEX_STATES = ("apex.amp.state_dict", "apex.amp.load_state_dict")
+
+
+def scaling_calls(module: Module) -> Iterator[ir.Call]:
+    """Such calls with a scale that changes, in one of the levels that have one."""
+    for call in module.calls_of("apex.amp.initialize"):
+        given = _arguments(call)
+        levels = _literals(module, given["opt_level"]) if "opt_level" in given else {"O1"}
+        scales = _literals(module, given["loss_scale"]) if "loss_scale" in given else {"dynamic"}
+        # What an option chooses is one of these levels in a run with AMP.
+        if (not levels or levels & _LEVELS) and (not scales or scales & {"dynamic", None}):
+            yield call
+
+
+def _arguments(call: ir.Call) -> dict[str, ir.Value]:
+    """The arguments of a call by their names."""
+    return {**dict(zip(_PLACES, call.positional, strict=False)), **call.keywords}
+
+
 def without_a_scale(module: Module) -> Iterator[ir.Value]:
     """The loss scales of 1 that such calls are given, with optimizers."""
     for call in module.calls_of("apex.amp.initialize"):
-        given = {**dict(zip(_PLACES, call.positional, strict=False)), **call.keywords}
+        given = _arguments(call)
         scale = given.get("loss_scale")
         if scale is None or call.unpacks() or "optimizers" not in given or "cast_model_type" in given:
             continue
