@@ -6,7 +6,7 @@ the code only compares it with None, prints it, or saves and loads its state. It
 to a function, returned or stored.
 
 If a function of this project takes a scaler (`def train_one_epoch(..., scaler=None)`) and the call of it passes none,
-the finding names that call.
+the finding names that call; and also if it gets the scaler, trains without a region, and never reads that parameter.
 
 amplint reports nothing:
 
@@ -82,17 +82,18 @@ def check(module: Module) -> Iterator[Finding]:
     """Each variable with a scaler that nothing uses."""
     for call in module.own.near(*module.words(*SCALERS)).calls:
         name = _kept_in(call) if module.names.of(call.func) & SCALERS else None
-        if name is None or _is_used(module, name):
+        ignoring = _ignoring(module, name) if name is not None else None
+        if name is None or ignoring is None:
             continue
-        leaving_out = _leaving_out(module, name)
-        if leaving_out is None and (regions(module) or not module.once(_trains)):
+        leaving_out = _leaving_out(module, name) if not ignoring else None
+        if leaving_out is None and not ignoring and (regions(module) or not module.once(_trains)):
             continue
         outside = ir.function_of(name) is None
         if outside and not (module.source.cells or "__main__" in module.source.text):
             continue
         yield rule.finding(
             module.span(call),
-            _said(module, name, leaving_out),
+            _said(module, name, leaving_out, ignoring),
             withheld="amplint can't tell whether AMP is wanted",
             confidence=Confidence.LIKELY if outside else None,
         )
@@ -104,7 +105,13 @@ def _trains(module: Module) -> bool:
     return any(word in ir.last_name(each.func).lower() for each in calls for word in _TRAINING)
 
 
-def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None) -> str:
+def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None, ignoring: list[ir.Call]) -> str:
+    if ignoring:
+        called = module.on_one_line(ignoring[0].func)
+        return (
+            f"`{name.name}` is never used: `{called}` ({module.line(ignoring[0])}) takes it and doesn't read that "
+            "parameter, so it trains without it; scale the loss and step with it there"
+        )
     if leaving_out is None:
         return (
             f"`{name.name}` is never used: no loss is scaled, and no optimizer steps through it; use it, together with "
@@ -129,20 +136,50 @@ def _kept_in(call: ir.Call) -> ir.Name | None:
     return target if isinstance(target, ir.Name) and not target.name.startswith("_") else None
 
 
-def _is_used(module: Module, name: ir.Name) -> bool:
-    """Whether anything but a test, a message or a look at its state reads a variable."""
+def _ignoring(module: Module, name: ir.Name) -> list[ir.Call] | None:
+    """The calls of functions that get a variable and train, and don't read that parameter; None where anything else
+    than a test, a message or a look at its state reads the variable.
+    """
     home = name.scope.home(name.name)
     if home is None or home.kind == "class" or (home.kind == "module") is not (ir.function_of(name) is None):
-        return True  # a global, or what a class shows
+        return None  # a global, or what a class shows
     all_names = (each for each in module.own.near("locals", "globals", "vars").calls if not each.args)
     if any(module.names.of(each.func) & _NAMESPACES for each in all_names):
-        return True
-    reads = (
-        each
-        for each in module.own.near(name.name).values
-        if isinstance(each, ir.Name) and each.name == name.name and not each.bound
-    )
-    return any(not _is_idle(module, each) for each in reads if each.scope.home(each.name) is home)
+        return None
+    found: list[ir.Call] = []
+    for each in module.own.near(name.name).values:
+        if (
+            not isinstance(each, ir.Name)
+            or each.name != name.name
+            or each.bound
+            or each.scope.home(each.name) is not home
+        ):
+            continue
+        if not _is_idle(module, each):
+            call = _ignored_by(module, each)
+            if call is None:
+                return None
+            found.append(call)
+    return found
+
+
+def _ignored_by(module: Module, read: ir.Name) -> ir.Call | None:
+    """The call of a function that trains, and that gets what is read as a parameter which it never reads itself."""
+    value: ir.Value = read
+    while isinstance(value.parent, ir.Conditional) and value is not value.parent.test:
+        value = value.parent
+    call, calls = value.parent, module.once(CallGraph)
+    callee = calls.find(call) if isinstance(call, ir.Call) else None
+    if not isinstance(call, ir.Call) or callee is None or call.unpacks("*") or call.unpacks("**"):
+        return None
+    names = [each for each, given in (calls.arguments(call, callee) or {}).items() if given is value]
+    body = list(ir.walk_statements(callee.function.body))
+    below = [each for statement in body for root in statement.values() for each in ir.walk_values(root)]
+    read_there = {ir.last_name(each) for each in below if isinstance(each, (ir.Name, ir.Attribute))}
+    if not names or names[0] in read_there or any("autocast" in each for each in read_there):
+        return None  # a region there is AMP207's, and one of bfloat16 needs no scaler
+    trains = any(isinstance(each, ir.Call) and ir.last_name(each.func) == "backward" for each in below)
+    return call if trains and not any(isinstance(each, ir.Call) and each.unpacks("**") for each in below) else None
 
 
 def _is_idle(module: Module, read: ir.Name) -> bool:
