@@ -105,6 +105,7 @@ def check(module: Module) -> Iterator[Finding]:
                     f"this cast makes the parameters float16{_under(half)}, and the scaler on "
                     f'{module.line(event.call)} raises "Attempting to unscale FP16 gradients"; keep float32',
                     fix=_DISPLAY,
+                    cause=model.cause,
                     confidence=Confidence.LIKELY if model.adapts or model.kept or not model.owned else None,
                 )
                 break
@@ -130,6 +131,7 @@ def _of_frameworks(module: Module, model: HalfModel) -> Iterator[Finding]:
             f"this cast makes the parameters float16{_under(half)}, and {each.whose} ({module.line(each.at)}) raises "
             '"Attempting to unscale FP16 gradients"; keep float32',
             fix=_DISPLAY,
+            cause=model.cause,
             confidence=None if sure else Confidence.LIKELY,
         )
         return

@@ -75,6 +75,7 @@ from amplint.model.syntax.text_scan import code_of
 from amplint.model.usage.frozen_models import frozen
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import comes_before
+from amplint.rules.shared.framework_scalers import framework_scalers
 from amplint.rules.shared.half_models import HalfModel, also_as, casts_when, half_models, scaled_steps
 
 if TYPE_CHECKING:
@@ -109,14 +110,17 @@ def check(module: Module) -> Iterator[Finding]:
     """Each cast to half precision of a model whose parameters an optimizer steps."""
     if any(_KEEPS_COPIES.search(code_of(text)) for text in module.texts):
         return
+    said = set[ir.Call]()  # a dtype that is chosen may be either
     for dtype in ("float16", "bfloat16"):
         for model in half_models(module, dtype):
             made = [] if model.adapts or model.keys & frozen(module) else _made(module, model)
             stepped = {key for _, keys in made for key in keys}
-            if not stepped or next(scaled_steps(module, stepped), None) is not None:
+            if not stepped or model.cast.call in said or next(scaled_steps(module, stepped), None) is not None:
                 continue
-            call = _step(module, model, stepped, dtype)
-            if call is not None:
+            if dtype == "float16" and next(framework_scalers(module, {*model.keys}, stepped), None) is not None:
+                continue  # it raises, as AMP208 says
+            if _step(module, model, stepped, dtype) is not None:
+                said.add(model.cast.call)
                 yield _finding(module, model, dtype, made[0][0])
 
 
@@ -180,6 +184,7 @@ def _finding(module: Module, model: HalfModel, dtype: str, made: ir.Call) -> Fin
         module.span(model.cast.call),
         f"this cast makes the parameters {dtype}{under}, and the optimizer on {where} trains them: {happens}; {advice}",
         severity=Severity.WARNING if dtype == "bfloat16" else None,
+        cause=model.cause,
         confidence=confidence,
     )
 

@@ -20,6 +20,7 @@ from amplint.model.objects.kept_arguments import kept_parameters
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.text_scan import code_of, without_sentences
+from amplint.model.usage.accelerators import accelerators
 from amplint.model.usage.mentions_of import near_kept
 from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of
 
@@ -51,6 +52,11 @@ class HalfModel(NamedTuple):
     owned: frozenset[str]
     given: frozenset[str]
     adapts: bool
+
+    @property
+    def cause(self) -> str:
+        """What findings on its cast have in common."""
+        return f"half parameters {self.cast.call.id}"
 
     @property
     def optimizers(self) -> set[str]:
@@ -216,8 +222,10 @@ def _is_wrapped(module: Module, half: Cast) -> bool:
             if any(known.key(each) == half.key for each in statement.targets) and any(
                 known.key(arg.value) == half.key for arg in value.args
             ):
-                if not all(name.startswith("torch.") for name in module.names.of(value.func)):
-                    return True
+                if all(name.startswith("torch.") for name in module.names.of(value.func)):
+                    continue
+                if not isinstance(value.func, ir.Attribute) or not accelerators(module).owns(value.func.base):
+                    return True  # `prepare` and `unwrap_model` of an Accelerator keep the parameters
     return False
 
 

@@ -1,0 +1,106 @@
+"""Models that are cast to half precision and trained, with a framework's scaler (AMP208) or without one (AMP217)."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint import check
+
+PREPARED = """\
+import argparse
+import torch
+from accelerate import Accelerator
+
+
+def main(args, net, loader):
+    accelerator = Accelerator(mixed_precision=args.mixed_precision)
+    model = net
+    params = model.parameters()
+    optimizer = torch.optim.AdamW(params, lr=args.lr)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    dtype = torch.float32
+    if accelerator.mixed_precision == "fp16":
+        dtype = torch.float16
+    elif accelerator.mixed_precision == "bf16":
+        dtype = torch.bfloat16
+    model.to(accelerator.device, dtype=dtype)
+    for x, y in loader:
+        loss = (model(x).float() - y).square().mean()
+        accelerator.backward(loss)
+        accelerator.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    model = accelerator.unwrap_model(model)
+    model.save_pretrained("out")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mixed_precision", choices=["no", "fp16", "bf16"], default=None)
+    parser.add_argument("--lr", type=float, default=1e-4)
+    main(parser.parse_args(), None, [])
+"""
+LOOP = """\
+import torch
+
+
+def build(name):
+    net = torch.hub.load("a/b", name)
+    net = net.cuda().to(DTYPE)
+    return net, name
+
+
+def main(loader):
+    model, name = build("small")
+    optimizer = OPTIMIZER
+    for x, y in loader:
+        loss = torch.nn.functional.cross_entropy(model(x).float(), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def found(text: str) -> list[tuple[str, str]]:
+    return [(each.code, each.confidence.value) for each in check(text) if each.code in ("AMP208", "AMP217")]
+
+
+def test_one_finding_says_what_the_scaler_of_accelerate_refuses() -> None:
+    assert found(PREPARED) == [("AMP208", "likely")]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "optimizer", "expected"),
+    [
+        ("torch.float16", "torch.optim.AdamW(model.parameters(), lr=1e-3)", "certain"),
+        ("torch.bfloat16", "torch.optim.AdamW(model.parameters(), lr=1e-5)", "likely"),
+    ],
+)
+def test_a_model_that_comes_in_a_tuple(dtype: str, optimizer: str, expected: str) -> None:
+    assert found(LOOP.replace("DTYPE", dtype).replace("OPTIMIZER", optimizer)) == [("AMP217", expected)]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "said"),
+    [
+        ("torch.optim.Adam(model.parameters())", "become NaN"),
+        ("torch.optim.Adam(model.parameters(), eps=1e-4)", "updates are lost"),
+        ("torch.optim.Adam(model.parameters(), fused=True)", "updates are lost"),
+        ("torch.optim.SGD(model.parameters(), lr=0.1)", "updates are lost"),
+    ],
+)
+def test_what_becomes_of_float16_depends_on_the_optimizer(optimizer: str, said: str) -> None:
+    text = LOOP.replace("DTYPE", "torch.half").replace("OPTIMIZER", optimizer)
+    assert [said in each.message for each in check(text) if each.code == "AMP217"] == [True]
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        "torch.optim.Adam([each.float() for each in model.parameters()])",
+        "FP16_Optimizer(torch.optim.Adam(model.parameters()))",
+        "torch.optim.Adam(head.parameters())",
+    ],
+)
+def test_copies_and_other_parameters_are_left_alone(optimizer: str) -> None:
+    assert found(LOOP.replace("DTYPE", "torch.half").replace("OPTIMIZER", optimizer)) == []
