@@ -5,6 +5,9 @@ Finds an autocast region in which nothing is computed in half precision: it cont
 arithmetic, the backward and the step. The loss is computed from a model of this file that is called right before the
 region and multiplies matrices, or before all calls of the function that has the region.
 
+Also finds a region whose forward is computed once more outside of it, before anything reads the result: `if bf16: ...`,
+`if fp16: ... else: ...` for `elif`.
+
 Also finds a region with `enabled=False` that runs the model, in just the branch in which the scaler of its loss is
 enabled, if the file has no region that can be enabled; as likely.
 
@@ -81,6 +84,7 @@ from amplint.rules.shared.enabled_flags import said, turning
 from amplint.rules.shared.float32_programs import is_float32
 from amplint.rules.shared.half_ops import met, shown
 from amplint.rules.shared.loss_regions import HARMLESS, loss_regions, multiplies
+from amplint.rules.shared.overwritten_results import overwritten_in
 from amplint.rules.shared.scaler_order import receiver
 
 if TYPE_CHECKING:
@@ -115,8 +119,30 @@ def check(module: Module) -> Iterator[Finding]:
     for found in loss_regions(module):
         if found.region.id not in done and plain_weights(module):
             yield _finding(module, found.region, found.forward, sure=found.sure)
+    yield from _thrown_away(module)
     yield from _switched_off(module)
     yield from _without_regions(module)
+
+
+def _thrown_away(module: Module) -> Iterator[Finding]:
+    """The regions whose forward is computed again outside of them, before anything reads it."""
+    for region in regions(module):
+        block = ir.statement_of(region.call)
+        found = overwritten_in(module, block) if isinstance(block, ir.With) and module.is_own(block) else None
+        call = found[0].value if found is not None else None
+        if found is None or is_false(region.enabled) or not isinstance(call, ir.Call):
+            continue
+        if not is_model(module, call.func) and not multiplies(module, call):
+            continue
+        again = found[1]
+        chain = again.block.owner if again.block.role == "orelse" else None
+        advice = "use `elif`" if isinstance(chain, ir.If) else "remove that call"
+        yield rule.finding(
+            module.span(region.call),
+            f"the result of `{module.on_one_line(call.func)}` in this region is thrown away: {module.line(again)} "
+            f"computes it again outside of the region, in float32; {advice}",
+            withheld="amplint can't tell which of the two calls is meant",
+        )
 
 
 def _switched_off(module: Module) -> Iterator[Finding]:

@@ -1,0 +1,70 @@
+"""Results of a `with` block that are computed again after it, before anything reads them (AMP310)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.model.syntax import ir
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+
+def overwritten_in(module: Module, block: ir.With) -> tuple[ir.Assign, ir.Assign] | None:
+    """The last call in a `with` block whose result a variable gets, and the same call outside of it that replaces the
+    result unread: in the statements that follow, or in a branch of them. None for none.
+    """
+    first = next((each for each in reversed(block.body.statements) if _has_call(each)), None)
+    if not isinstance(first, ir.Assign):
+        return None
+    names = {name for target in first.targets for name in _names(target)}
+    if not names or first.value is None or names & _names(first.value):
+        return None
+    for each in _following(first):
+        again = _again(module, first, each, names)
+        if again is not None:
+            return first, again
+        if names & _named(each):
+            return None
+    return None
+
+
+def _has_call(statement: ir.Statement) -> bool:
+    return any(isinstance(each, ir.Call) for root in statement.values() for each in ir.walk_values(root))
+
+
+def _following(statement: ir.Statement) -> Iterator[ir.Statement]:
+    """The statements after one, and after the `with` and `if` blocks that it is in."""
+    at: ir.Statement | None = statement
+    while at is not None:
+        suite = at.block.statements
+        yield from suite[suite.index(at) + 1 :]
+        parent = at.block.owner
+        at = parent if isinstance(parent, (ir.With, ir.If)) else None
+
+
+def _again(module: Module, first: ir.Assign, statement: ir.Statement, names: set[str]) -> ir.Assign | None:
+    """The same assignment as `first`: a statement itself, or what in a branch of it has to do with `names` first."""
+    if isinstance(statement, ir.Assign):
+        same = [module.text(each) for each in statement.targets] == [module.text(each) for each in first.targets]
+        given = [module.text(each.value) if each.value is not None else "" for each in (statement, first)]
+        return statement if same and given[0] == given[1] else None
+    if not isinstance(statement, ir.If) or names & _names(statement.test):
+        return None
+    for branch in statement.blocks():
+        inner = next((each for each in branch.statements if names & _named(each)), None)
+        found = _again(module, first, inner, names) if inner is not None else None
+        if found is not None:
+            return found
+    return None
+
+
+def _named(statement: ir.Statement) -> set[str]:
+    """The variables that a statement, with all in it, reads or sets."""
+    below = (statement, *(each for block in statement.blocks() for each in ir.walk_statements(block)))
+    return {name for part in below for value in part.values() for name in _names(value)}
+
+
+def _names(value: ir.Value) -> set[str]:
+    return {each.name for each in ir.walk_values(value) if isinstance(each, ir.Name)}
