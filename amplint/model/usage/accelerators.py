@@ -90,9 +90,9 @@ class Accelerators:
         """What its `mixed_precision` can be; None among them where it is decided elsewhere."""
         found: set[str | None] = set()
         for call in self.made(value):
-            given = call.keyword("mixed_precision")
-            if given is None:
-                found.add(None)
+            given, old = call.keyword("mixed_precision"), call.keyword(SCALES)
+            if given is None:  # releases before 0.9 had a flag for float16
+                found.add(SCALES if isinstance(old, ir.Constant) and old.value is True else None)
             else:
                 found |= {each.name if each.kind == "str" else None for each in dtypes(self._module, given)}
         return found or {None}

@@ -8,6 +8,9 @@ region and multiplies matrices, or before all calls of the function that has the
 Also finds a region whose forward is computed once more outside of it, before anything reads the result: `if bf16: ...`,
 `if fp16: ... else: ...` for `elif`.
 
+Also finds the training of a model that an Accelerator has prepared for half precision, by another method of its class
+than `forward`, which computes with the model's layers; as likely.
+
 Also finds a region with `enabled=False` that runs the model, in just the branch in which the scaler of its loss is
 enabled, if the file has no region that can be enabled; as likely.
 
@@ -85,6 +88,7 @@ from amplint.rules.shared.float32_programs import is_float32
 from amplint.rules.shared.half_ops import met, shown
 from amplint.rules.shared.loss_regions import HARMLESS, loss_regions, multiplies
 from amplint.rules.shared.overwritten_results import overwritten_in
+from amplint.rules.shared.past_forward import past_forward
 from amplint.rules.shared.scaler_order import receiver
 
 if TYPE_CHECKING:
@@ -95,7 +99,13 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     fixes=(Applicability.UNSAFE,),
-    triggers=("autocast & loss", "autocast & Loss", "autocast & cross_entropy", "GradScaler & .scale( & backward"),
+    triggers=(
+        "autocast & loss",
+        "autocast & Loss",
+        "autocast & cross_entropy",
+        "GradScaler & .scale( & backward",
+        "ccelerator & prepare & backward",
+    ),
     not_shown="a forward in float32 is not wrong by itself",
     about_absence=True,
 )
@@ -120,6 +130,7 @@ def check(module: Module) -> Iterator[Finding]:
         if found.region.id not in done and plain_weights(module):
             yield _finding(module, found.region, found.forward, sure=found.sure)
     yield from _thrown_away(module)
+    yield from _past_forward(module)
     yield from _switched_off(module)
     yield from _without_regions(module)
 
@@ -142,6 +153,18 @@ def _thrown_away(module: Module) -> Iterator[Finding]:
             f"the result of `{module.on_one_line(call.func)}` in this region is thrown away: {module.line(again)} "
             f"computes it again outside of the region, in float32; {advice}",
             withheld="amplint can't tell which of the two calls is meant",
+        )
+
+
+def _past_forward(module: Module) -> Iterator[Finding]:
+    """The training through another method than `forward` of a model that an Accelerator has prepared."""
+    for call in past_forward(module):
+        yield rule.finding(
+            module.span(call),
+            f"accelerate opens its region in `forward` alone: `{module.on_one_line(call.func)}` runs in float32; "
+            "compute it in `forward`, or inside `accelerator.autocast()`",
+            withheld="amplint can't tell what `forward` should return",
+            confidence=Confidence.LIKELY,
         )
 
 

@@ -1,0 +1,104 @@
+"""Models that accelerate prepares and that are trained by another method than `forward` (AMP310).
+
+As of accelerate 1.15 (accelerator.py, `prepare_model`): for mixed precision it replaces the `forward` of a model by one
+in an autocast region. Other methods of the model run without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.model.calls.external_calls import local_class, method
+from amplint.model.inference.constructions import constructions
+from amplint.model.names.grad_mode import without_gradients
+from amplint.model.objects.amp_objects import objects
+from amplint.model.regions.regions_at import regions_at
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import upwards
+from amplint.model.usage.accelerators import accelerators
+from amplint.model.usage.frozen_models import frozen
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_HALF = {"fp16", "bf16"}
+_CALLED = ("forward", "__call__")
+
+
+def past_forward(module: Module) -> Iterator[ir.Call]:
+    """The first such call of each method, in functions that call the Accelerator's `backward`."""
+    owner, known = accelerators(module), objects(module)
+    backwards = [call for call in module.own.called("backward") if owner.kind(call) == "backward"]
+    precisions = {each for call in backwards for each in owner.precisions(_base(call))}
+    if not precisions & _HALF:
+        return
+    prepared: dict[str | None, list[ir.Value]] = {}
+    for value in (arg.value for call in owner.prepared() for arg in call.args):
+        prepared.setdefault(known.key(value), []).append(value)
+    training, done = {ir.function_of(call) for call in backwards}, set[str]()
+    for call in module.own.calls:
+        base = call.func.base if isinstance(call.func, ir.Attribute) else None
+        if base is None or ir.last_name(call.func) in _CALLED or ir.function_of(call) not in training:
+            continue
+        model = base.base if isinstance(base, ir.Attribute) and base.attr == "module" else base  # as DDP keeps it
+        key = known.key(model)
+        name = ir.last_name(call.func)
+        if key is None or key not in prepared or name in done or key in frozen(module):
+            continue
+        if without_gradients(module, call) or regions_at(module, call) or _is_in_its_autocast(module, call):
+            continue
+        if any(_computes(module, each, name) for each in prepared[key]):
+            done.add(name)
+            yield call
+
+
+def _base(call: ir.Call) -> ir.Value:
+    """The object whose method is called."""
+    return call.func.base if isinstance(call.func, ir.Attribute) else call.func
+
+
+def _is_in_its_autocast(module: Module, node: ir.Node) -> bool:
+    """Whether a node is inside `with accelerator.autocast():`."""
+    withs = (each for each in upwards(ir.statement_of(node)) if isinstance(each, ir.With))
+    bases = (ir.called_on(item.context, "autocast") for each in withs for item in each.items)
+    return any(base is not None and accelerators(module).owns(base) for base in bases)
+
+
+def _computes(module: Module, model: ir.Value, name: str) -> bool:
+    """Whether a method of all classes that a model can be of calls a layer of the model, and neither the model itself
+    nor anything of autocast.
+    """
+    classes = [local_class(module, each.func) for each in constructions(module, model)]
+    methods = [method(module, each, name) if each is not None else None for each in classes]
+    return bool(methods) and all(each is not None and _calls_layers(module, each) for each in methods)
+
+
+def _calls_layers(module: Module, function: ir.Function) -> bool:
+    if function.cls is None or not function.params:
+        return False
+    own = function.params[0].name
+    calls = [each for each in ir.values_below(function.body) if isinstance(each, ir.Call)]
+    if any(_is_named(each.func, own) or "autocast" in ir.last_name(each.func) for each in calls):
+        return False
+    called = {
+        each.func.attr for each in calls if isinstance(each.func, ir.Attribute) and _is_named(each.func.base, own)
+    }
+    return not called & {*_CALLED} and bool(called & _layers(module, function.cls))
+
+
+def _is_named(value: ir.Value, name: str) -> bool:
+    return isinstance(value, ir.Name) and value.name == name
+
+
+def _layers(module: Module, cls: ir.Class) -> set[str]:
+    """The attributes that a class's constructor sets to what calls return."""
+    made = method(module, cls, "__init__")
+    statements = ir.walk_statements(made.body) if made is not None else ()
+    return {
+        target.attr
+        for each in statements
+        if isinstance(each, ir.Assign) and isinstance(each.value, ir.Call)
+        for target in each.targets
+        if isinstance(target, ir.Attribute)
+    }
