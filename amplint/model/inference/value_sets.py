@@ -297,7 +297,7 @@ class Decided:
         return self._owner(given[0], depth - 1) if given else cls
 
     def _deeper(self, value: ir.Value, inner: ir.Value | None, depth: int, key: object = None) -> str | None:
-        if not isinstance(inner, (ir.Name, ir.Attribute, ir.Subscript)):
+        if not isinstance(inner, (ir.Name, ir.Attribute, ir.Subscript, ir.Call)):
             return None
         if value.id in self._active:
             self._cut += 1
