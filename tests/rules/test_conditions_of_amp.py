@@ -49,3 +49,26 @@ def main(build, epochs):
 def test_what_is_not_about_amp_is_not_said() -> None:
     (finding,) = (each for each in check(TWO_DEVICES) if each.code == "AMP210")
     assert finding.message.startswith("on mps, autocast runs in float16 while the backward pass on line")
+
+
+def test_the_condition_of_the_dtype_is_said_where_the_scaler_is_always_off() -> None:
+    text = """\
+import torch
+
+dtype = "bfloat16" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "float16"
+chosen = {"bfloat16": torch.bfloat16, "float16": torch.float16}[dtype]
+region = torch.amp.autocast(device_type="cuda", dtype=chosen)
+scaler = torch.amp.GradScaler(enabled=False)
+
+
+def train(model, optimizer, loader):
+    for x, y in loader:
+        with region:
+            loss = (model(x) - y).square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+"""
+    said = [each.message.partition(",")[0] for each in check(text) if each.code == "AMP210"]
+    assert said == ["if `torch.cuda.is_bf16_supported()` is false"]

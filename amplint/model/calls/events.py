@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 BOUNDS = ("clamp_", "clip_", "clamp", "clip", "clamp_min_", "clamp_max_")
 NAMED = "named"  # how a clip clips whose code is out of sight
 CLIP_NAME = re.compile(r"(?i)_?clip_?grad(ient)?s?(_(norm|value))?s?_?")
+# What torch's own steps take.
+_OF_STEP = {"closure", "grad_scaler"}
 _INFINITE = {"math.inf", "torch.inf", "numpy.inf"}
 # Receivers whose `backward(loss)` belongs to a framework that scales by itself.
 _FRAMEWORKS = ("accelerator", "fabric", "engine", "self", "strategy", "deepspeed", "trainer", "booster", "plugin")
@@ -98,6 +100,8 @@ class Events:
         if stepped is not None:
             if any(self._objects.is_scaler(each) for each in given(call)):
                 return Event("opaque", call)  # a wrapper's, which has the scaler step
+            if call.keywords.keys() - _OF_STEP and stepped not in self._objects.constructed:
+                return Event("opaque", call)  # a wrapper's, which may do anything: `step(skip_optimizer=True)`
             return Event("optimizer_step", call, optimizer=stepped)
         if func.attr == "zero_grad":
             return Event("zero_grad", call, optimizer=self._objects.cleared(func.base))

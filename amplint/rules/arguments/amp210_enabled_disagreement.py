@@ -81,7 +81,7 @@ from amplint.model.inference.formulas import (
     possible,
     worlds,
 )
-from amplint.model.inference.value_sets import decided, is_vague
+from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
 from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region
@@ -169,7 +169,9 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
         return None
     offered, withheld = _fix(module, entered.region, made)
     device = device_of(module, entered.region)
-    what, line = said(module, world, on, settings_of_run(module, on.facts()), device), module.line(made[0])
+    deciding = on if on != FALSE else region  # of a scaler that is always off there is nothing to ask
+    asked = settings_of_run(module, on.facts() if on != FALSE else turning(world, region) - ON_CUDA.facts())
+    what, line = said(module, world, deciding, asked, device), module.line(made[0])
     off = f"disabled: small gradients become 0; {_BOTH}"
     if likely(region, negated(on), known.present(scaler)) is None:
         off = f"None: {module.line(found.event.call)} raises AttributeError; create the scaler with `enabled=`"

@@ -448,6 +448,9 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
     severity = _severity(module, accelerator)
     if severity is None or asks_for_sync(clip):
         return None
+    after = step.behind(clip)
+    if after is not None and after.kind == "backward":
+        return None  # it comes before the gradients of its micro step
     fix, statement = None, own_statement(clip.call)
     withheld = "the clip is on one line with other code" if statement is not None else "the norm of the clip is used"
     if _accumulates(module, accelerator) and _is_inside_accumulate(module, clip):

@@ -77,6 +77,7 @@ rule = Rule(
 
 
 _FOLLOW = 4
+_OF_ATTENTION = 3  # query, key and value
 # An op and those of its operands that are half.
 _Found = tuple[Seen, list[tuple[ir.Value, Kind]]]
 
@@ -127,6 +128,8 @@ def _halves(seen: Seen) -> list[tuple[ir.Value, Kind]]:
     if any(kind.what == HALF and not kind.region for _, kind in tensors):
         return []  # beside a tensor that the code casts to half itself, half is meant
     halves = [(value, kind) for value, kind in tensors if kind.what == HALF]
+    if seen.spelling == "scaled_dot_product_attention" and len(halves) < _OF_ATTENTION:
+        return []  # its operands have one dtype: to cast those that are known would raise
     if not halves and seen.spelling == "cross_entropy":  # for other losses a model out of sight may give float32
         halves = [(value, kind) for value, kind in tensors[:1] if kind.likely_half]
     return halves

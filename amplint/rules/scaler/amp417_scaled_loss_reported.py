@@ -179,8 +179,8 @@ def _replaces(target: ir.Name, other: ir.Name, read: ir.Name) -> bool:
 
 def _report(read: Read, backwards: list[Read]) -> str:
     """How a read reports the loss; "" where it doesn't."""
-    if read.found & _NO_REPORT:
-        return ""
+    if read.found & _NO_REPORT or isinstance(ir.statement_of(read.value), ir.Raise):
+        return ""  # an error's text shows what it is about
     # Before backward, what is returned or kept may be what backward starts from elsewhere.
     late = _is_detached(read.value) or any(each.value.id < read.value.id for each in backwards)
     function = ir.function_of(read.value)
