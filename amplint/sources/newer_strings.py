@@ -1,7 +1,8 @@
-"""Texts with f-strings of Python 3.12, for the parser of an older Python.
+"""Texts with f-strings and type parameters of Python 3.12, for the parser of an older Python.
 
-Since 3.12 the fields of an f-string can have the string's own quotes, backslashes, comments and line breaks (PEP 701).
-libcst reads these under any Python; `ast` and `tokenize` read them only since 3.12.
+Since 3.12 the fields of an f-string can have the string's own quotes, backslashes, comments and line breaks (PEP 701),
+functions and classes can have type parameters, and `type` is a statement (PEP 695). libcst reads these under any
+Python; `ast` and `tokenize` read them only since 3.12.
 """
 
 from __future__ import annotations
@@ -19,9 +20,21 @@ _NAMED = re.compile(r"\\N\{[^{}]*\}")  # a character by its name
 _SPECIAL = re.compile(r"""['"\\{}#]""")
 
 
+# `type Batch = tuple[int]`, and what has type parameters: `def first[T](items)`.
+_ALIAS = re.compile(r"(?m)^([ \t]*)type (?=[ \t]*[^\W\d]\w*[ \t]*[=\[])")
+_WITH_PARAMETERS = re.compile(
+    r"(?m)^([ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+[^\W\d]\w*)(\[[^\r\n]*?\])(?=[ \t]*[(:])"
+)
+
+
 @lru_cache(maxsize=2)
 def for_older_python(text: str) -> str:
-    """The text with plain characters in the f-strings that only a newer Python reads; all else keeps its place."""
+    """The text with plain characters in the f-strings that only a newer Python reads, with assignments for the
+    statement `type`, and without type parameters; all else keeps its place.
+    """
+    if IS_NEEDED:
+        text = _ALIAS.sub(r"\1ty = ", text)
+        text = _WITH_PARAMETERS.sub(lambda found: found[1] + " " * len(found[2]), text)
     parts, end = [], 0
     for start, stop in _f_strings(text) if IS_NEEDED else ():
         if not _is_read(text[start:stop]):

@@ -1,4 +1,4 @@
-"""f-strings of Python 3.12, which an older Python reads with plain characters in their place."""
+"""f-strings and type parameters of Python 3.12, which an older Python reads with others in their place."""
 
 from __future__ import annotations
 
@@ -98,3 +98,35 @@ def test_its_comments_are_found() -> None:
     text = TRAINING.replace("1.0)", "1.0)  # noqa: AMP401")
     assert [each.text for each in layout(text).comments] == ["# noqa: AMP401"]
     assert check(text, "train.py", SETTINGS) == []
+
+
+TYPED = """\
+import torch
+
+type Batch = tuple[torch.Tensor, torch.Tensor]
+type Pair[T] = tuple[T, T]
+
+
+class Keeper[T: int, *Ts]:
+    async def go[U](self, x: U = {"a": [1]}) -> U:  # type X = 1
+        return x
+
+
+"""
+
+
+def test_type_parameters_are_read() -> None:
+    text = TYPED + TRAINING
+    older = for_older_python(text)
+    assert [len(line) for line in older.splitlines()] == [len(line) for line in text.splitlines()]
+    assert [each.location.row for each in check(text, settings=SETTINGS)] == [
+        text[: text.index("torch.nn.utils")].count("\n") + 1
+    ]
+    fixed = fix(text, settings=SETTINGS)
+    assert fixed.text.startswith(TYPED)
+    assert "unscale_" in fixed.text
+
+
+@pytest.mark.parametrize("text", ["type = 3\ntype (3)\n", "type(x)\n", "x = first[T](items)\n", "print(type)\n"])
+def test_other_uses_of_the_words_stay(text: str) -> None:
+    assert for_older_python(text) == text
