@@ -123,8 +123,8 @@ def test_type_parameters_are_read() -> None:
         text[: text.index("torch.nn.utils")].count("\n") + 1
     ]
     fixed = fix(text, settings=SETTINGS)
-    assert fixed.text.startswith(TYPED)
-    assert "unscale_" in fixed.text
+    assert fixed.startswith(TYPED)
+    assert "unscale_" in fixed
 
 
 @pytest.mark.parametrize("text", ["type = 3\ntype (3)\n", "type(x)\n", "x = first[T](items)\n", "print(type)\n"])
