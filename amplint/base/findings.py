@@ -120,6 +120,12 @@ class Finding(NamedTuple):
         """Whether the finding is shown only if suspicions are enabled, and never affects the exit code."""
         return self.confidence is Confidence.SUSPICION
 
+    def as_suspicion(self) -> Finding:
+        """The same as a suspicion, whose fix is only shown."""
+        fix = self.fix._replace(applicability=Applicability.DISPLAY) if self.fix is not None else None
+        severity = Severity.WARNING if self.severity is Severity.ERROR else self.severity
+        return self._replace(confidence=Confidence.SUSPICION, severity=severity, fix=fix)
+
     @property
     def said(self) -> str:
         """The message; if the finding is less than certain, its confidence comes first."""

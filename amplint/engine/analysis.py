@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from amplint.registry.rule import Rule
 
 
+# The families about what a run does, and not about names.
+_OF_TRAINING = "23456"
+
+
 def given_up(module: Module) -> tuple[str, ...]:
     """What could not be analysed in a module, a line each; nothing is found there."""
     from amplint.model.flow.analysis import given_up as functions  # noqa: PLC0415 - it imports libcst
@@ -75,7 +79,7 @@ def _ask(rule: Rule, module: Module) -> tuple[list[Finding], BaseException | Non
                 if rule.plugin and each.code != rule.code:
                     raise ValueError(f"the rule made a finding of {each.code}")
                 validate(each, module.own_length)
-                findings.append(_keeping_comments(module, each))
+                findings.append(_keeping_comments(module, _as_sure_as_run(module, rule, each)))
     except CannotRead as error:
         raise UnfoldableError from error
     except Exception as error:
@@ -85,6 +89,15 @@ def _ask(rule: Rule, module: Module) -> tuple[list[Finding], BaseException | Non
             raise
         return findings, error
     return findings, None
+
+
+def _as_sure_as_run(module: Module, rule: Rule, finding: Finding) -> Finding:
+    """A finding of a rule about training; a suspicion where the file as it is never runs the code."""
+    from amplint.model.calls.switched_off import is_switched_off  # noqa: PLC0415 - it imports libcst
+
+    if rule.plugin or finding.is_suspicion or rule.code[3] not in _OF_TRAINING:
+        return finding
+    return finding.as_suspicion() if is_switched_off(module, finding.start) else finding
 
 
 def _keeping_comments(module: Module, finding: Finding) -> Finding:
