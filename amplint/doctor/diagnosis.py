@@ -466,7 +466,7 @@ class Diagnosis:
         with self._alone(computation) as buffers:
             births, arriving = self._births(seen, computation, buffers)
             scalers = self._searching(births)
-            if not seen.is_finite and scalers and self._is_of_scale(scalers, computation):
+            if scalers and self._is_of_scale(seen, scalers, computation):
                 raise _Healthy
             effect = self._unlike(computation) if births and seen.kind is Kind.ABSORBED else ""
             if effect and scalers:
@@ -486,10 +486,14 @@ class Diagnosis:
         found = [log.scaler() for log in self._scalers() if log.in_a_row < _SEARCHING]
         return [scaler for scaler in found if scaler is not None]
 
-    def _is_of_scale(self, scalers: Sequence[torch.amp.GradScaler], computation: Computation) -> bool:
+    def _is_of_scale(self, seen: Seen, scalers: Sequence[torch.amp.GradScaler], computation: Computation) -> bool:
         """Whether gradients that a loss is made of are finite without the scale: the scaler will find its own."""
-        self._replays.forwards += 1
+        if seen.is_finite and seen.kind is not Kind.GRADIENTS:
+            return False
         with without_scale(scalers):
+            if seen.kind is Kind.GRADIENTS:
+                return is_finite(self._scaled_gradients(computation, 1.0))
+            self._replays.forwards += 1
             return is_finite(computation())
 
     def _births(
@@ -682,6 +686,11 @@ class Diagnosis:
                 advice=_SMALLER_STEPS,
             )
         message = _then(birth, f"{seen.kind.value} {_is_not(seen)}", batch)
+        if cause is Cause.MATH and _is_of_half(grid):
+            of_zero = bool(birth.inputs) and not any(birth.inputs)
+            cause = Cause.UNDERFLOW if of_zero else cause
+            numbers = "a 0 that is none in float32" if of_zero else "numbers that half precision has rounded"
+            message = f"`{birth.op}` makes {_named(birth.kind)} of {numbers}, and so {seen.kind.value} {_is_not(seen)}"
         if seen.kind is Kind.GRADIENTS and effect:
             return Finding(
                 cause,
@@ -798,6 +807,15 @@ def _grid_text(grid: _Grid) -> list[str]:
     return [f"when repeated, this batch fails only in {' and in '.join(failing)}"]
 
 
+def _is_of_half(grid: _Grid) -> bool:
+    """Whether this batch fails with autocast in both modes, and in float32 in neither."""
+    return len(grid) == 4 and all(is_finite is off for (_, off), is_finite in grid.items())
+
+
+def _named(kind: str) -> str:
+    return "NaN" if kind == "nan" else kind
+
+
 def _hangs_on_mode(grid: _Grid) -> bool:
     """Whether only evaluation mode fails with autocast, and not in float32: the modes compute in other dtypes."""
     return grid.get((True, False), False) and not grid.get((False, False), True) and grid.get((False, True), False)
@@ -842,7 +860,7 @@ def _message(birth: Birth, batch: int) -> str:
     """What happened, in one clause. `batch` is how many rows the batch has, 0 where that isn't known."""
     of = f"the gradient of `{birth.op}`" if birth.backward else f"`{birth.op}`"
     largest = _LARGEST.get(birth.dtype)
-    kind = "NaN" if birth.kind == "nan" else birth.kind
+    kind = _named(birth.kind)
     if birth.origin in (Origin.OVERFLOW, Origin.CAST):
         value = ""
         if birth.value is not None and largest:

@@ -93,7 +93,9 @@ class Sources:
         given = self._given.get((id(owner), name.rpartition(".")[2]))
         if given is not None and given.is_of(owner, name.rpartition(".")[2]):
             return given.place, f"set as `{given.variable}`"
-        written = _only_writer(model.modules(), *name.split(".")[-2:])
+        written = _only_writer(_files(model.modules()), *name.split(".")[-2:])
+        # What has a layer by another name, such as a callback: the one line of the program that writes to a `weight`.
+        written = written or _only_writer(_users_files(), name.rpartition(".")[2])
         return (written, "written") if written is not None else None
 
 
@@ -141,7 +143,7 @@ class Buffers:
 
 
 def _of_buffer(module: nn.Module, name: str, buffer: torch.Tensor) -> Finding:
-    lines = _writers([module], "self", name)
+    lines = _writers(_files([module]), "self", name)
     is_half = buffer.dtype in HALF
     return Finding(
         Cause.OVERFLOW if is_half and not has_nan(buffer) else Cause.WEIGHTS,
@@ -191,7 +193,7 @@ def _bad_attribute(name: str, dataset: Any) -> Held | None:
         dataset = dataset.dataset
     for attribute, value in getattr(dataset, "__dict__", {}).items():
         if _is_bad(value):
-            return Held(f"{name}.dataset.{attribute}", _only_writer([dataset], "self", attribute))
+            return Held(f"{name}.dataset.{attribute}", _only_writer(_files([dataset]), "self", attribute))
     return None
 
 
@@ -344,7 +346,7 @@ def unregistered(models: Iterable[nn.Module]) -> tuple[str, list[nn.Module], Pla
                 items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
                 held = [] if name.startswith("_") else [each for each in items if isinstance(each, nn.Module)]
                 if any(True for each in held for _ in each.parameters()):
-                    return name, held, _only_writer([module], "self", name)
+                    return name, held, _only_writer(_files([module]), "self", name)
     return None
 
 
@@ -359,16 +361,23 @@ def _files(objects: Iterable[object]) -> Iterator[str]:
                 yield path
 
 
-def _only_writer(objects: Iterable[object], *names: str) -> Place | None:
-    """The line of the objects' classes that writes to what ends in some names; None where none does, or several do."""
-    lines = _writers(objects, *names)
+def _users_files() -> list[str]:
+    """The files of the user's modules that are imported, and of the script that runs."""
+    paths = [getattr(each, "__file__", None) for each in list(sys.modules.values())]
+    paths += [frame.f_code.co_filename for frame in users_frames()]
+    return list(dict.fromkeys(path for path in paths if isinstance(path, str) and is_users(path)))
+
+
+def _only_writer(paths: Iterable[str], *names: str) -> Place | None:
+    """The line of some files that writes to what ends in some names; None where none does, or several do."""
+    lines = _writers(paths, *names)
     return lines.pop() if len(lines) == 1 else None
 
 
-def _writers(objects: Iterable[object], *names: str) -> set[Place]:
-    """Their lines that write to what ends in these names: `self.out.bias.copy_(...)`, `init.zeros_(x.bias)`."""
+def _writers(paths: Iterable[str], *names: str) -> set[Place]:
+    """The lines that write to what ends in these names: `self.out.bias.copy_(...)`, `init.zeros_(x.bias)`."""
     lines = set()
-    for path in _files(objects):
+    for path in paths:
         with suppress(SyntaxError):
             tree = ast.parse("".join(linecache.getlines(path)))
             aliases = _aliases(tree)

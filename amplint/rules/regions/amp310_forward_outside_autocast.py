@@ -152,7 +152,7 @@ def _thrown_away(module: Module) -> Iterator[Finding]:
             module.span(region.call),
             f"the result of `{module.on_one_line(call.func)}` in this region is thrown away: {module.line(again)} "
             f"computes it again outside of the region, in float32; {advice}",
-            withheld="amplint can't tell which of the two calls is meant",
+            withheld="amplint can't tell which call is meant",
         )
 
 

@@ -109,8 +109,8 @@ def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None, ignoring: 
     if ignoring:
         called = module.on_one_line(ignoring[0].func)
         return (
-            f"`{name.name}` is never used: `{called}` ({module.line(ignoring[0])}) takes it and doesn't read that "
-            "parameter, so it trains without it; scale the loss and step with it there"
+            f"`{name.name}` is never used: `{called}` on {module.line(ignoring[0])} never reads that parameter, and "
+            "trains without a scaler; scale the loss in that function, and step through the scaler"
         )
     if leaving_out is None:
         return (
