@@ -104,3 +104,17 @@ def test_what_becomes_of_float16_depends_on_the_optimizer(optimizer: str, said: 
 )
 def test_copies_and_other_parameters_are_left_alone(optimizer: str) -> None:
     assert found(LOOP.replace("DTYPE", "torch.half").replace("OPTIMIZER", optimizer)) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "is_said"),
+    [
+        ("import deepspeed\n", False),
+        ("from torch.distributed.fsdp import FullyShardedDataParallel\n", False),
+        ("# without deepspeed, apex or FSDP\n", True),
+        ('MODES = ("ddp", "fsdp")\n', True),
+    ],
+)
+def test_an_engine_that_is_imported_keeps_copies(more: str, is_said: bool) -> None:
+    text = LOOP.replace("DTYPE", "torch.half").replace("OPTIMIZER", "torch.optim.SGD(model.parameters(), lr=0.1)")
+    assert bool(found(more + text)) is is_said

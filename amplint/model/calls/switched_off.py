@@ -18,6 +18,10 @@ _DEPTH = 6
 # A switch of AMP is what a reader changes next: what it does is said.
 _OF_AMP = re.compile(r"(?i)amp|fp_?16|bf_?16|half|precision|scal|apex|float16")
 
+_CONSTANT = re.compile(r"(?m)^[ \t]*([^\W\d]\w*)[ \t]*(?::[^=\r\n]+)?=[ \t]*(?:True|False)\b")
+_TEST = re.compile(r"(?m)^[ \t]*(?:if|elif|while)\b.*")
+_WORD = re.compile(r"\w+")
+
 
 def is_switched_off(module: Module, start: int) -> bool:
     """Whether the code at an offset of the file is never run, by the literals that its constants are.
@@ -25,21 +29,21 @@ def is_switched_off(module: Module, start: int) -> bool:
     A constant is a variable outside of functions, or an attribute of a class that the file reads by the class's name,
     and that is set once, to a literal. Of a file that another one imports nothing is known.
     """
-    statement = module.once(_statement_at, start)
-    if statement is None or not module.once(_has_constants):
+    if not module.once(_may_have_switches):
         return False
-    return not is_imported(module.source.filename) and module.once(_never_runs, statement, _DEPTH)
-
-
-def _has_constants(module: Module) -> bool:
-    """Whether some test of the file reads a constant that is false; most files have none."""
-    return any(
-        _literal(module, each) is False
-        for statement in module.own.statements
-        if isinstance(statement, (ir.If, ir.While))
-        for each in ir.walk_values(statement.test)
-        if isinstance(each, (ir.Name, ir.Attribute))
+    statement = module.once(_statement_at, start)
+    return (
+        statement is not None
+        and not is_imported(module.source.filename)
+        and module.once(_never_runs, statement, _DEPTH)
     )
+
+
+def _may_have_switches(module: Module) -> bool:
+    """Whether the text has a test of a name that it sets to True or False; most have none, and are not read for it."""
+    text = module.source.text
+    names = {name for name in _CONSTANT.findall(text) if not _OF_AMP.search(name)}
+    return any(names & set(_WORD.findall(line)) for line in _TEST.findall(text))
 
 
 def _statement_at(module: Module, start: int) -> ir.Statement | None:

@@ -13,7 +13,7 @@ amplint reports nothing:
 - if the model, or a part of it, is cast back, or only single parameters are cast;
 - if the cast comes after the training, or the model is frozen, or a function of another file returns what is trained;
 - if adapters are trained (peft), unless they are those of another model;
-- if DeepSpeed, FSDP or apex is used, which keep float32 copies.
+- if DeepSpeed, FSDP or apex is imported, which keep float32 copies.
 
 If a scaler steps the optimizer, AMP208 reports the cast.
 
@@ -94,8 +94,11 @@ rule = Rule(
     not_shown="verify's model has float32 parameters",
 )
 
-# They keep float32 copies of the parameters.
-_KEEPS_COPIES = re.compile(r"(?i)deepspeed|fsdp|FullySharded|fully_shard|\bapex\b|FP16_Optimizer|master_param")
+# What keeps float32 copies of the parameters: engines that are imported or asked for, and optimizers that wrap another.
+_KEEPS_COPIES = re.compile(
+    r"(?im)^[ \t]*(?:from|import)[ \t][^#\r\n]*(?:deepspeed|fsdp|apex|fairscale)"
+    r"|\bdeepspeed\w*[ \t]*=|FP16_Optimizer|master_param"
+)
 _ADAPTIVE = re.compile(r"Adam|NAdam|RAdam|RMSprop|Adagrad")
 # Of what a weight of 0.05 is in bfloat16, an update of this size is less than half a step.
 _SMALL_RATE = 1e-4
