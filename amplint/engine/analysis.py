@@ -93,7 +93,7 @@ def _ask(rule: Rule, module: Module) -> tuple[list[Finding], BaseException | Non
 
 def _as_sure_as_run(module: Module, rule: Rule, finding: Finding) -> Finding:
     """A finding of a rule about training; a suspicion where the file as it is never runs the code."""
-    from amplint.model.calls.switched_off import is_switched_off  # noqa: PLC0415 - it imports libcst
+    from amplint.model.flow.switched_off import is_switched_off  # noqa: PLC0415 - it imports libcst
 
     if rule.plugin or finding.is_suspicion or rule.code[3] not in _OF_TRAINING:
         return finding
