@@ -80,7 +80,14 @@ def test_it_does_no_more() -> None:
     assert codes("self.number += 1\n        self.inner.step()") == []
 
 
-@pytest.mark.parametrize("scaled", ["scaler.step(NAME.inner); NAME.advance()", "scaler.step(NAME)"])
+@pytest.mark.parametrize(
+    "scaled",
+    [
+        "scaler.step(NAME.inner); NAME.advance()",
+        "scaler.step(NAME)",
+        "scaler.step(NAME.inner); NAME.step(skip_inner=True)",
+    ],
+)
 def test_the_branch_does_it_too(scaled: str) -> None:
     assert codes(ADVANCES[0], scaled=scaled) == []
 

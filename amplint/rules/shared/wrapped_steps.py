@@ -109,7 +109,8 @@ def _does_it_itself(module: Module, wrapper: ir.Value) -> bool:
     function, key = ir.function_of(wrapper), objects(module).key
     for call in module.whole.within(function).calls:
         if isinstance(call.func, ir.Attribute) and key(call.func.base) == key(wrapper):
-            if call.func.attr not in _OTHERS:
+            # `step(skip_optimizer=True)` does what is left of a step.
+            if call.func.attr not in _OTHERS or (call.func.attr == "step" and call.keywords):
                 return True
         event = events(module).of(call)
         if event is not None and event.kind == "opaque" and any(key(arg.value) == key(wrapper) for arg in call.args):
