@@ -63,6 +63,8 @@ class Names:
         self._partial: dict[tuple[int, str], frozenset[str]] = {}  # what was found for who asks for more
         self._attributes: dict[int, frozenset[str]] = {}
         self._active: set[tuple[int, str]] = set()
+        self._called: set[int] = set()  # calls of which is asked what they give
+        self._cut = 0  # how often that led back to one of them
 
     def of(self, value: ir.Value) -> frozenset[str]:
         """The qualified names that `value` can stand for.
@@ -75,10 +77,11 @@ class Names:
         if isinstance(value, ir.Attribute):
             known = self._attributes.get(value.id)
             if known is None:
+                cut = self._cut
                 known = self._of_module(value)
                 known = known or frozenset(_join(base, value.attr) for base in self.of(value.base))
                 known |= self._of_self(value)
-                if not self._active:  # within a cycle the answer is not yet whole
+                if not self._active and self._cut == cut:  # within a cycle the answer is not yet whole
                     self._attributes[value.id] = known
             return known
         if isinstance(value, ir.Conditional):
@@ -209,14 +212,21 @@ class Names:
 
     def _of_call(self, call: ir.Call) -> frozenset[str]:
         """What a function of the program imports and returns (`torch = lazy_torch()`); empty: it does more."""
-        if named := self._imported(call):
-            return named
-        function = self.definition(call.func)
-        if not isinstance(function, ir.Function) or function.is_generator or function.is_async:
-            return frozenset()
-        returns = (each for each in ir.walk_statements(function.body, into=False) if isinstance(each, ir.Return))
-        found = [self._imported(each.value) for each in returns]
-        return frozenset().union(*found) if all(found) else frozenset()
+        if call.id in self._called:
+            self._cut += 1
+            return frozenset()  # a function that returns what it returns itself
+        self._called.add(call.id)
+        try:
+            if named := self._imported(call):
+                return named
+            function = self.definition(call.func)
+            if not isinstance(function, ir.Function) or function.is_generator or function.is_async:
+                return frozenset()
+            returns = (each for each in ir.walk_statements(function.body, into=False) if isinstance(each, ir.Return))
+            found = [self._imported(each.value) for each in returns]
+            return frozenset().union(*found) if all(found) else frozenset()
+        finally:
+            self._called.discard(call.id)
 
     def _imported(self, value: ir.Value | None) -> frozenset[str]:
         """What an import binds to a variable, or `importlib.import_module("torch")` gives; empty: it is neither."""
