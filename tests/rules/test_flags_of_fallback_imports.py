@@ -34,7 +34,8 @@ else:
     NEW = True
 """
 NEVER_SET = """
-NEW = True
+import os
+NEW = "NEW" in os.environ
 try:
     from torch.amp import autocast
 except ImportError:
