@@ -17,6 +17,8 @@ class Tagger(nn.Module):
         super().__init__()
         self.body = nn.Linear(8, 8)
         self.head = nn.Linear(8, 3)
+        self.tokenizer = load_tokenizer()
+        self.criterion = nn.CrossEntropyLoss()
 
     FORWARD
 
@@ -24,7 +26,10 @@ class Tagger(nn.Module):
         return BODY
 
     def loss(self, scores, targets):
-        return nn.functional.cross_entropy(scores, targets)
+        return self.criterion(scores, targets)
+
+    def tokens(self, texts):
+        return self.tokenizer(texts)
 
 
 def main(loader):
@@ -32,7 +37,8 @@ def main(loader):
     model = Tagger()
     optimizer = torch.optim.AdamW(model.parameters())
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-    for batch, targets in loader:
+    for texts, targets in loader:
+        batch = model.tokens(texts)
         CALL
         loss = model.loss(scores, targets)
         accelerator.backward(loss)

@@ -6,6 +6,7 @@ in an autocast region. Other methods of the model run without it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _HALF = {"fp16", "bf16"}
 _CALLED = ("forward", "__call__")
+# Parts of a model that compute nothing in half precision, by their names and those of what makes them.
+_NO_LAYER = re.compile(r"(?i)token|process|transform|extractor|loss|crit|metric|config|schedul|sampl|vocab|optim")
 
 
 def past_forward(module: Module) -> Iterator[ir.Call]:
@@ -92,7 +95,7 @@ def _is_named(value: ir.Value, name: str) -> bool:
 
 
 def _layers(module: Module, cls: ir.Class) -> set[str]:
-    """The attributes that a class's constructor sets to what calls return."""
+    """The attributes that a class's constructor sets to what calls return, but for tokenizers, losses and the like."""
     made = method(module, cls, "__init__")
     statements = ir.walk_statements(made.body) if made is not None else ()
     return {
@@ -100,5 +103,5 @@ def _layers(module: Module, cls: ir.Class) -> set[str]:
         for each in statements
         if isinstance(each, ir.Assign) and isinstance(each.value, ir.Call)
         for target in each.targets
-        if isinstance(target, ir.Attribute)
+        if isinstance(target, ir.Attribute) and not _NO_LAYER.search(f"{target.attr} {module.text(each.value.func)}")
     }
