@@ -102,7 +102,7 @@ def check(module: Module) -> Iterator[Finding]:
             if before and _can_meet(module, half, event):
                 yield rule.finding(
                     module.span(half.call),
-                    f"this cast makes the parameters float16{_under(half)}, and the scaler on "
+                    f"this cast makes the parameters float16{model.under}, and the scaler on "
                     f'{module.line(event.call)} raises "Attempting to unscale FP16 gradients"; keep float32',
                     fix=_DISPLAY,
                     cause=model.cause,
@@ -128,17 +128,13 @@ def _of_frameworks(module: Module, model: HalfModel) -> Iterator[Finding]:
         sure = each.is_sure and not made and not is_vague(cast) and not is_vague(each.on)
         yield rule.finding(
             module.span(half.call),
-            f"this cast makes the parameters float16{_under(half)}, and {each.whose} ({module.line(each.at)}) raises "
+            f"this cast makes the parameters float16{model.under}, and {each.whose} ({module.line(each.at)}) raises "
             '"Attempting to unscale FP16 gradients"; keep float32',
             fix=_DISPLAY,
             cause=model.cause,
             confidence=None if sure else Confidence.LIKELY,
         )
         return
-
-
-def _under(half: Cast) -> str:
-    return "" if half.dtype == "float16" else " if that dtype is"
 
 
 def _made_of(module: Module, models: set[str]) -> set[str]:

@@ -76,7 +76,7 @@ from amplint.model.usage.frozen_models import frozen
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import comes_before
 from amplint.rules.shared.framework_scalers import framework_scalers
-from amplint.rules.shared.half_models import HalfModel, also_as, casts_when, half_models, scaled_steps
+from amplint.rules.shared.half_models import HalfModel, also_as, casts_when, half_models, may_be_fused, scaled_steps
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -111,20 +111,18 @@ _LEAST_FLOAT16 = 2.0**-25
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each cast to half precision of a model whose parameters an optimizer steps."""
-    if any(_KEEPS_COPIES.search(code_of(text)) for text in module.texts):
+    models = [*half_models(module, "float16"), *half_models(module, "bfloat16")]  # a dtype that is chosen may be either
+    if not models or any(_KEEPS_COPIES.search(code_of(text)) for text in module.texts):
         return
-    said = set[ir.Call]()  # a dtype that is chosen may be either
-    for dtype in ("float16", "bfloat16"):
-        for model in half_models(module, dtype):
-            made = [] if model.adapts or model.keys & frozen(module) else _made(module, model)
-            stepped = {key for _, keys in made for key in keys}
-            if not stepped or model.cast.call in said or next(scaled_steps(module, stepped), None) is not None:
-                continue
-            if dtype == "float16" and next(framework_scalers(module, {*model.keys}, stepped), None) is not None:
-                continue  # it raises, as AMP208 says
-            if _step(module, model, stepped, dtype) is not None:
-                said.add(model.cast.call)
-                yield _finding(module, model, dtype, made[0][0])
+    for model in models:
+        made = [] if model.adapts or model.keys & frozen(module) else _made(module, model)
+        stepped = {key for _, keys in made for key in keys}
+        if not stepped or next(scaled_steps(module, stepped), None) is not None:
+            continue
+        if model.dtype == "float16" and next(framework_scalers(module, {*model.keys}, stepped), None) is not None:
+            continue  # it raises, as AMP208 says
+        if _step(module, model, stepped) is not None:
+            yield _finding(module, model, made[0][0])
 
 
 def _made(module: Module, model: HalfModel) -> list[tuple[ir.Call, set[str]]]:
@@ -149,10 +147,10 @@ def _copies(module: Module, params: ir.Value | None, depth: int = 4) -> bool:
     return False
 
 
-def _step(module: Module, model: HalfModel, optimizers: set[str], dtype: str) -> ir.Call | None:
+def _step(module: Module, model: HalfModel, optimizers: set[str]) -> ir.Call | None:
     """A call that steps one of some optimizers once the model is cast."""
     known, decisions = objects(module), decided(module)
-    cast = casts_when(module, model.cast, dtype)
+    cast = casts_when(module, model.cast, model.dtype)
     for call in module.whole.near("step").calls:
         base = ir.called_on(call, "step")
         key = known.key(base) if base is not None else None
@@ -165,8 +163,9 @@ def _step(module: Module, model: HalfModel, optimizers: set[str], dtype: str) ->
     return None
 
 
-def _finding(module: Module, model: HalfModel, dtype: str, made: ir.Call) -> Finding:
+def _finding(module: Module, model: HalfModel, made: ir.Call) -> Finding:
     """The finding of a cast; `made` creates the optimizer."""
+    dtype = model.dtype
     adaptive = bool(_ADAPTIVE.search(ir.last_name(made.func)))
     rate = made.keyword("lr") or (made.positional[1] if len(made.positional) > 1 else None)
     confidence = Confidence.CERTAIN if model.cast.dtype == dtype and not model.kept else Confidence.LIKELY
@@ -181,11 +180,10 @@ def _finding(module: Module, model: HalfModel, dtype: str, made: ir.Call) -> Fin
     else:
         happens = "`eps` is 0 in float16 and they become NaN" if _loses_eps(module, made) else "most updates are lost"
         advice = "keep float32, and use autocast with a GradScaler"
-    under = "" if model.cast.dtype == dtype else " if that dtype is"
-    where = module.line(made)
     return rule.finding(
         module.span(model.cast.call),
-        f"this cast makes the parameters {dtype}{under}, and the optimizer on {where} trains them: {happens}; {advice}",
+        f"this cast makes the parameters {dtype}{model.under}, and the optimizer on {module.line(made)} trains them: "
+        f"{happens}; {advice}",
         severity=Severity.WARNING if dtype == "bfloat16" else None,
         cause=model.cause,
         confidence=confidence,
@@ -194,7 +192,7 @@ def _finding(module: Module, model: HalfModel, dtype: str, made: ir.Call) -> Fin
 
 def _loses_eps(module: Module, made: ir.Call) -> bool:
     """Whether an optimizer like Adam adds an `eps` in float16 that is 0 there; a fused one computes in float32."""
-    if not _ADAPTIVE.search(ir.last_name(made.func)) or made.keyword("fused") is not None or made.unpacks("**"):
+    if not _ADAPTIVE.search(ir.last_name(made.func)) or may_be_fused(made):
         return False
     given = made.keyword("eps")
     kind = number(module, given)

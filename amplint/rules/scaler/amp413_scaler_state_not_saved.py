@@ -241,11 +241,11 @@ def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
     if any(map(_is_called_scaler, module.whole.near("scaler").values)):
         return
     prepared = {known.key(arg.value) for call in owner.prepared() for arg in call.args}
-    for call in _saved_by_hand(module):
-        if known.key(call.func.base if isinstance(call.func, ir.Attribute) else call) in prepared:
+    for saved in _saved_by_hand(module):
+        if saved.key in prepared:
             when = "" if by_default else 'with "fp16" '
             yield rule.finding(
-                module.span(call),
+                module.span(saved.call),
                 f"{when}the checkpoint lacks the state of the Accelerator's scaler: a resumed run starts at the "
                 "initial scale and may skip steps; save `accelerator.scaler.state_dict()`, too, or use `save_state`",
                 withheld="amplint can't tell which of the two is meant",
@@ -256,13 +256,13 @@ def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
 
 def _of_apex(module: Module) -> Iterator[Finding]:
     """The states that are saved and loaded by hand where apex scales the loss, whose own state is not."""
-    if not any(True for _ in scaling_calls(module)) or any(module.references(*APEX_STATES)):
+    if next(scaling_calls(module), None) is None or any(module.references(*APEX_STATES)):
         return
-    amp = next((each for each in module.references("apex.amp.initialize")), None)
+    amp = next(module.references("apex.amp.initialize"), None)
     name = module.text(amp.base) if isinstance(amp, ir.Attribute) else "amp"
-    for call in _saved_by_hand(module):
+    for saved in _saved_by_hand(module):
         yield rule.finding(
-            module.span(call),
+            module.span(saved.call),
             "the checkpoint has the optimizer's state but not apex's: a resumed run starts at the initial scale and "
             f"may skip steps; save and load `{name}.state_dict()` too",
             withheld=f"the checkpoint has to be loaded after `{name}.initialize`",
@@ -271,8 +271,8 @@ def _of_apex(module: Module) -> Iterator[Finding]:
         return
 
 
-def _saved_by_hand(module: Module) -> Iterator[ir.Call]:
-    """The calls in the file that give an optimizer's state for a checkpoint with a model's, if it is loaded again."""
+def _saved_by_hand(module: Module) -> Iterator[State]:
+    """The states of optimizers that the file saves in a checkpoint with a model's, and loads again."""
     known = objects(module)
     loaded = {
         each.key
@@ -283,7 +283,7 @@ def _saved_by_hand(module: Module) -> Iterator[ir.Call]:
         if known.is_optimizer(each.of) is None or each.key not in loaded or not module.is_own(each.call):
             continue
         if is_saved(module, each.call) and _beside_a_model(module, each.call) and not _never_runs(module, each.call):
-            yield each.call
+            yield each
 
 
 def _is_called_scaler(value: ir.Value) -> bool:

@@ -124,11 +124,16 @@ def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None, ignoring: 
     )
 
 
-def _kept_in(call: ir.Call) -> ir.Name | None:
-    """The variable that a new scaler is assigned to, also under a condition."""
-    value: ir.Node = call
+def _chosen(value: ir.Value) -> ir.Value:
+    """A value, or the conditional that it is an arm of: `GradScaler() if amp else None`."""
     while isinstance(value.parent, ir.Conditional) and value is not value.parent.test:
         value = value.parent
+    return value
+
+
+def _kept_in(call: ir.Call) -> ir.Name | None:
+    """The variable that a new scaler is assigned to, also under a condition."""
+    value = _chosen(call)
     statement = value.parent
     if not isinstance(statement, ir.Assign) or len(statement.targets) != 1 or statement.value is not value:
         return None
@@ -165,16 +170,14 @@ def _ignoring(module: Module, name: ir.Name) -> list[ir.Call] | None:
 
 def _ignored_by(module: Module, read: ir.Name) -> ir.Call | None:
     """The call of a function that trains, and that gets what is read as a parameter which it never reads itself."""
-    value: ir.Value = read
-    while isinstance(value.parent, ir.Conditional) and value is not value.parent.test:
-        value = value.parent
-    call, calls = value.parent, module.once(CallGraph)
+    value, calls = _chosen(read), module.once(CallGraph)
+    call = value.parent
     callee = calls.find(call) if isinstance(call, ir.Call) else None
     if not isinstance(call, ir.Call) or callee is None or call.unpacks("*") or call.unpacks("**"):
         return None
     names = [each for each, given in (calls.arguments(call, callee) or {}).items() if given is value]
-    body = list(ir.walk_statements(callee.function.body))
-    below = [each for statement in body for root in statement.values() for each in ir.walk_values(root)]
+    statements = ir.walk_statements(callee.function.body)  # also of functions in it, which may read it
+    below = [each for statement in statements for root in statement.values() for each in ir.walk_values(root)]
     read_there = {ir.last_name(each) for each in below if isinstance(each, (ir.Name, ir.Attribute))}
     if not names or names[0] in read_there or any("autocast" in each for each in read_there):
         return None  # a region there is AMP207's, and one of bfloat16 needs no scaler

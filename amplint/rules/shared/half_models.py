@@ -38,7 +38,8 @@ _LIBRARIES = ("bitsandbytes.optim.", "lion_pytorch.", "prodigyopt.", "timm.optim
 
 
 class HalfModel(NamedTuple):
-    """A model that a call casts as a whole, and that no other call casts otherwise before it is trained.
+    """A model that a call casts as a whole, to `dtype` or by a choice, and that no other call casts otherwise before it
+    is trained.
 
     `keys`: where it is kept, in the function that casts it, in callers and in objects; `elsewhere`: whether callers or
     objects keep it; `kept`: whether objects do. `owned`: the optimizers that are made of its parameters in sight;
@@ -46,6 +47,7 @@ class HalfModel(NamedTuple):
     """
 
     cast: Cast
+    dtype: str
     keys: frozenset[str]
     elsewhere: bool
     kept: bool
@@ -59,17 +61,27 @@ class HalfModel(NamedTuple):
         return f"half parameters {self.cast.call.id}"
 
     @property
+    def under(self) -> str:
+        """For a message, after the dtype: under which condition the cast is to it."""
+        return "" if self.cast.dtype == self.dtype else " if that dtype is"
+
+    @property
     def optimizers(self) -> set[str]:
         """All optimizers that have, or may have, its parameters."""
         return {*self.owned, *self.given}
 
 
-def half_models(module: Module, dtype: str) -> Iterator[HalfModel]:
+def half_models(module: Module, dtype: str) -> list[HalfModel]:
     """The models that the file casts to a half dtype, "float16" or "bfloat16", surely or by a choice."""
+    return module.once(_half_models, dtype)
+
+
+def _half_models(module: Module, dtype: str) -> list[HalfModel]:
     every = casts(module)
     halves = [each for each in every if each.dtype == dtype or _can_be(module, each, dtype)]
-    if not halves or _casts_parameters(module):
-        return
+    if not halves or module.once(_casts_parameters):
+        return []
+    found = []
     for half in halves:
         if any(
             _is_other(each, half, dtype) and each.call.id > half.call.id and _can_follow(module, half, each)
@@ -83,11 +95,12 @@ def half_models(module: Module, dtype: str) -> Iterator[HalfModel]:
             continue
         keys = frozenset({half.key, *outside, *kept})
         owned = frozenset(optimizer for key in keys for optimizer in objects(module).owned_by(key))
-        adapts = _adapts(module)
+        adapts = module.once(_adapts)
         if adapts and not (owned and _is_of_another(module, keys)):
             continue
         given = frozenset(optimizer for key in keys for optimizer in _made_with(module, key)) - owned
-        yield HalfModel(half, keys, bool(outside or kept), bool(kept), owned, given, adapts)
+        found.append(HalfModel(half, dtype, keys, bool(outside or kept), bool(kept), owned, given, adapts))
+    return found
 
 
 def _adapts(module: Module) -> bool:
@@ -283,18 +296,22 @@ def scaled_steps(module: Module, optimizers: set[str]) -> Iterator[Event]:
     for event in every:
         if event.kind in ("step", "unscale_") and event.scaler is not None and event.optimizer is not None:
             stepped = also_as(module, event.optimizer) & optimizers
-            fused = event.kind == "step" and any(is_fused(module, each) for each in stepped)
+            fused = event.kind == "step" and any(_is_fused(module, each) for each in stepped)
             if stepped and not fused:
                 yield event
 
 
-def is_fused(module: Module, optimizer: str) -> bool:
-    """Whether an optimizer may be a fused one, which takes float16 gradients."""
+def may_be_fused(made: ir.Call) -> bool:
+    """Whether a call may create a fused optimizer, which takes float16 gradients and computes in float32."""
+    return made.keyword("fused") is not None or made.unpacks("**")
+
+
+def _is_fused(module: Module, optimizer: str) -> bool:
+    """Whether an optimizer may be a fused one."""
     known = objects(module)
     for statement in near_kept(module, {optimizer}).statements:
         if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
             if any(known.key(each) == optimizer for each in statement.targets):
-                call = statement.value
-                if call.keyword("fused") is not None or call.unpacks("**"):
+                if may_be_fused(statement.value):
                     return True
     return False

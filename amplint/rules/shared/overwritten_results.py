@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import following, upwards
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -21,7 +23,8 @@ def overwritten_in(module: Module, block: ir.With) -> tuple[ir.Assign, ir.Assign
     names = {name for target in first.targets for name in _names(target)}
     if not names or first.value is None or names & _names(first.value):
         return None
-    for each in _following(first):
+    after = (each for around in _enclosing(first) for each in following(around))
+    for each in after:
         again = _again(module, first, each, names)
         if again is not None:
             return first, again
@@ -34,14 +37,9 @@ def _has_call(statement: ir.Statement) -> bool:
     return any(isinstance(each, ir.Call) for root in statement.values() for each in ir.walk_values(root))
 
 
-def _following(statement: ir.Statement) -> Iterator[ir.Statement]:
-    """The statements after one, and after the `with` and `if` blocks that it is in."""
-    at: ir.Statement | None = statement
-    while at is not None:
-        suite = at.block.statements
-        yield from suite[suite.index(at) + 1 :]
-        parent = at.block.owner
-        at = parent if isinstance(parent, (ir.With, ir.If)) else None
+def _enclosing(statement: ir.Statement) -> Iterator[ir.Statement]:
+    """A statement, and the `with` and `if` blocks that it is in, up to another kind of block."""
+    return takewhile(lambda each: each is statement or isinstance(each, (ir.With, ir.If)), upwards(statement))
 
 
 def _again(module: Module, first: ir.Assign, statement: ir.Statement, names: set[str]) -> ir.Assign | None:

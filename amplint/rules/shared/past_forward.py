@@ -33,7 +33,8 @@ def past_forward(module: Module) -> Iterator[ir.Call]:
     """The first such call of each method, in functions that call the Accelerator's `backward`."""
     owner, known = accelerators(module), objects(module)
     backwards = [call for call in module.own.called("backward") if owner.kind(call) == "backward"]
-    precisions = {each for call in backwards for each in owner.precisions(_base(call))}
+    bases = (ir.called_on(call, "backward") for call in backwards)
+    precisions = {each for base in bases if base is not None for each in owner.precisions(base)}
     if not precisions & _HALF:
         return
     prepared: dict[str | None, list[ir.Value]] = {}
@@ -54,11 +55,6 @@ def past_forward(module: Module) -> Iterator[ir.Call]:
         if any(_computes(module, each, name) for each in prepared[key]):
             done.add(name)
             yield call
-
-
-def _base(call: ir.Call) -> ir.Value:
-    """The object whose method is called."""
-    return call.func.base if isinstance(call.func, ir.Attribute) else call.func
 
 
 def _is_in_its_autocast(module: Module, node: ir.Node) -> bool:
