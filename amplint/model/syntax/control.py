@@ -66,6 +66,23 @@ def _conditions_of_case(match: ir.Match, block: ir.Block) -> Iterator[tuple[ir.V
             break
 
 
+def parts_that_hold(test: ir.Value, holds: bool) -> Iterator[tuple[ir.Value, bool]]:
+    """The parts of a test that surely come out one way where it `holds`, or doesn't, with that way.
+
+    A comparison by `!=` or `is not` is given as if it were by `==` or `is`.
+    """
+    if isinstance(test, ir.Unary) and test.op == "Not":
+        yield from parts_that_hold(test.operand, not holds)
+    elif isinstance(test, ir.Bool):
+        if holds is (test.op == "and"):
+            yield from parts_that_hold(test.left, holds)
+            yield from parts_that_hold(test.right, holds)
+    elif isinstance(test, ir.Compare) and test.ops in (("NotEqual",), ("IsNot",)):
+        yield test, not holds
+    else:
+        yield test, holds
+
+
 def equality(subject: ir.Value, value: ir.Value) -> ir.Compare:
     """The test that a case with one value makes."""
     op = "Is" if isinstance(value, ir.Constant) and (value.value is None or isinstance(value.value, bool)) else "Equal"

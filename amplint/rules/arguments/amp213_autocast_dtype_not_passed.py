@@ -52,7 +52,6 @@ The regions of the test programs run in float16 before the fix, and in bfloat16 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -67,7 +66,7 @@ from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.syntax import ir
-from amplint.model.syntax.control import conditions_round
+from amplint.model.syntax.control import conditions_round, parts_that_hold
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.names import AUTOCAST, SCALERS
@@ -75,6 +74,7 @@ from amplint.model.usage.fallbacks import is_fallback
 from amplint.model.usage.module_casts import casts
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import can_be_float16, is_bfloat16
+from amplint.rules.shared.precision_tests import BFLOAT16, asked_dtype, names_bfloat16, names_float16
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -87,10 +87,6 @@ rule = Rule(
     triggers=("autocast & bf16", "autocast & bfloat16"),
     not_shown="a region in another half dtype is not wrong by itself",
 )
-
-_ASKS = re.compile(r"(?i)bf_?16|bfloat16")
-_FLOAT16 = re.compile(r"(?i)(?<![a-z])fp_?16|float16|half")
-_EITHER = re.compile(rf"{_FLOAT16.pattern}|auto")
 
 
 class Evidence(NamedTuple):
@@ -133,7 +129,7 @@ def _is_for_float16(module: Module, region: Region) -> bool:
     """Whether a flag for float16 switches a region, or decides on it."""
     known = decided(module)
     facts = both(known.of(region.enabled), known.around(region.call)).facts()
-    return any(_FLOAT16.search(_ASKS.sub("", str(term))) for term in facts)
+    return any(names_float16(str(term)) for term in facts)
 
 
 def _scales(module: Module) -> bool:
@@ -161,40 +157,10 @@ def _is_for_cuda(module: Module, region: Region) -> bool:
 def _asked(module: Module, node: ir.Node) -> Evidence | None:
     """A test round a node that asked for bfloat16, and for nothing else."""
     for test, holds in conditions_round(node):
-        for part, truth in _parts(test, holds):
-            if truth and _asks(module, part):
+        for part, truth in parts_that_hold(test, holds):
+            if truth and asked_dtype(module, part) == BFLOAT16:
                 return Evidence(f"`{module.on_one_line(part)}` asks for bfloat16")
     return None
-
-
-def _parts(test: ir.Value, holds: bool) -> Iterator[tuple[ir.Value, bool]]:
-    """The parts of a test that surely hold, or surely don't."""
-    if isinstance(test, ir.Unary) and test.op == "Not":
-        yield from _parts(test.operand, not holds)
-    elif isinstance(test, ir.Bool):
-        if holds is (test.op == "and"):
-            yield from _parts(test.left, holds)
-            yield from _parts(test.right, holds)
-    elif isinstance(test, ir.Compare) and test.ops in (("NotEqual",), ("IsNot",)):
-        yield test, not holds
-    else:
-        yield test, holds
-
-
-def _asks(module: Module, test: ir.Value) -> bool:
-    """Whether a simple test is one for bfloat16: a flag called so, a comparison with its name."""
-    if isinstance(test, ir.Compare):
-        right = test.rights[0]
-        if test.ops not in (("Equal",), ("Is",)):
-            return False
-        if isinstance(right, ir.Constant):
-            return isinstance(right.value, str) and bool(_ASKS.match(right.value.removeprefix("torch.")))
-        return module.names.only(right) == "torch.bfloat16"
-    if not isinstance(test, (ir.Name, ir.Attribute, ir.Subscript)):
-        return False  # a call asks whether the device can do it
-    key = test.index.value if isinstance(test, ir.Subscript) and isinstance(test.index, ir.Constant) else ""
-    name = ir.last_name(test) or str(key)
-    return bool(_ASKS.search(name)) and not _EITHER.search(_ASKS.sub("", name)) and "support" not in name
 
 
 def _cast(module: Module, region: Region) -> Evidence | None:
@@ -237,7 +203,7 @@ def _scaled(module: Module, region: Region, every: list[Region]) -> Evidence | N
     for call in module.calls_of(*SCALERS):
         on = both(known.inside(call), known.of(scaler_arguments(module, call).get("enabled")))
         for term in in_order(on.facts()):
-            if term.compared is None or not _ASKS.match(term.parts[1].name.strip("\"'").removeprefix("torch.")):
+            if term.compared is None or not names_bfloat16(term.parts[1].name.strip("\"'")):
                 continue
             if term in known.tests and possible(entered, fact(term)) is not None:
                 text = module.on_one_line(known.tests[term])

@@ -1,0 +1,340 @@
+"""A precision that the program offers is not the one that it trains in.
+
+## What it does
+Finds
+
+- a choice of an option that the program treats as full precision: `choices=["fp32", "amp", "bf16"]`, where `"amp"` is
+  asked for, and neither `"bf16"` nor `"fp32"` is;
+- a comparison that is never true, as it compares a `torch.dtype` with a text, or the text of an option with a
+  `torch.dtype`;
+- two texts joined by `or` or `and`: `precision == "fp16" or "bf16"` is always true, `precision in ["bf16" or
+  "bfloat16"]` asks for the first text only;
+- a condition that asks for bfloat16 and selects `torch.float16`, or selects the two the other way round.
+
+The first is likely, and amplint reports nothing if the option is used in another way than by comparisons with texts, or
+if another file of the program reads it.
+
+## Why is this bad?
+Nothing fails: the run that should be in half precision trains in float32, slower and with more memory, or a run in
+bfloat16 gets float16's range and no scaler. Comparisons of precisions then compare a run with itself.
+
+## Example
+```python
+parser.add_argument("--precision", choices=["fp32", "amp", "bf16"], default="amp")
+args = parser.parse_args()
+use_amp = args.precision == "amp"
+with torch.autocast("cuda", enabled=use_amp):
+    loss = criterion(model(batch), target)
+```
+
+## Use instead
+```python
+parser.add_argument("--precision", choices=["fp32", "amp", "bf16"], default="amp")
+args = parser.parse_args()
+dtype = torch.bfloat16 if args.precision == "bf16" else torch.float16
+with torch.autocast("cuda", dtype=dtype, enabled=args.precision != "fp32"):
+    loss = criterion(model(batch), target)
+```
+
+## Fix safety
+Unsafe: the texts joined by `or` are listed, and the dtype becomes the one that is asked for, so the program trains in
+another precision than before. The others have no fix: amplint can't tell what each choice is to do.
+
+## Proof
+The programs are not executed (shows=none), as they differ only in their command line. A test asks Python what the
+comparisons are.
+
+## References
+- [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
+- [Python: Boolean operations](https://docs.python.org/3/reference/expressions.html#boolean-operations)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
+from amplint.model.calls.call_graph import CallGraph
+from amplint.model.flow.value_uses import LOGS
+from amplint.model.inference.declared_settings import Options, option_named
+from amplint.model.inference.python_types import DTYPE, kinds
+from amplint.model.inference.values import held
+from amplint.model.names.reaching_definitions import reaching
+from amplint.model.project.importers import surely_lack
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round, parts_that_hold
+from amplint.registry.rule import Rule
+from amplint.rules.shared.precision_tests import BFLOAT16, FLOAT16, asked_dtype, names_full, names_half
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    fixes=(Applicability.UNSAFE,),
+    triggers=("bf16", "bfloat16", "fp16", "float16 & ==", "choices & amp", "choices & mixed"),
+    not_shown="a run of a step parses no command line",
+)
+
+_CHOICE = "amplint can't tell what each choice is to do"
+_EQUAL, _MEMBER = ("Equal", "NotEqual", "Is", "IsNot"), ("In", "NotIn")
+_DTYPES = {"torch.bfloat16": BFLOAT16, "torch.float16": FLOAT16, "torch.half": FLOAT16}
+# Values that are followed from an option to what is asked of them.
+_DEEP = 6
+
+
+class _Ignored(NamedTuple):
+    """What is to be reported: the place, the message, and the text that corrects the place, or why there is none."""
+
+    node: ir.Value
+    message: str
+    corrected: str | None = None
+    withheld: str | None = None
+    confidence: Confidence | None = None
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Choices that nothing asks for, tests that are never or always true, and dtypes that are not what is asked."""
+    for each in (*_same_as_full(module), *_never_true(module), *_joined(module), *_other_dtype(module)):
+        fix = None
+        if each.corrected is not None:
+            edit = Edit(*module.layout.outer(each.node), each.corrected)
+            fix = Fix(Applicability.UNSAFE, f"Replace with `{each.corrected}`", (edit,))
+        yield rule.finding(
+            module.span(each.node), each.message, fix=fix, withheld=each.withheld, confidence=each.confidence
+        )
+
+
+def _same_as_full(module: Module) -> Iterator[_Ignored]:
+    """Each half choice of an option that the program can't tell from full precision, while it asks for another one."""
+    for attr in module.once(Options).declared:
+        option = option_named(module, attr)
+        if option is None or option.changed or not option.choices or not module.is_own(option.call):
+            continue
+        texts = [each.value for each in option.choices if isinstance(each.value, str)]
+        full, half = list(filter(names_full, texts)), list(filter(names_half, texts))
+        if len(texts) < len(option.choices) or not full or len(half) < 2:
+            continue
+        asked = _asked_of_option(module, attr, option.call)
+        if asked is None or not asked.intersection(half) or asked.intersection(full):
+            continue
+        for choice in option.choices:
+            if choice.value in half and choice.value not in asked:
+                message = (
+                    f'"{choice.value}" is the same as "{full[0]}": nothing asks whether `{attr}` is "{choice.value}", '
+                    "so training stays in full precision; handle it, or remove the choice"
+                )
+                yield _Ignored(choice, message, withheld=_CHOICE, confidence=Confidence.LIKELY)
+
+
+def _asked_of_option(module: Module, attr: str, declared: ir.Call) -> set[str] | None:
+    """The texts that the program asks an option for; None where it does something else with it."""
+    elsewhere = re.compile(rb"\b" + re.escape(attr.encode()) + rb"\b")
+    if not surely_lack(module.source.filename, elsewhere):
+        return None
+    asked = set[str]()
+    for value in module.whole.near(attr).values:
+        if isinstance(value, ir.Attribute) and value.attr == attr:
+            found = _asked(module, value)
+        elif isinstance(value, ir.Constant) and value.value == attr:
+            found = None if not _is_below(value, declared) else set()  # `vars(args)["precision"]`
+        else:
+            continue
+        if found is None:
+            return None
+        asked |= found
+    return asked
+
+
+def _is_below(value: ir.Node, above: ir.Node) -> bool:
+    up: ir.Node | None = value
+    while up is not None and up is not above:
+        up = up.parent
+    return up is above
+
+
+def _asked(module: Module, value: ir.Value, depth: int = _DEEP) -> set[str] | None:
+    """The texts that are asked of what is read here, also through variables and parameters; None if not only that."""
+    up = value.parent
+    if isinstance(up, ir.Compare):
+        return _compared(module, up, value)
+    if isinstance(up, ir.FString):
+        return set()
+    if isinstance(up, ir.Subscript) and up.index is value:
+        table = held(module, up.base)
+        return _keys(table) if isinstance(table, ir.Mapping) else None
+    if isinstance(up, ir.Match) and up.subject is value:
+        cases = [each.equals for each in up.cases if not each.irrefutable]
+        return _texts(tuple(each for each in cases if each is not None)) if None not in cases else None
+    if isinstance(up, ir.Assign) and up.value is value and len(up.targets) == 1:
+        target = up.targets[0]
+        return _asked_of_variable(module, target, depth - 1) if isinstance(target, ir.Name) and depth else None
+    if isinstance(up, ir.Call) and up.func is not value:
+        return _asked_by_call(module, up, value, depth)
+    return None
+
+
+def _compared(module: Module, test: ir.Compare, value: ir.Value) -> set[str] | None:
+    if len(test.ops) != 1 or test.ops[0] not in _EQUAL + _MEMBER:
+        return None
+    other = test.rights[0] if test.left is value else test.left
+    if test.ops[0] in _MEMBER:
+        items = held(module, other)
+        whole = test.left is value and isinstance(items, ir.Sequence)
+        return _texts(items.items) if whole and isinstance(items, ir.Sequence) else None
+    return set() if ir.is_none(other) else _texts((held(module, other),))
+
+
+def _texts(values: tuple[ir.Value, ...]) -> set[str] | None:
+    texts = {each.value for each in values if isinstance(each, ir.Constant) and isinstance(each.value, str)}
+    return texts if all(isinstance(each, ir.Constant) for each in values) else None
+
+
+def _keys(table: ir.Mapping) -> set[str] | None:
+    keys = tuple(key for key, _ in table.items if key is not None)
+    return _texts(keys) if len(keys) == len(table.items) else None
+
+
+def _asked_of_variable(module: Module, target: ir.Name, depth: int) -> set[str] | None:
+    """What is asked of a variable that is only assigned once."""
+    home = target.scope.home(target.name)
+    if home is None or home.kind == "class" or len(home.bindings[target.name]) != 1:
+        return None
+    return _asked_of_reads(module, target.name, home, depth)
+
+
+def _asked_of_reads(module: Module, name: str, home: ir.Scope, depth: int) -> set[str] | None:
+    asked = set[str]()
+    for read in module.whole.near(name).values:
+        if isinstance(read, ir.Name) and read.name == name and not read.bound and read.scope.home(name) is home:
+            found = _asked(module, read, depth)
+            if found is None:
+                return None
+            asked |= found
+    return asked
+
+
+def _asked_by_call(module: Module, call: ir.Call, value: ir.Value, depth: int) -> set[str] | None:
+    """What is asked by a function of this project that gets the value, and of what a table is looked up for."""
+    if module.names.of(call.func) == {"builtins.print"} or ir.last_name(call.func) in LOGS:
+        return set()
+    base = ir.called_on(call, "get")
+    if base is not None and call.positional[:1] == (value,):
+        table = held(module, base)
+        return _keys(table) if isinstance(table, ir.Mapping) else None
+    calls = module.once(CallGraph)
+    callee = calls.find(call)
+    given = calls.arguments(call, callee) if callee is not None and depth and not call.unpacks() else None
+    names = [name for name, each in (given or {}).items() if each is value]
+    if callee is None or len(names) != 1:
+        return None
+    bound = list(_reads_of(module, callee.function, names[0]))
+    if any(len(reaching(module.names, each)) != 1 for each in bound):
+        return None
+    found = [_asked(module, each, depth - 1) for each in bound]
+    return None if None in found else set().union(*(each for each in found if each is not None))
+
+
+def _reads_of(module: Module, function: ir.Function, name: str) -> Iterator[ir.Name]:
+    for each in module.whole.near(name).values:
+        if isinstance(each, ir.Name) and each.name == name and not each.bound and ir.function_of(each) is function:
+            yield each
+
+
+def _never_true(module: Module) -> Iterator[_Ignored]:
+    """Each comparison of a dtype with the text that names one."""
+    for test in module.own.near("fp16", "bf16", "float16", "bfloat16", "half").values:
+        if not isinstance(test, ir.Compare) or test.ops not in (("Equal",), ("Is",)):
+            continue
+        for value, other in ((test.left, test.rights[0]), (test.rights[0], test.left)):
+            text = other.value if isinstance(other, ir.Constant) else None
+            if isinstance(text, str) and names_half(text) and kinds(module, value) == {DTYPE}:
+                what = f'`{module.on_one_line(value)}` is a torch.dtype: it never equals "{text}"'
+            elif (
+                not isinstance(value, ir.Constant)
+                and module.names.only(other) in _DTYPES
+                and kinds(module, value) == {"str"}
+            ):
+                what = f"`{module.on_one_line(value)}` is a string: it never equals `{module.on_one_line(other)}`"
+            else:
+                continue
+            said = f"{what}, so this choice has no effect; compare values of one type"
+            yield _Ignored(test, said, withheld="amplint can't tell which variable is meant")
+            break
+
+
+def _joined(module: Module) -> Iterator[_Ignored]:
+    """Each `or` or `and` of two texts of precisions, or of a test and such a text."""
+    for value in module.own.near("fp16", "bf16", "float16", "bfloat16", "half", "mixed").values:
+        right = value.right if isinstance(value, ir.Bool) else None
+        if not isinstance(value, ir.Bool) or not isinstance(right, ir.Constant) or not _is_half(right):
+            continue
+        last = module.text(right)
+        if isinstance(value.left, ir.Constant) and _is_half(value.left):
+            first = module.text(value.left)
+            kept, lost = (first, last) if value.op == "or" else (last, first)
+            message = f"`{module.on_one_line(value)}` is {kept}: {lost} is ignored; list both"
+            listed = isinstance(value.parent, ir.Sequence)
+            why = None if listed else "amplint can't tell how both are to be compared"
+            yield _Ignored(value, message, f"{first}, {last}" if listed else None, why)
+        elif isinstance(value.left, ir.Compare) and value.op == "or":
+            test, first = module.text(value.left.left), module.text(value.left.rights[0])
+            plain = value.left.ops == ("Equal",) and isinstance(value.left.rights[0], ir.Constant)
+            plain = plain and not isinstance(value.parent, ir.Bool)
+            yield _Ignored(
+                value,
+                f"this condition is always true, because the text {last} is; compare with both texts",
+                f"{test} in ({first}, {last})" if plain else None,
+                None if plain else "amplint can't tell how both are to be compared",
+            )
+
+
+def _is_half(value: ir.Constant) -> bool:
+    return isinstance(value.value, str) and names_half(value.value)
+
+
+def _other_dtype(module: Module) -> Iterator[_Ignored]:
+    """Each half type that is selected by a condition that asks for the other one."""
+    for value in module.own.near("float16", "half", "bfloat16").values:
+        if not isinstance(value, (ir.Attribute, ir.Name)) or value.parent is None:
+            continue
+        dtype = _DTYPES.get(module.names.only(value) or "")
+        if dtype is None or not isinstance(value.parent, (ir.Conditional, ir.Assign, ir.Return)):
+            continue
+        test = _innermost(value)
+        if test is None or asked_dtype(module, test) in (None, dtype):
+            continue
+        if dtype == FLOAT16 or _is_swapped(module, value):
+            other = BFLOAT16 if dtype == FLOAT16 else FLOAT16
+            said = f"`{module.on_one_line(test)}` asks for {other} and gets {dtype}; use `torch.{other}`"
+            corrected = _renamed(module, value, other)
+            yield _Ignored(value, said, corrected, None if corrected else "the dtype is imported by its name")
+
+
+def _renamed(module: Module, value: ir.Value, dtype: str) -> str | None:
+    """The text for another dtype of the same module: `torch.bfloat16` for `torch.half`."""
+    return f"{module.text(value.base)}.{dtype}" if isinstance(value, ir.Attribute) else None
+
+
+def _innermost(value: ir.Value) -> ir.Value | None:
+    """The test that alone selects a value, which holds there."""
+    tests = conditions_round(value)
+    if not tests:
+        return None
+    parts = list(parts_that_hold(*tests[0]))
+    return parts[0][0] if len(parts) == 1 and parts[0][1] else None
+
+
+def _is_swapped(module: Module, value: ir.Value) -> bool:
+    """Whether the other arm of the conditional that a bfloat16 is in is float16."""
+    up = value.parent
+    return (
+        isinstance(up, ir.Conditional)
+        and up.then is value
+        and _DTYPES.get(module.names.only(up.other) or "") == FLOAT16
+    )

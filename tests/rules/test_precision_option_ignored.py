@@ -1,0 +1,132 @@
+"""AMP218: options of precision that the program does not do what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from amplint import check
+
+PARSER = """\
+import argparse
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--precision", choices=CHOICES, default="amp")
+args = parser.parse_args()
+"""
+TRIO = '["fp32", "amp", "bf16"]'
+
+
+def found(text: str, path: Path | None = None) -> list[tuple[int, str]]:
+    if path is not None:
+        path.write_text(text, "utf-8")
+    findings = check(text, filename=str(path or "train.py"))
+    return [(each.location.row, each.message) for each in findings if each.code == "AMP218"]
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        'use_amp = args.precision == "amp"\n',
+        'use_amp = "amp" == args.precision\n',
+        'mode = args.precision\nprint(f"in {mode}")\nuse_amp = mode == "amp"\n',
+        'def run(precision):\n    return precision in ("amp",)\n\n\nrun(args.precision)\n',
+        'use_amp = {"amp": True}.get(args.precision, False)\n',
+        'match args.precision:\n    case "amp":\n        use_amp = True\n    case _:\n        use_amp = False\n',
+    ],
+)
+def test_a_choice_that_is_as_full_precision(rest: str, tmp_path: Path) -> None:
+    (finding,) = found(PARSER.replace("CHOICES", TRIO) + rest, tmp_path / "train.py")
+    assert '"bf16" is the same as "fp32"' in finding[1]
+
+
+@pytest.mark.parametrize(
+    ("choices", "rest"),
+    [
+        (TRIO, 'use_amp = args.precision != "fp32"\n'),
+        (TRIO, 'use_amp = args.precision in ("amp", "bf16")\n'),
+        (TRIO, 'use_amp = args.precision == "amp"\nrun(args.precision)\n'),
+        (TRIO, 'use_amp = args.precision == "amp"\nother = args.precision\nother = other.upper()\n'),
+        (TRIO, 'use_amp = args.precision == "amp"\nsettings = vars(args)["precision"]\n'),
+        (TRIO, 'use_amp = args.precision == "amp"\nargs.precision = "fp32"\n'),
+        (TRIO, 'use_amp = "16" in args.precision\n'),
+        (TRIO, "dtype = getattr(torch, args.precision)\n"),
+        ('["fp16", "bf16"]', 'dtype = torch.float16 if args.precision == "fp16" else torch.bfloat16\n'),
+        ('["fp32", "amp"]', 'use_amp = args.precision == "other"\n'),
+    ],
+)
+def test_a_choice_that_may_be_asked_for(choices: str, rest: str, tmp_path: Path) -> None:
+    assert found(PARSER.replace("CHOICES", choices) + rest, tmp_path / "train.py") == []
+
+
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        ('dtype == "fp16"', 'never equals "fp16"'),
+        ('"bf16" == dtype', 'never equals "bf16"'),
+        ("name == torch.float16", "never equals `torch.float16`"),
+    ],
+)
+def test_a_comparison_that_is_never_true(test: str, said: str) -> None:
+    text = f'import torch\n\ndtype = torch.float16\nname = "fp16"\nif {test}:\n    print(dtype)\n'
+    ((row, message),) = found(text)
+    assert row == 5
+    assert said in message
+    values = {"torch": __import__("torch")}
+    exec(text.replace(f"if {test}:\n    print(dtype)", f"answer = {test}"), values)
+    assert values["answer"] is False
+
+
+@pytest.mark.parametrize("test", ["dtype == torch.float16", 'name == "fp16"', 'unknown == "fp16"'])
+def test_a_comparison_that_can_be_true(test: str) -> None:
+    assert found(f'import torch\n\ndtype = torch.bfloat16\nname = "bf16"\nif {test}:\n    print(dtype)\n') == []
+
+
+@pytest.mark.parametrize(
+    ("test", "given", "expected"),
+    [
+        ('precision == "fp16" or "bf16"', "fp32", True),
+        ('precision in ["bf16" or "bfloat16"]', "bfloat16", False),
+        ('precision == ("bf16" and "bfloat16")', "bf16", False),
+    ],
+)
+def test_texts_that_are_joined(test: str, given: str, expected: bool) -> None:
+    assert bool(eval(test, {"precision": given})) is expected
+    assert len(found(f"import torch\n\ndef use_amp(precision):\n    return bool({test})\n")) == 1
+
+
+@pytest.mark.parametrize(
+    "test", ['precision or "fp16"', 'precision == "fp16" or precision == "bf16"', 'args.get("precision") or "bf16"']
+)
+def test_defaults_are_not_joined_texts(test: str) -> None:
+    assert found(f"import torch\n\ndef use_amp(precision, args):\n    return {test}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "count"),
+    [
+        ("torch.float16 if args.bf16 else torch.float32", 1),
+        ("torch.bfloat16 if args.fp16 else torch.float16", 1),
+        ('torch.half if cfg.precision == "bf16" else None', 1),
+        ("torch.bfloat16 if not args.bf16 else torch.float16", 1),
+        ("torch.float16 if args.precision != 'bf16' else torch.bfloat16", 0),
+        ("torch.bfloat16 if args.bf16 else torch.float16", 0),
+        ("torch.bfloat16 if args.fp16 else torch.float32", 0),
+        ("torch.float16 if args.bf16 and not supported else torch.float32", 0),
+        ("torch.float16 if args.bf16_supported else torch.float32", 0),
+        ("torch.float16 if torch.cuda.is_bf16_supported() else torch.float32", 0),
+    ],
+)
+def test_the_dtype_that_is_asked_for(chosen: str, count: int) -> None:
+    assert len(found(f"import torch\n\ndef dtype_of(args, cfg, supported):\n    return {chosen}\n")) == count
+
+
+def test_a_choice_that_another_file_reads(tmp_path: Path) -> None:
+    text = PARSER.replace("CHOICES", TRIO) + 'import engine\n\nuse_amp = args.precision == "amp"\n'
+    engine = tmp_path / "engine.py"
+    engine.write_text("def run(args):\n    return args.seed\n", "utf-8")
+    assert found(text, tmp_path / "train.py")
+    engine.write_text("def run(args):\n    return args.precision.startswith('bf')\n", "utf-8")
+    assert not found(text, tmp_path / "train.py")
