@@ -34,6 +34,7 @@ def found(text: str, path: Path | None = None) -> list[tuple[int, str]]:
         'mode = args.precision\nprint(f"in {mode}")\nuse_amp = mode == "amp"\n',
         'def run(precision):\n    return precision in ("amp",)\n\n\nrun(args.precision)\n',
         'use_amp = {"amp": True}.get(args.precision, False)\n',
+        'cfg.precision = getattr(args, "precision", cfg.precision)\nuse_amp = cfg.precision == "amp"\n',
         'match args.precision:\n    case "amp":\n        use_amp = True\n    case _:\n        use_amp = False\n',
     ],
 )

@@ -114,7 +114,7 @@ def _same_as_full(module: Module) -> Iterator[_Ignored]:
     """Each half choice of an option that the program can't tell from full precision, while it asks for another one."""
     for attr in module.once(Options).declared:
         option = option_named(module, attr)
-        if option is None or option.changed or not option.choices or not module.is_own(option.call):
+        if option is None or not option.choices or not module.is_own(option.call):
             continue
         texts = [each.value for each in option.choices if isinstance(each.value, str)]
         full, half = list(filter(names_full, texts)), list(filter(names_half, texts))
@@ -133,22 +133,49 @@ def _same_as_full(module: Module) -> Iterator[_Ignored]:
 
 
 def _asked_of_option(module: Module, attr: str, declared: ir.Call) -> set[str] | None:
-    """The texts that the program asks an option for; None where it does something else with it."""
+    """The texts that the program asks an option for, whatever object keeps it under its name.
+
+    None where the program does something else with it, or sets it otherwise.
+    """
     elsewhere = re.compile(rb"\b" + re.escape(attr.encode()) + rb"\b")
     if not surely_lack(module.source.filename, elsewhere):
         return None
     asked = set[str]()
     for value in module.whole.near(attr).values:
+        if _is_below(value, declared):
+            continue
         if isinstance(value, ir.Attribute) and value.attr == attr:
-            found = _asked(module, value)
+            found = _asked(module, value) if not _is_set(value) else _set_again(value, attr)
         elif isinstance(value, ir.Constant) and value.value == attr:
-            found = None if not _is_below(value, declared) else set()  # `vars(args)["precision"]`
+            read = value.parent
+            found = _asked(module, read) if isinstance(read, ir.Call) and _is_read_of(module, read, attr) else None
         else:
             continue
         if found is None:
             return None
         asked |= found
     return asked
+
+
+def _is_set(value: ir.Attribute) -> bool:
+    return isinstance(value.parent, ir.Assign) and value in value.parent.targets
+
+
+def _set_again(target: ir.Attribute, attr: str) -> set[str] | None:
+    """No text, where an attribute named as the option gets the option; None if it is set otherwise."""
+    value = target.parent.value if isinstance(target.parent, ir.Assign) else None
+    return set() if value is not None and _is_named(value, attr) else None
+
+
+def _is_read_of(module: Module, call: ir.Call, attr: str) -> bool:
+    """Whether a call is `getattr(args, "precision", ...)`."""
+    given = call.positional
+    return (
+        module.names.of(call.func) == {"builtins.getattr"}
+        and len(given) > 1
+        and isinstance(given[1], ir.Constant)
+        and given[1].value == attr
+    )
 
 
 def _is_below(value: ir.Node, above: ir.Node) -> bool:
@@ -173,10 +200,25 @@ def _asked(module: Module, value: ir.Value, depth: int = _DEEP) -> set[str] | No
         return _texts(tuple(each for each in cases if each is not None)) if None not in cases else None
     if isinstance(up, ir.Assign) and up.value is value and len(up.targets) == 1:
         target = up.targets[0]
+        if isinstance(target, ir.Attribute):
+            return set() if _is_named(value, target.attr) else None
         return _asked_of_variable(module, target, depth - 1) if isinstance(target, ir.Name) and depth else None
     if isinstance(up, ir.Call) and up.func is not value:
+        if _is_read_of(module, up, _attr_of(value)):
+            return set()  # the default of `getattr(args, "precision", config.precision)`
         return _asked_by_call(module, up, value, depth)
     return None
+
+
+def _attr_of(value: ir.Value) -> str:
+    return value.attr if isinstance(value, ir.Attribute) else ""
+
+
+def _is_named(value: ir.Value, attr: str) -> bool:
+    """Whether a read of an attribute, or by `getattr`, has a name: what else has that name is followed already."""
+    if isinstance(value, ir.Call):
+        return any(isinstance(each, ir.Constant) and each.value == attr for each in value.positional)
+    return isinstance(value, ir.Attribute) and value.attr == attr
 
 
 def _compared(module: Module, test: ir.Compare, value: ir.Value) -> set[str] | None:
