@@ -552,6 +552,8 @@ class Decided:
         """That something equals a literal, whatever it is declared to be."""
         if isinstance(left, ir.Constant):
             return TRUE if left.value == value else FALSE
+        if (self._module.names.only(left) or "") in DTYPES:
+            return FALSE  # `torch.float16 == "fp16"`
         return self._asked(equals(self._term(left), value), left)
 
     def _choices(self, value: ir.Value) -> tuple[str | None, ...]:

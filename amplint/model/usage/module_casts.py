@@ -12,6 +12,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import ifs_round, loop_of
 from amplint.model.torch_facts.modules import CASTS, RETURNS_ITSELF
 from amplint.model.torch_facts.op_spellings import CASTS as OF_TENSORS
+from amplint.model.usage.mentions_of import near_kept
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -120,3 +121,17 @@ def cast_to(module: Module, call: ir.Call) -> str | None:
         if len({each.name for each in found}) == 1 and found[0].kind == "dtype":
             return found[0].name
     return None
+
+
+def is_made_in(module: Module, key: str, loop: ir.For | ir.While) -> bool:
+    """Whether each iteration of a loop creates the module kept at `key`, or makes a copy of it, and casts that."""
+    known = objects(module)
+    inside = {each.id for each in ir.walk_statements(loop.body)}
+    for each in near_kept(module, {key}).statements:
+        if each.id in inside and isinstance(each, ir.Assign) and any(known.key(one) == key for one in each.targets):
+            made = each.value
+            while isinstance(made, ir.Call) and isinstance(made.func, ir.Attribute):
+                made = made.func.base
+            if made is None or known.key(made) != key:
+                return True
+    return False

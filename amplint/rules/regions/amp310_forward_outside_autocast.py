@@ -110,6 +110,9 @@ rule = Rule(
     about_absence=True,
 )
 
+# What gives the same tensor in another shape or dtype.
+_VIEWS = ("view", "reshape", "squeeze", "flatten", "float", "half", "bfloat16")
+
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
@@ -295,7 +298,7 @@ def _forward(module: Module, region: ir.With, seen: Seen) -> ir.Call | None:
 
 
 def _is_view(call: ir.Call) -> bool:
-    return isinstance(call.func, ir.Attribute) and call.func.attr in ("view", "reshape", "squeeze", "flatten", "float")
+    return isinstance(call.func, ir.Attribute) and call.func.attr in _VIEWS
 
 
 def _fix(module: Module, region: ir.With, forward: ir.Call) -> tuple[Fix | None, str | None]:

@@ -31,6 +31,7 @@ from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.operators import ORDERS
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALERS
+from amplint.model.usage.module_casts import is_made_in
 from amplint.rules.shared.scaler_order import receiver
 
 if TYPE_CHECKING:
@@ -283,7 +284,7 @@ def comes_before(module: Module, first: ir.Call, key: str, then: ir.Node, optimi
         return True  # it is made there
     here = [each for each in _leading_to(module, then) if ir.function_of(each) is home]
     if here:
-        loops = loops_round(first)
+        loops = [each for each in loops_round(first) if not is_made_in(module, key, each)]
         return any(first.id < each.id or any(loop in loops for loop in loops_round(each)) for each in here)
     if home is not None and home.name == "__init__":
         return True

@@ -58,7 +58,7 @@ class HalfModel(NamedTuple):
     @property
     def cause(self) -> str:
         """What findings on its cast have in common."""
-        return f"half parameters {self.cast.call.id}"
+        return cause_of(self.cast)
 
     @property
     def under(self) -> str:
@@ -69,6 +69,11 @@ class HalfModel(NamedTuple):
     def optimizers(self) -> set[str]:
         """All optimizers that have, or may have, its parameters."""
         return {*self.owned, *self.given}
+
+
+def cause_of(cast: Cast) -> str:
+    """What findings on a cast of a model have in common."""
+    return f"half parameters {cast.call.id}"
 
 
 def half_models(module: Module, dtype: str) -> list[HalfModel]:

@@ -16,7 +16,7 @@ _TAKES = re.compile(
     rb"state_dict\(\)\s*(if\b[^\n]*)?\bfor\s|getattr\([^)\n]*\)\s*\.\s*(load_)?state_dict|"
     rb"(save|dump)\(\s*self\s*[,)]|(save|dump)\([^\n]*(__dict__|\bvars\()|"
     rb"(?-i:[\"'](\w*_)?scaler(_state\w*)?[\"'])|__getstate__|\b_scale\b|get_scale\(|"
-    rb"bf16|bfloat16|\b(from|import)\s+(apex|accelerate|deepspeed|pytorch_lightning|lightning|ignite)\b"
+    rb"bf16|bfloat16|\b(from|import)\s+(apex|accelerate|deepspeed|pytorch_lightning|lightning)\b"
 )
 _SCALES = re.compile(rb"(?i)scal\w*(\[[^\]\n]*\]|\([^()\n]*\))?\s*\.\s*scale\s*\(")
 _HALF = re.compile(rb"autocast")

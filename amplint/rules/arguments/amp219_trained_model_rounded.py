@@ -1,0 +1,189 @@
+"""A model in training is cast to half precision in place: its float32 weights are rounded.
+
+## What it does
+Finds `model.half()`, `model.to(torch.bfloat16)` and the like in a loop that trains, if an optimizer of the file has the
+model's parameters, and
+
+- the model is cast back to float32 later, in the same function: for a validation, for generating samples, for saving;
+- or it stays in half precision, and the loop goes on to train it (likely).
+
+The cast may be in a function that the loop calls with the model.
+
+amplint reports nothing:
+
+- about a copy (`copy.deepcopy(model).half()`), and about a model that each iteration creates;
+- if nothing is trained after the cast;
+- about models without an optimizer in sight, such as frozen ones and moving averages;
+- if the model has been in half precision since before the loop: that is AMP208 or AMP217.
+
+## Why is this bad?
+`half()` and `to()` of a module change its parameters in place. `float()` makes them float32 again, but the digits are
+gone: float16 keeps 11 bits, bfloat16 8, so of what the optimizer has added since the last cast everything below 0.02 to
+0.2 percent of a weight is lost. With a low learning rate the model stops improving; weights beyond 65504 become
+infinite in float16.
+
+## Example
+```python
+for epoch in range(epochs):
+    train_one_epoch(model, optimizer, loader)
+    model.half()
+    evaluate(model, validation_loader)
+    model.float()
+```
+
+## Use instead
+```python
+for epoch in range(epochs):
+    train_one_epoch(model, optimizer, loader)
+    with torch.autocast("cuda", dtype=torch.float16):
+        evaluate(model, validation_loader)
+```
+
+## Fix safety
+There is no fix: amplint can't tell whether a copy or an autocast region is better there.
+
+## Proof
+The programs are not executed (shows=none): a step is right, and only the weights after the cast are not. A test casts
+weights back and forth with torch.
+
+## References
+- [Module.half](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.half)
+- [Module.to](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.to): "modifies the
+  module in-place"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Confidence, Finding, Severity
+from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.call_sites import passed_by
+from amplint.model.inference.dtypes import HALF, dtypes
+from amplint.model.inference.formulas import contradict
+from amplint.model.inference.value_sets import decided
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import block_leaves
+from amplint.model.syntax.nesting import loops_round
+from amplint.model.usage.frozen_models import frozen
+from amplint.model.usage.module_casts import Cast, casts, dtype_of, is_made_in
+from amplint.registry.rule import Rule
+from amplint.rules.shared.half_models import cause_of
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    fixes=(),
+    triggers=("torch & .half( & optim", "torch & float16 & optim", "torch & torch.half & optim"),
+    not_shown="a step is right; only what a cast leaves of the weights is not",
+)
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each cast to half precision of a model that is trained before it and after it."""
+    every = casts(module)
+    for half in every:
+        names = _half_types(module, half)
+        if not names or not module.is_own(half.call):
+            continue
+        back = next((each for each in every if _casts_back(module, half, each)), None)
+        loop = _training_loop(module, half)
+        if loop is None or _is_half_before(module, half, loop):
+            continue
+        dtype = " or ".join(names)
+        if back is not None:
+            yield rule.finding(
+                module.span(half.call),
+                f"this rounds the trained weights to {dtype}, and {module.line(back.call)} casts back what is left: "
+                "small updates are lost; cast a copy, or use autocast",
+                withheld="amplint can't tell whether a copy or autocast is better",
+            )
+        elif _trains_before(module, half, loop) and not _ends(half.call, loop):
+            yield rule.finding(
+                module.span(half.call),
+                f"this casts the model in training to {dtype}: the next iterations train rounded weights; cast a copy, "
+                "or use autocast",
+                withheld="amplint can't tell whether a copy or autocast is better",
+                cause=cause_of(half),
+                confidence=Confidence.LIKELY,
+            )
+
+
+def _half_types(module: Module, cast: Cast) -> list[str]:
+    """The half types that a cast can be to."""
+    if cast.dtype is not None:
+        return [cast.dtype] if cast.dtype in HALF else []
+    given = dtype_of(cast.call)
+    return [name for name in HALF if given is not None and any(each.name == name for each in dtypes(module, given))]
+
+
+def _casts_back(module: Module, half: Cast, other: Cast) -> bool:
+    """Whether another cast makes the same model float32 again, later in the same function."""
+    known = decided(module)
+    return (
+        other.key == half.key
+        and other.dtype == "float32"
+        and other.call.id > half.call.id
+        and ir.function_of(other.call) is ir.function_of(half.call)
+        and not contradict(known.inside(half.call), known.inside(other.call))
+    )
+
+
+def _training_loop(module: Module, half: Cast) -> ir.For | ir.While | None:
+    """The loop that trains the model of a cast and reaches the cast, by itself or through a call of its function."""
+    known, calls = objects(module), module.once(CallGraph)
+    places: list[tuple[str | None, ir.Node]] = [(half.key, half.call)]
+    parameter = known.parameter_of(half.key)
+    for call, value in passed_by(module, *parameter) if parameter is not None else ():
+        places.append((known.key(value) if value is not None else None, call))
+    for key, place in places:
+        if key is None or not known.owned_by(key) or key in frozen(module):
+            continue
+        for loop in loops_round(place):
+            if calls.trains(loop.body) and not is_made_in(module, key, loop):
+                return loop
+    return None
+
+
+def _is_half_before(module: Module, half: Cast, loop: ir.For | ir.While) -> bool:
+    """Whether the model is cast to half precision before the loop already."""
+    inside = {each.id for each in ir.walk_statements(loop.body)}
+    return any(
+        each.key == half.key and _half_types(module, each) and ir.statement_of(each.call).id not in inside
+        for each in casts(module)
+        if each.call is not half.call and each.call.id < half.call.id
+    )
+
+
+def _trains_before(module: Module, half: Cast, loop: ir.For | ir.While) -> bool:
+    """Whether the loop trains before it casts: else its first cast comes before all training."""
+    calls, at = module.once(CallGraph), ir.statement_of(half.call)
+    events_before = [each for each in ir.walk_statements(loop.body) if each.id < at.id]
+    for each in events_before:
+        for root in each.values():
+            for value in ir.walk_values(root):
+                if isinstance(value, ir.Call) and ir.last_name(value.func) in ("backward", "step"):
+                    return True
+                callee = calls.callee(value) if isinstance(value, ir.Call) else None
+                if callee is not None and calls.trains(callee.function.body):
+                    return True
+    return False
+
+
+def _ends(call: ir.Call, loop: ir.For | ir.While) -> bool:
+    """Whether the loop ends after the cast: by a `break` or `return` of the suites around it."""
+    at: ir.Node | None = ir.statement_of(call)
+    while isinstance(at, ir.Statement) and at is not loop:
+        if block_leaves(at.block):
+            last = at.block.statements[-1]
+            if not (isinstance(last, ir.Jump) and last.kind == "continue"):
+                return True
+        at = at.parent
+    return False
