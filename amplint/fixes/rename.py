@@ -258,7 +258,7 @@ class Renames:
             return f"an `__init__.py` exports what it imports, so other files may import `{bound}`"
         for statement in ir.walk_statements(self.module.program.body, into=False):
             values = [each for value in statement.values() for each in ir.walk_values(value)]
-            exports = any(isinstance(each, ir.Name) and each.name == "__all__" for each in values)
+            exports = any(ir.is_variable(each, "__all__") for each in values)
             if exports and any(isinstance(each, ir.Constant) and each.value == bound for each in values):
                 return f"`__all__` exports `{bound}`, so other files may import `{bound}`"
         if use.statement is not None and ir.function_of(use.statement) is None:

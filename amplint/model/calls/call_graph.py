@@ -429,17 +429,13 @@ def _is_handed_on(function: ir.Function, arg: ir.Arg) -> bool:
     if len(function.scope.bindings.get(value.name, ())) != 1:
         return False
     # A dict may change in between.
-    return arg.star == "*" or all(_is_unpacked(each) for each in _values(function) if _is_named(each, value.name))
+    return arg.star == "*" or all(_is_unpacked(each) for each in _values(function) if ir.is_variable(each, value.name))
 
 
 def only_hands_on(function: ir.Function) -> bool:
     """Whether a function has `*args`, and does nothing with them but hand them on."""
     names = [each.name for each in function.params if each.kind == "*"]
-    return bool(names) and all(_is_unpacked(each) for each in _values(function) if _is_named(each, names[0]))
-
-
-def _is_named(value: ir.Value, name: str) -> bool:
-    return isinstance(value, ir.Name) and value.name == name
+    return bool(names) and all(_is_unpacked(each) for each in _values(function) if ir.is_variable(each, names[0]))
 
 
 def _is_unpacked(value: ir.Value) -> bool:

@@ -177,9 +177,7 @@ class CallSites:
             whole = self._module.whole
             near = whole.piece_of(node.id).values if local else whole.near(name).values
             self._uses[home, name] = [
-                each
-                for each in near
-                if isinstance(each, ir.Name) and each.name == name and each.scope.home(name) is home
+                each for each in near if ir.is_variable(each, name) and each.scope.home(name) is home
             ]
         return self._uses[home, name]
 

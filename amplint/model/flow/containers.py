@@ -178,7 +178,7 @@ class Containers:
             if function is None or call.unpacks() or index >= len(function.params):
                 continue
             param = function.params[index].name
-            read = [each for each in ir.values_below(function.body) if isinstance(each, ir.Name) and each.name == param]
+            read = [each for each in ir.values_below(function.body) if ir.is_variable(each, param)]
             if any(self._is_used(each, read) for each in read[:1]):
                 return True
         return False

@@ -86,7 +86,7 @@ def _truth_of_constant(module: Module, value: ir.Name | ir.Attribute) -> bool | 
         if not isinstance(cls, ir.Class) or _is_set_elsewhere(module, cls, value.attr):
             return None
         assigned = [each for each in cls.body.statements if isinstance(each, ir.Assign)]
-        named = [each for each in assigned if any(_is_called(target, value.attr) for target in each.targets)]
+        named = [each for each in assigned if any(ir.is_variable(target, value.attr) for target in each.targets)]
         stored = [*cls.stored(value.attr), *(each.value for each in named)]
     else:
         bound = module.names.bound_once(value)
@@ -95,10 +95,6 @@ def _truth_of_constant(module: Module, value: ir.Name | ir.Attribute) -> bool | 
         stored = [bound.value]
     only = stored[0] if len(stored) == 1 else None
     return bool(only.value) if isinstance(only, ir.Constant) and isinstance(only.value, bool) else None
-
-
-def _is_called(value: ir.Value, name: str) -> bool:
-    return isinstance(value, ir.Name) and value.name == name
 
 
 def _is_set_elsewhere(module: Module, cls: ir.Class, name: str) -> bool:

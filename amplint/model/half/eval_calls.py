@@ -440,11 +440,7 @@ def _longer(base: Kind, method: str, met: Met) -> Kind:
 
 def _changes(function: ir.Function, name: str) -> bool:
     """Whether a function stores something in a dictionary that it is given."""
-    return any(
-        isinstance(base, ir.Name) and base.name == name
-        for each in ir.walk_statements(function.body)
-        for base in _stored_in(each)
-    )
+    return any(ir.is_variable(base, name) for each in ir.walk_statements(function.body) for base in _stored_in(each))
 
 
 def _stored_in(statement: ir.Statement) -> list[ir.Value | None]:

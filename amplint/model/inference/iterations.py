@@ -75,11 +75,7 @@ def _bound(module: Module, name: ir.Name) -> list[ir.Name]:
     """Where a variable is bound."""
     home = name.scope.home(name.name)
     near = module.whole.near(name.name).values
-    own = (
-        each
-        for each in near
-        if isinstance(each, ir.Name) and each.name == name.name and each.scope.home(each.name) is home
-    )
+    own = (each for each in near if ir.is_variable(each, name.name) and each.scope.home(each.name) is home)
     return [each for each in own if each.bound]
 
 
@@ -103,7 +99,7 @@ def _value(module: Module, statement: ir.Statement, name: str, before: float | N
 
 def _number(module: Module, value: ir.Value, name: str, before: float | None) -> float | None:
     """A number or flag that is made of literals and of what a variable is."""
-    if isinstance(value, ir.Name) and value.name == name:
+    if ir.is_variable(value, name):
         return before
     if isinstance(value, ir.Constant) and isinstance(value.value, bool):
         return float(value.value)
@@ -178,10 +174,7 @@ def _may_grow(module: Module, name: ir.Name) -> bool:
     targets = (target for each in near.statements if isinstance(each, ir.Assign) for target in each.targets)
     changed += [target.base for target in targets if isinstance(target, ir.Subscript)]
     bound = module.names.bindings(name)
-    return any(
-        isinstance(each, ir.Name) and each.name == name.name and module.names.bindings(each) == bound
-        for each in changed
-    )
+    return any(ir.is_variable(each, name.name) and module.names.bindings(each) == bound for each in changed)
 
 
 def _of_call(module: Module, call: ir.Call, depth: int) -> Items:

@@ -137,7 +137,7 @@ def is_said_to_be_number(module: Module, function: ir.Function, name: str) -> bo
 def _is_given_as_size(function: ir.Function, name: str) -> bool:
     """Whether a constructor gives a parameter as a size to a layer of torch's."""
     return any(
-        isinstance(each, ir.Name) and each.name == name
+        ir.is_variable(each, name)
         for call in calls_in(function)
         if ir.last_name(call.func) in _SIZES
         for arg in call.args

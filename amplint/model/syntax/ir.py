@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from dataclasses import dataclass, field
+    from typing import TypeGuard
 else:
     from amplint.model.syntax.fast_dataclass import dataclass, field
 
@@ -22,8 +23,8 @@ __all__ = [
     "Delete", "Expr", "FString", "FoldedClass", "FoldedFunction", "For", "Function", "Handler", "If", "Import",
     "Imported", "Item", "Jump", "Lambda", "Mapping", "Match", "Name", "Node", "Other", "Param", "Program", "Quoted",
     "Raise", "Return", "Scope", "Sequence", "Slice", "Starred", "Statement", "Subscript", "Suspend", "Try", "Unary",
-    "Value", "Walrus", "While", "With", "called_on", "function_of", "last_name", "node_of", "parameter_of",
-    "statement_of", "values_below", "walk_statements", "walk_values",
+    "Value", "Walrus", "While", "With", "called_on", "function_of", "is_variable", "last_name", "node_of",
+    "parameter_of", "statement_of", "values_below", "walk_statements", "walk_values",
 ]  # fmt: skip
 
 
@@ -338,6 +339,11 @@ def walk_values(value: Value) -> Iterator[Value]:
 def last_name(value: Value) -> str:
     """The last word of a name or dotted name; "" for anything else."""
     return value.attr if isinstance(value, Attribute) else value.name if isinstance(value, Name) else ""
+
+
+def is_variable(value: Value | None, name: str) -> TypeGuard[Name]:
+    """Whether a value reads or binds a variable of this name."""
+    return isinstance(value, Name) and value.name == name
 
 
 def dotted(value: Value) -> str:

@@ -253,7 +253,7 @@ def _asked_of_variable(module: Module, target: ir.Name, depth: int) -> set[str] 
 def _asked_of_reads(module: Module, name: str, home: ir.Scope, depth: int) -> set[str] | None:
     asked = set[str]()
     for read in module.whole.near(name).values:
-        if isinstance(read, ir.Name) and read.name == name and not read.bound and read.scope.home(name) is home:
+        if ir.is_variable(read, name) and not read.bound and read.scope.home(name) is home:
             found = _asked(module, read, depth)
             if found is None:
                 return None
@@ -284,7 +284,7 @@ def _asked_by_call(module: Module, call: ir.Call, value: ir.Value, depth: int) -
 
 def _reads_of(module: Module, function: ir.Function, name: str) -> Iterator[ir.Name]:
     for each in module.whole.near(name).values:
-        if isinstance(each, ir.Name) and each.name == name and not each.bound and ir.function_of(each) is function:
+        if ir.is_variable(each, name) and not each.bound and ir.function_of(each) is function:
             yield each
 
 

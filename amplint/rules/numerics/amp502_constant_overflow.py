@@ -302,15 +302,13 @@ def _reads_behind(statement: ir.Statement, name: str) -> list[ir.Name]:
         for inner in (each, *(s for block in each.blocks() for s in ir.walk_statements(block)))
         for root in inner.values()
         for value in ir.walk_values(root)
-        if isinstance(value, ir.Name) and value.name == name and not value.bound
+        if ir.is_variable(value, name) and not value.bound
     ]
 
 
 def _binds(statement: ir.Statement, name: str) -> bool:
     """Whether a statement assigns to a variable."""
-    return isinstance(statement, ir.Assign) and any(
-        isinstance(each, ir.Name) and each.name == name for each in statement.targets
-    )
+    return isinstance(statement, ir.Assign) and any(ir.is_variable(each, name) for each in statement.targets)
 
 
 def _is_softmax(module: Module, value: ir.Value) -> bool:

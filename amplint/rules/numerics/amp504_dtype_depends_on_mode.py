@@ -357,20 +357,16 @@ def _decides_cast(module: Module, call: ir.Call, arg: ir.Arg) -> bool:
 def _decides(module: Module, function: ir.Function, name: str) -> bool:
     """Whether a parameter decides about a cast, or is handed on by a name that says so."""
     for statement in ir.walk_statements(function.body):
-        if isinstance(statement, ir.If) and _is_variable(statement.test, name):
+        if isinstance(statement, ir.If) and ir.is_variable(statement.test, name):
             if _casts(module, statement.then) is not None and _casts(module, statement.orelse) is None:
                 return True
     for value in ir.values_below(function.body):
-        if isinstance(value, ir.Conditional) and _is_variable(value.test, name):
+        if isinstance(value, ir.Conditional) and ir.is_variable(value.test, name):
             if _cast(module, value.then) is not None and _cast(module, value.other) is None:
                 return True
-        if isinstance(value, ir.Call) and any(_is_variable(arg.value, name) and _is_named(arg) for arg in value.args):
+        if isinstance(value, ir.Call) and any(ir.is_variable(arg.value, name) and _is_named(arg) for arg in value.args):
             return True
     return False
-
-
-def _is_variable(value: ir.Value, name: str) -> bool:
-    return isinstance(value, ir.Name) and value.name == name
 
 
 def _is_in_module(module: Module, node: ir.Node) -> bool:

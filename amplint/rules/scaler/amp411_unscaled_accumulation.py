@@ -306,7 +306,7 @@ def _may_run(module: Module, value: ir.Value) -> bool:
 
 def _is_read(module: Module, name: str) -> bool:
     values = module.whole.near(name).values
-    return any(isinstance(each, ir.Name) and each.name == name and not each.bound for each in values)
+    return any(ir.is_variable(each, name) and not each.bound for each in values)
 
 
 def _is_written(value: ir.Value, events: set[int]) -> bool:

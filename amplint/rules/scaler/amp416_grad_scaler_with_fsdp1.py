@@ -271,7 +271,7 @@ def _without_import(module: Module, func: ir.Value) -> list[Edit]:
     ):
         return []
     values = module.whole.near(func.name).values
-    reads = [each for each in values if isinstance(each, ir.Name) and each.name == func.name]
+    reads = [each for each in values if ir.is_variable(each, func.name)]
     bindings = module.names.bindings(func)
     if len(reads) > 1 or len(bindings) != 1 or not isinstance(bindings[0], Imported):
         return []

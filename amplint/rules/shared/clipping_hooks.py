@@ -200,7 +200,7 @@ class _Hook:
         return self._is_named(value)
 
     def _is_named(self, value: ir.Value) -> bool:
-        return isinstance(value, ir.Name) and value.name == self._name
+        return ir.is_variable(value, self._name)
 
     def _mentions(self, value: ir.Value) -> bool:
         """Whether a value is computed from the gradient."""
@@ -309,7 +309,7 @@ class _Hook:
                 each.value
                 for each in self._statements
                 if isinstance(each, ir.Assign) and each.value is not None
-                if any(isinstance(target, ir.Name) and target.name == value.name for target in each.targets)
+                if any(ir.is_variable(target, value.name) for target in each.targets)
             )
             return any(self._is_norm(each) for each in made if not isinstance(each, ir.Name))
         return any(

@@ -78,16 +78,12 @@ def _calls_layers(module: Module, function: ir.Function) -> bool:
         return False
     own = function.params[0].name
     calls = [each for each in ir.values_below(function.body) if isinstance(each, ir.Call)]
-    if any(_is_named(each.func, own) or "autocast" in ir.last_name(each.func) for each in calls):
+    if any(ir.is_variable(each.func, own) or "autocast" in ir.last_name(each.func) for each in calls):
         return False
     called = {
-        each.func.attr for each in calls if isinstance(each.func, ir.Attribute) and _is_named(each.func.base, own)
+        each.func.attr for each in calls if isinstance(each.func, ir.Attribute) and ir.is_variable(each.func.base, own)
     }
     return not called & {*_CALLED} and bool(called & _layers(module, function.cls))
-
-
-def _is_named(value: ir.Value, name: str) -> bool:
-    return isinstance(value, ir.Name) and value.name == name
 
 
 def _layers(module: Module, cls: ir.Class) -> set[str]:

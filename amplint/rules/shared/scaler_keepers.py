@@ -105,7 +105,7 @@ def reads(module: Module, home: Scope | None, name: str) -> list[ir.Name]:
     return [
         value
         for value in module.whole.near(name).values
-        if isinstance(value, ir.Name) and value.name == name and not value.bound and value.scope.home(name) is home
+        if ir.is_variable(value, name) and not value.bound and value.scope.home(name) is home
     ]
 
 
@@ -189,7 +189,7 @@ class _Taking:
         cls = class_of_self(value) if isinstance(value, ir.Name) else None
         if cls is not None:
             return related(self._module, self._cls, cls)
-        return objects(self._module).key(value) in self._keys or (isinstance(value, ir.Name) and value.name == "self")
+        return objects(self._module).key(value) in self._keys or (ir.is_variable(value, "self"))
 
     def _of_any(self, base: ir.Value, value: ir.Value) -> bool:
         """Whether an attribute of what may be one of the objects is asked for its state there and then."""

@@ -153,7 +153,7 @@ class Instances:
                 if isinstance(statement, ir.Assign) and statement.value is not None:
                     if each.cls.stored(name):
                         continue  # methods store something else in it
-                    if any(isinstance(t, ir.Name) and t.name == name for t in statement.targets):
+                    if any(ir.is_variable(t, name) for t in statement.targets):
                         return self._of_body(name, statement.value, each, instance)
         return None
 

@@ -119,7 +119,7 @@ class Tables(Generic[AnyFile]):
     def _is_table(self, code: AnyFile, base: ir.Value, table: _Table[AnyFile]) -> bool:
         if code is table.code:
             scope = code.module.program.scope
-            return isinstance(base, ir.Name) and base.name == table.name and base.scope.home(base.name) is scope
+            return ir.is_variable(base, table.name) and base.scope.home(base.name) is scope
         place = self._files.of(code, base)
         return place is not None and place.code is table.code and place.name == table.name
 
@@ -170,7 +170,7 @@ def _of_body(cls: ir.Class, name: str) -> Iterator[ir.Value]:
     """What the body of a class assigns to a name."""
     for each in cls.body.statements:
         if isinstance(each, ir.Assign) and each.value is not None:
-            if any(isinstance(target, ir.Name) and target.name == name for target in each.targets):
+            if any(ir.is_variable(target, name) for target in each.targets):
                 yield each.value
 
 

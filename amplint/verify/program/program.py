@@ -451,7 +451,7 @@ class Code(Texts):
             for each in near.statements
             if isinstance(each, ir.Assign)
             and isinstance(each.block.owner, ir.Class)
-            and any(isinstance(target, ir.Name) and target.name == attribute for target in each.targets)
+            and any(ir.is_variable(target, attribute) for target in each.targets)
         ]
         targets = (target for each in near.statements for target in _set_by(each))
         anew = any(isinstance(each, ir.Attribute) and each.attr == attribute for each in targets)
@@ -586,7 +586,7 @@ def _is_literal(value: ir.Value | None) -> bool:
 
 
 def _is_self(value: ir.Value) -> bool:
-    return isinstance(value, ir.Name) and value.name == "self"
+    return ir.is_variable(value, "self")
 
 
 def _is_over_others(statement: ir.Statement) -> TypeGuard[ir.For | ir.While]:
