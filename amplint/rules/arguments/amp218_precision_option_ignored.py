@@ -76,7 +76,20 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     fixes=(Applicability.UNSAFE,),
-    triggers=("bf16", "bfloat16", "fp16", "float16 & ==", "choices & amp", "choices & mixed"),
+    triggers=(
+        "choices & bf16",
+        "choices & fp16",
+        "choices & float16",
+        "choices & amp",
+        "choices & mixed",
+        "precision & fp16 & torch",
+        "precision & bf16 & torch",
+        "autocast & float16 & =",
+        "bf16 & torch.float16",
+        "fp16 & torch.bfloat16",
+        "bf16 & torch.half",
+        "fp16 & torch.float16 & ==",
+    ),
     not_shown="a run of a step parses no command line",
 )
 

@@ -80,7 +80,12 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     fixes=(),
-    triggers=("torch & .half( & optim", "torch & float16 & optim", "torch & torch.half & optim"),
+    triggers=(
+        "torch & .half( & optim",
+        "torch & .bfloat16( & optim",
+        "torch & .to( & float16 & optim",
+        "torch & .to( & torch.half & optim",
+    ),
     not_shown="a step is right; only what a cast leaves of the weights is not",
 )
 
