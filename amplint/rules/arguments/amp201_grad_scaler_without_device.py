@@ -147,8 +147,9 @@ def _message(module: Module, other: ir.Node | None) -> str:
     device = _only_device(module)
     message = "`GradScaler` defaults to cuda and is disabled without CUDA"
     if other is not None:
-        where = device if device is not None else "another device"
-        message += f"; the autocast region on {module.line(other)} can run in float16 on {where}"
+        where = device if device is not None else "other devices"
+        region = f"the region on {module.line(other)} can run in float16"
+        message += f": on {where}, where {region}, small gradients become 0"
     elif device is not None:
         message += f", but autocast is for {device} ({module.line(regions(module)[0].call)})"
     return f"{message}; pass the device"

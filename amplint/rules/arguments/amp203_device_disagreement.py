@@ -154,7 +154,8 @@ def _on_cpu(module: Module, found: list[Region]) -> Iterator[Finding]:
                 module.span(region.call),
                 f"autocast is for {device}, but the model on {module.line(made)} stays on the CPU: the region does "
                 f"nothing; move the model and its data to {device}, or use autocast for cpu",
-                withheld=f"amplint can't tell which device is intended ({module.line(named)} names the CPU)",
+                withheld=f"amplint can't tell which device is intended: {module.line(named)} names the CPU, "
+                f"this line {device}",
             )
 
 
@@ -226,7 +227,7 @@ def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Re
     if not others:
         return None
     half = not only or _may_run_in_float16(module, of)
-    effect = "small gradients underflow" if half else "float16 would need it"
+    effect = "small gradients underflow" if half else "float16 would need a scaler"
     there = " or ".join(sorted(others))
     if len(found) != 1:
         choice = choose(module, call)

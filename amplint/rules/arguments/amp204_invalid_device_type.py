@@ -192,7 +192,7 @@ def _appending(
     fix = Fix(applicability, "Append `.type`", (_edit(module, value, f"{_operand(module, value)}.type"),))
     return rule.finding(
         module.span(value),
-        f"{what}: autocast raises ValueError; pass its `.type`",
+        f"{what}: autocast raises ValueError; pass `{_operand(module, value)}.type`",
         fix=fix,
         confidence=confidence,
     )
@@ -264,12 +264,12 @@ def _effect(module: Module, full: bool) -> tuple[str, Severity, Confidence]:
     if not module.target.guarantees("2.4"):
         return "torch before 2.4 raises RuntimeError", Severity.ERROR, Confidence.CERTAIN
     if full:
-        effect = "in float32, autocast warns and is disabled"
+        effect = "autocast then does not support float32, warns and is disabled"
         return effect, Severity.WARNING, Confidence.CERTAIN
     if not module.target.is_declared:
-        effect = "torch before 2.4 raises RuntimeError, and later releases don't look at the index"
+        effect = "torch before 2.4 raises RuntimeError, and later releases ignore the index"
         return effect, Severity.WARNING, Confidence.CERTAIN
-    effect = "autocast doesn't look at the index, and without CUDA it doesn't disable itself"
+    effect = "autocast ignores the index, and is not disabled where CUDA is missing"
     return effect, Severity.NOTE, Confidence.SUSPICION
 
 

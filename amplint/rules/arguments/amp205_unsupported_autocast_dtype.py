@@ -82,10 +82,10 @@ rule = Rule(
 
 _ONLY_HALF = ("cpu", "xpu", "mps", "hpu")
 _OLD_CPU = (
-    "before torch 2.2, autocast on the CPU supports only bfloat16: with float16 it warns "
-    "and is disabled, and the code runs in float32; pass `torch.bfloat16`"
+    "before torch 2.2, autocast on the CPU supports only bfloat16: with float16, autocast "
+    "warns and is disabled, and the code runs in float32; pass `torch.bfloat16`"
 )
-_ISLAND = Fix(Applicability.DISPLAY, "Pass `enabled=False` if half precision is not wanted")
+_ISLAND = Fix(Applicability.DISPLAY, "`enabled=False` does the same without the warning")
 
 
 @rule.check
@@ -153,8 +153,8 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
     return rule.finding(
         module.span(given),
         f"{under}autocast for {' and '.join(named)} does not support "
-        f"{_written(module, given, full)}: autocast warns, is disabled, and the code "
-        f"runs in the dtypes of its inputs; pass {half}`enabled=False`",
+        f"{_written(module, given, full)}: autocast warns and is "
+        f"disabled; pass {half}`enabled=False`",
         fix=_ISLAND,
         cause=cause,
         # Where float32 was asked for, it is what the code gets, with a warning.
@@ -203,7 +203,7 @@ def _when(module: Module, region: Region, given: ir.Value, full: Dtype, *, every
         on = both(known.when(leaf._replace(by=())), known.of(region.enabled), known.inside(region.call))
         if not _goes_with(module, region, leaf) or possible(on, TRUE if everywhere else negated(ON_CUDA)) is None:
             return None
-        return f"through the call on {module.line(leaf.by[-1])}, " if leaf.by else "by default, "
+        return f"called from {module.line(leaf.by[-1])}, " if leaf.by else "by default, "
     runs = known.is_dtype(given, str(full.name))
     if is_vague(runs):
         return None

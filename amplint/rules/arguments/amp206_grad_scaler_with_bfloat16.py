@@ -222,8 +222,8 @@ def _inverted(module: Module, call: ir.Call, entered: list[Open]) -> Finding | N
             return rule.finding(
                 module.span(call),
                 f"this scaler is enabled only if `{module.on_one_line(each.region.dtype)}` is bfloat16 "
-                f"({module.line(each.region.call)}), and disabled for float16, which needs it; invert "
-                "the test",
+                f"({module.line(each.region.call)}), and disabled for float16, which needs a scaler; "
+                "invert the test",
                 withheld="amplint can't tell whether the test or the dtype in it is wrong",
             )
     return None
@@ -326,7 +326,7 @@ def _finding(module: Module, call: ir.Call, text: str | None, what: str) -> Find
         advice = f"give the region on {module.line(follows.call)} an `enabled` of its own, and disable the scaler"
     return rule.finding(
         module.span(call),
-        f"{what}: bfloat16 needs no scaler, which costs time and can skip steps; {advice}",
+        f"{what}: bfloat16 needs no scaler, and a scaler costs time and can skip steps; {advice}",
         fix=Fix(
             Applicability.UNSAFE, f"Pass `enabled={text}` (steps with inf in the gradients are then taken)", (edit,)
         )

@@ -162,7 +162,7 @@ def _of_apex(module: Module) -> Iterator[Finding]:
             module.span(scale),
             "with a loss scale of 1 the loss from float16 is not scaled: small gradients become 0, and infinities "
             "reach the weights",
-            fix=Fix(Applicability.DISPLAY, 'Leave `loss_scale` out: it is then "dynamic"'),
+            fix=Fix(Applicability.DISPLAY, 'Remove `loss_scale`: the default is "dynamic"'),
             confidence=Confidence.LIKELY if by_hand else None,
         )
 

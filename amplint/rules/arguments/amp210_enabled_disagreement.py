@@ -351,7 +351,7 @@ def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | Non
     elif region.enabled is not None and decided(module).of(switch) == FALSE:
         source, call = region.enabled, made[0]
     else:
-        return None, "amplint can't tell which condition is intended; pass the right one to autocast and the scaler"
+        return None, "amplint can't tell which condition is intended"
     if call is region.call and _asks_for_dtype(module, source):
         do = (
             "pass that dtype to the region" if region.dtype is None else "enable the scaler where the region is float16"

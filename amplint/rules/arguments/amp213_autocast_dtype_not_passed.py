@@ -124,8 +124,8 @@ def check(module: Module) -> Iterator[Finding]:
         if found is not None:
             yield rule.finding(
                 module.span(value),
-                f"{found.text}, but this `autocast` has no dtype and is float16 on cuda; use "
-                "`functools.partial(..., dtype=torch.bfloat16)`",
+                f"{found.text}, but this `autocast` has no dtype and runs in float16 on cuda: large values overflow; "
+                f"use `functools.partial({module.text(value)}, dtype=torch.bfloat16)`",
             )
 
 
@@ -163,7 +163,7 @@ def _asked(module: Module, node: ir.Node) -> Evidence | None:
     for test, holds in conditions_round(node):
         for part, truth in _parts(test, holds):
             if truth and _asks(module, part):
-                return Evidence(f"`{module.on_one_line(part)}` asks for bfloat16")
+                return Evidence(f"`{module.on_one_line(part)}` selects bfloat16")
     return None
 
 
@@ -241,8 +241,8 @@ def _scaled(module: Module, region: Region, every: list[Region]) -> Evidence | N
                 continue
             if term in known.tests and possible(entered, fact(term)) is not None:
                 text = module.on_one_line(known.tests[term])
-                said = f"`{text}` can be bfloat16, going by the scaler on {module.line(call)}"
-                return Evidence(said, withheld=f"amplint can't tell which dtype each `{text}` is; pass that by hand")
+                said = f"`{text}` can be bfloat16, as the scaler on {module.line(call)} shows"
+                return Evidence(said, withheld=f"amplint can't tell which dtype each value of `{text}` means")
     return None
 
 
@@ -299,7 +299,8 @@ def _finding(module: Module, region: Region, found: Evidence) -> Finding:
         fix = Fix(Applicability.UNSAFE, f"Pass `dtype={text}` (the region then computes in bfloat16)", (edit,))
     return rule.finding(
         module.span(region.call),
-        f"this region has no `dtype=` and runs in float16 on cuda, but {found.text}; pass the dtype",
+        f"{found.text}, but this region has no `dtype=` and runs in float16 on cuda: large values overflow; pass "
+        f"{f'`dtype={text}`' if text is not None and found.withheld is None else 'the dtype'}",
         fix=fix,
         withheld=None if fix is not None else found.withheld or withheld,
     )

@@ -84,11 +84,11 @@ _SETTINGS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")
 _NAMED = re.compile(rf"(?<![a-z])(?:{'|'.join(_SETTINGS)})(?![a-z])")
 # What is left of a setting's meaning where it is given another one's value.
 _EFFECTS = {
-    "init_scale": "it becomes the initial scale",
-    "growth_factor": "the scale is multiplied by it when it grows",
-    "backoff_factor": "the scale is multiplied by it after an overflow",
-    "growth_interval": "it becomes the number of steps before the scale grows",
-    "enabled": "the scaler is enabled unless it is 0",
+    "init_scale": "the value becomes the initial scale",
+    "growth_factor": "the value becomes the factor by which the scale grows",
+    "backoff_factor": "the value becomes the factor by which the scale falls after an overflow",
+    "growth_interval": "the value becomes the number of steps before the scale grows",
+    "enabled": "the scaler is enabled unless the value is 0",
 }
 _DEVICES = ACCELERATORS | {"cpu"}
 _TEXTS = {"str": "a string", "None": "None"}
@@ -177,13 +177,13 @@ def _in_place_of_the_device(module: Module, call: ir.Call, value: ir.Value) -> F
         each is not None and (isinstance(each, float) or each >= _INDICES) for each in scales
     )
     if is_bool(module, value):
-        meant, effect = "enabled", "the scaler is enabled whatever its value"
+        meant, effect = "enabled", "the scaler is enabled whatever the flag's value"
     elif by_number or (_name_of(module, value) or "").lower() == "init_scale":
         meant, effect = "init_scale", "the scale starts at 65536"
     else:
         return None
     text, called = module.text(value), ir.last_name(call.func)
-    message = f"`{text}` is taken for the device, the first argument of `{called}`"
+    message = f"`{text}` becomes the device, the first argument of `{called}`"
     fix, withheld = _with_device(module, call, value, meant)
     sure = by_number or meant == "enabled"
     if fix is not None and not sure:
@@ -364,6 +364,6 @@ def _updated(module: Module, call: ir.Call) -> Finding | None:
         return None
     text = module.text(value)
     right = f"{text}.0" if isinstance(value, ir.Constant) and text.isdecimal() else f"float({text})"
-    message = f"`update({text})` raises AttributeError, as it takes an int for a tensor; pass `{right}`"
+    message = f"`update({text})` raises AttributeError: `update` treats an int as a tensor; pass `{right}`"
     edit = Edit(*module.layout.outer(value), right)
     return rule.finding(module.span(value), message, fix=Fix(Applicability.SAFE, f"Replace with `{right}`", (edit,)))

@@ -20,7 +20,7 @@ parser.add_argument("--fp16", action=argparse.BooleanOptionalAction, default=Tru
 ```
 
 ## Fix safety
-There is no fix: the command lines that use the option have to change with it.
+There is no fix: command lines that pass a value to the option have to change too.
 
 ## Proof
 The programs are not executed (shows=none), as they differ only in their command line. A test parses `--fp16
@@ -75,8 +75,10 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         name = next((each for each in names if _OF_AMP.search(each.replace("-", "_"))), None)
         if name is not None:
-            what = f"`{name} False` turns it on" if name.startswith("-") else '"False" counts as true'
-            message = f"`type=bool` takes every text for true: {what}; use `action=argparse.BooleanOptionalAction`"
+            what = f"`{name} False` turns the option on" if name.startswith("-") else '"False" counts as true'
+            message = (
+                f"`type=bool` reads every non-empty text as True: {what}; use `action=argparse.BooleanOptionalAction`"
+            )
             yield rule.finding(
-                module.span(kind), message, withheld="the command lines that use the option have to change with it"
+                module.span(kind), message, withheld="command lines that pass a value to the option have to change too"
             )

@@ -178,7 +178,11 @@ def _finding(module: Module, model: HalfModel, made: ir.Call) -> Finding:
             happens += f" with a learning rate of `{module.on_one_line(rate)}`"
         advice = "keep float32, and use autocast"
     else:
-        happens = "`eps` is 0 in float16 and they become NaN" if _loses_eps(module, made) else "most updates are lost"
+        happens = (
+            "`eps` is 0 in float16 and the parameters become NaN"
+            if _loses_eps(module, made)
+            else "most updates are lost"
+        )
         advice = "keep float32, and use autocast with a GradScaler"
     return rule.finding(
         module.span(model.cast.call),

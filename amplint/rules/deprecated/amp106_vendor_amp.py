@@ -127,10 +127,10 @@ def _finding(span: tuple[int, int], name: str, fix: Fix | None, withheld: str | 
     device, last = _VENDORS[name], name.rpartition(".")[2]
     instead = f"use `torch.amp.{last}({_given(device, last)})`"
     if device == "xpu":
-        raises = ": without it, torch raises AttributeError" if name.startswith("torch.") else ""
+        raises = ": without the extension, torch raises AttributeError" if name.startswith("torch.") else ""
         message = f"`{name}` belongs to Intel's retired extension{raises}; {instead}"
     else:
-        message = f"`{name}` is not needed: `torch.amp` supports every device; {instead}"
+        message = f"`{name}` is not needed: `torch.amp` supports {device} too; {instead}"
     return rule.finding(span, message, fix=fix, withheld=withheld, severity=None if device == "xpu" else Severity.NOTE)
 
 

@@ -359,19 +359,19 @@ def _early(module: Module, step: Step, clip: Met) -> Finding | None:
     severity = _severity(module, accelerator)
     if severity is None:
         return None
-    effect = "it has no effect"
+    effect = "has no effect"
     if _may_accumulate(module, accelerator):
-        effect = "what that adds is never clipped"
+        effect = "does not limit what that backward pass adds"
     elif clip.kind == "clip" and severity is Severity.ERROR:
-        effect = "it raises AssertionError"
+        effect = "raises AssertionError"
     loop, here = loop_round(clip, backward), ir.function_of(common(clip, backward)[0])
     if loop is None and callers(module, here):
         return None  # where they call it, it may be known what gradients there are
     offered, withheld = _moved(module, clip, backward)
     return rule.finding(
         module.span(clip.call),
-        f"this clip comes before `{module.text(backward.call.func)}` on {module.line(backward.call)}, which makes the "
-        f"gradients: {effect}; clip between the backward pass and the step, with "
+        f"this clip {effect}: it comes before `{module.text(backward.call.func)}` on {module.line(backward.call)}, "
+        "which computes the gradients; clip between the backward pass and the step, with "
         f"`{module.text(accelerator)}.{_method(module, clip) or 'clip_grad_norm_'}`",
         fix=offered,
         withheld=withheld,
@@ -465,12 +465,12 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
         test, withheld = module.text(counted), "the condition of the step may not be known at the clip"
     else:
         return None
-    effect = "the second one raises RuntimeError"
+    effect = "the second clip raises RuntimeError"
     if severity is not Severity.ERROR:
-        effect = 'it clips partly accumulated gradients, and with "fp16" the second one raises RuntimeError'
+        effect = 'it clips partly accumulated gradients, and with "fp16" the second clip raises RuntimeError'
     return rule.finding(
         module.span(clip.call),
-        f"`{module.text(clip.call.func)}` runs on each micro step: {effect}; clip under `if {test}`",
+        f"`{module.text(clip.call.func)}` runs in each micro step: {effect}; clip under `if {test}`",
         fix=fix,
         withheld=None if fix else withheld,
         severity=severity,

@@ -181,8 +181,8 @@ def _renamed(module: Module, setup: Setup, value: ir.Constant, at: ir.Value, new
         quote = "'" if module.text(value).startswith("'") else '"'
         fix = Fix(Applicability.SAFE, f"Replace with {new!r}", (Edit(*module.span(value), f"{quote}{new}{quote}"),))
     message = (
-        f"`precision={module.text(value)}` is the name from before Lightning {_RENAMED_IN}, and "
-        f"{setup.what} warns about it; pass {new!r}"
+        f"`precision={module.text(value)}` was renamed in Lightning {_RENAMED_IN}, and {setup.what} "
+        f"warns about the old name; pass {new!r}"
     )
     return rule.finding(module.span(at), message, fix=fix, withheld=withheld)
 
@@ -191,7 +191,7 @@ def _removed(module: Module, setup: Setup, arg: ir.Arg) -> Finding:
     native = isinstance(arg.value, ir.Constant) and arg.value.value in ("native", None)
     edit = _without(module, setup.call, arg) if native else None
     fix = Fix(Applicability.SAFE, f"Remove `{arg.keyword}`", (edit,)) if edit is not None else None
-    advice = "remove it" if native else f"remove it, and pass precision={_NEW[0]!r}"
+    advice = "remove the argument" if native else f"remove the argument, and pass `precision={_NEW[0]!r}`"
     message = f"Lightning {_RENAMED_IN} removed `{arg.keyword}`: Trainer raises TypeError; {advice}"
     sure = module.target_of("lightning").guarantees(_RENAMED_IN)
     severity = Severity.ERROR if sure else Severity.WARNING

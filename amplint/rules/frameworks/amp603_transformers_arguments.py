@@ -93,9 +93,9 @@ rule = Rule(
 _EXCLUSIVE = (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval"))
 _REMOVED_IN = "5.0"
 _REMOVED = {
-    "fp16_backend": "remove it: only torch's own AMP is left",
-    "half_precision_backend": "remove it: only torch's own AMP is left",
-    "fp16_opt_level": "remove it: only apex had levels",
+    "fp16_backend": "remove the argument: only torch's own AMP is left",
+    "half_precision_backend": "remove the argument: only torch's own AMP is left",
+    "fp16_opt_level": "remove the argument: only apex had levels",
 }
 # Other arguments that are in 4.57 and gone in 5.0, of those that scripts use.
 _OLD = (

@@ -96,7 +96,8 @@ def _judge(module: Module, value: ir.Value) -> Finding | None:
     if not wrong:
         return None
     can = "" if isinstance(value, ir.Constant) else f"`{text}` can be "
-    message = f'{can}"{wrong[0]}"{" as `mixed_precision`" if not can else ""}: accelerate raises ValueError; '
+    what = f'{can}"{wrong[0]}": accelerate' if can else f"`mixed_precision={text}`"
+    message = f"{what} raises ValueError; "
     meant = _MEANT.get(wrong[0].lower())
     fix = None
     if meant is not None and isinstance(value, ir.Constant):

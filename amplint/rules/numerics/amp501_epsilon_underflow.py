@@ -114,13 +114,13 @@ def check(module: Module) -> Iterator[Finding]:
         does = (
             f"clamping to {literal} doesn't prevent 0"
             if seen.spelling in _CLAMPS
-            else f"adding {literal} has no effect"
+            else f"adding {literal} doesn't prevent 0"
         )
         todo = _todo(module, seen, tensor) if squashed is None else "compute the sigmoid in float32"
         fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
-            f"{literal} is 0 in float16, and {name} is float16: {does}; {todo}",
+            f"{literal} is 0 in float16, the dtype of {name}: {does}; {todo}",
             fix=fix,
             withheld=withheld,
             cause=f"sigmoid {squashed.id}" if squashed is not None else "",
@@ -135,10 +135,10 @@ def _todo(module: Module, seen: Seen, tensor: ir.Value) -> str:
         return f"call `.float()` on {name}"
     divided = divided_by(seen.node)
     if divided is None:
-        return f"call `.float()` on {name} and on the tensors that it meets"
+        return f"call `.float()` on {name} and on the other operands"
     if isinstance(divided, ir.Constant) or is_one_number(module, divided):
         return f"call `.float()` on {name}"
-    return f"call `.float()` on {shown(module, divided)} and {name}: float16 divided by one number stays float16"
+    return "call `.float()` on both the dividend and the divisor"
 
 
 def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str | None]:

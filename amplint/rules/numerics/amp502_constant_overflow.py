@@ -240,7 +240,7 @@ def _message_of_sum(module: Module, found: _Sum) -> str:
     inf = "inf" if found.is_positive else "-inf"
     return (
         f"{shown(module, found.tensor[0])} is {dtype_of(found.tensor[1])}: {shown(module, found.mask[0])}, added in "
-        f"place, becomes {inf}, and softmax of a row of {inf} is NaN; add it out of place, in float32"
+        f"place, becomes {inf}, and softmax of a row of {inf} is NaN; add the mask out of place, in float32"
     )
 
 

@@ -105,7 +105,7 @@ def check(module: Module) -> Iterator[Finding]:
                 module.span(at),
                 f"the norm on {module.line(norm)} is inf or NaN when the scaler skips a step, and makes "
                 "this mean inf or NaN; add only finite norms",
-                fix=Fix(Applicability.DISPLAY, "Skip norms that are not finite"),
+                fix=Fix(Applicability.DISPLAY, "Test the norm with `math.isfinite` or `torch.isfinite`"),
             )
 
 

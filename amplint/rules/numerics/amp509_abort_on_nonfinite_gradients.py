@@ -143,7 +143,7 @@ def _detects_anomalies(module: Module, place: ir.Value) -> Finding:
         module.span(place),
         "anomaly detection raises at the first NaN in the backward pass, but the scaler would skip "
         "that step; enable anomaly detection only to find a bug",
-        fix=Fix(Applicability.DISPLAY, "Enable it with a debug flag"),
+        fix=Fix(Applicability.DISPLAY, "Enable anomaly detection with a debug flag"),
     )
 
 

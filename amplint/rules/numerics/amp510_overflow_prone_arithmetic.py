@@ -130,12 +130,12 @@ def _square(module: Module, seen: Seen) -> _Prone | None:
         if product
         else len(tensors) == 1 and (seen.spelling == "square" or seen.operands[1][1].value == 2)
     )
-    return _Prone("its square is inf from 256 on", tensors) if squared else None
+    return _Prone("its square overflows to inf at 256 and above", tensors) if squared else None
 
 
 def _exponential(seen: Seen) -> _Prone | None:
     tensor = _half(seen.operands[0]) if seen.spelling == "exp" and seen.operands else None
-    return _Prone("its exponential is inf from 11.1 on", [tensor]) if tensor is not None else None
+    return _Prone("its exponential overflows to inf above 11.09", [tensor]) if tensor is not None else None
 
 
 def _quotient(seen: Seen) -> _Prone | None:
@@ -158,7 +158,9 @@ def _steps(module: Module, seen: Seen) -> _Prone | None:
     if tensor is None or seen.operands[1][1].what != NUMBER:
         return None
     divisor = abs((seen.operands[1][1].value or 1.0) * (_divided_by(module, tensor) or 1.0))
-    return _Prone(f"all in all it is divided by {divisor:g}", [tensor]) if 0 < divisor < _SMALL else None
+    return (
+        _Prone(f"the divisions by {divisor:g} in all can overflow to inf", [tensor]) if 0 < divisor < _SMALL else None
+    )
 
 
 def _divided_by(module: Module, value: ir.Value, depth: int = 6) -> float | None:
@@ -192,8 +194,8 @@ def _variances(module: Module) -> Iterator[Finding]:
             function = ir.function_of(each.mean)
             yield rule.finding(
                 module.span(each.mean),
-                "the variance is the difference of two means, and float16 rounds this one by more than the smallest "
-                "variances; compute it in float32, under `autocast(enabled=False)`",
+                "the variance is the difference of two means, and float16 rounds this mean by more than the smallest "
+                "variances; compute both means in float32, under `autocast(enabled=False)`",
                 withheld="the means have to be computed in float32; put them into a region with `enabled=False`",
                 cause=f"variance {function.id if function is not None else 0}",
                 confidence=Confidence.LIKELY if each.likely else Confidence.CERTAIN,
@@ -203,7 +205,7 @@ def _variances(module: Module) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(found.call),
                 "the region computes the convolutions of SSIM in float16, which rounds by more than the smallest "
-                "variances; compute it in float32, outside the region",
+                "variances; compute SSIM in float32, outside the region",
                 withheld="move the call out of the region, or put it into one with `enabled=False`",
                 confidence=Confidence.LIKELY,
             )

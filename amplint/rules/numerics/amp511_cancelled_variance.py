@@ -89,8 +89,8 @@ def check(module: Module) -> Iterator[Finding]:
             sure = not each.likely and each.dtypes == {"bfloat16"}
             yield rule.finding(
                 module.span(each.mean),
-                "the variance is the difference of two means, and bfloat16 rounds them by more than small variances: "
-                "it is noise; compute both means in float32, under `autocast(enabled=False)`",
+                "the (co)variance is the difference of two means, and bfloat16 rounds both by more than a small "
+                "difference: the result is noise; compute both means in float32, under `autocast(enabled=False)`",
                 withheld="the means have to be computed in float32; put them into a region with `enabled=False`",
                 cause=f"variance {function.id if function is not None else 0}",
                 confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
@@ -100,7 +100,7 @@ def check(module: Module) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(found.call),
                 "the region computes the convolutions of SSIM in bfloat16, which rounds by more than small variances: "
-                "they are noise; compute it in float32, outside the region",
+                "small variances are noise; compute SSIM in float32, outside the region",
                 withheld="move the call out of the region, or put it into one with `enabled=False`",
                 confidence=Confidence.LIKELY,
             )

@@ -96,16 +96,16 @@ def check(module: Module) -> Iterator[Finding]:
         surely = differs(module, found)
         again = stale(module, found.region)  # a step may be reported here, as of the same cause
         effect = (
-            "a custom Function or a float32 part computes its gradients in half precision"
+            "a custom Function or a float32 part of the model computes its gradients in half precision"
             if surely
-            else "PyTorch advises against it: custom Functions and float32 parts lose gradient precision"
+            else "custom Functions and float32 parts of the model can lose gradient precision"
         )
         if again is not None:
             effect = f"{effect}, and {again.said(module)}" if surely else again.said(module)
         yield rule.finding(
             module.span(found.event.call),
             f"backward runs inside the autocast region on {region_line(module, found.region)}: {effect}; "
-            "end the region first",
+            "end the region before backward",
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if surely else None,

@@ -78,7 +78,7 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(found.event.call),
             "the optimizer steps inside the autocast region on "
-            f"{region_line(module, found.region)}: {effect}; end the region first",
+            f"{region_line(module, found.region)}: {effect}; end the region before the step",
             fix=offered,
             withheld=withheld,
             confidence=confidence_in(module, found),

@@ -119,10 +119,11 @@ def check(module: Module) -> Iterator[Finding]:
         region = module.line(module.value(kind.region))
         scaled = "float16" in kind.names and _is_scaled(module, seen) and not _is_weighed(module, seen)
         if scaled:
-            said = f"{loss} is {dtype_of(kind)} outside the autocast region on {region} and can't hold the initial "
-            said += "scale, 65536: the first step is always skipped"
+            said = f"{loss} is {dtype_of(kind)} outside the autocast region on {region}: at the initial scale, 65536, "
+            said += "the gradient of the loss is inf, and the first step is always skipped"
         else:
-            said = f"{loss}, and its gradient, is {dtype_of(kind)} outside the autocast region on {region}"
+            said = f"{loss} is {dtype_of(kind)} outside the autocast region on {region}: "
+            said += "the loss and its gradient are rounded"
         fix, withheld = _fix(module, seen, kind.region)
         yield rule.finding(
             module.span(seen.node),

@@ -142,7 +142,7 @@ def check(module: Module) -> Iterator[Finding]:
         device = "/".join(sorted(_forbidding(module, found)))
         where = f"the autocast region on {module.line(found.entered)}"
         if found.site is not None:
-            where += f", through the call on {module.line(found.site)}"
+            where += f", called from {module.line(found.site)}"
         yield rule.finding(
             module.span(call),
             f"`{module.text(call.func)}` raises RuntimeError on {device} in {where}; {title}",

@@ -248,7 +248,8 @@ def _finding(module: Module, function: _Function, found: Open, name: str) -> Fin
     return rule.finding(
         module.layout.name(function.backward),
         f"`{function.cls.name}.backward` raises RuntimeError: autocast is off in backward, and the gradient from the "
-        f"region on {module.line(found.entered)} is half, but `{name}` is float32; add {_missing(function)}",
+        f"region on {module.line(found.entered)} is in half precision, but `{name}` is float32; add "
+        f"{_missing(function)}",
         fix=fix,
         withheld=withheld,
     )

@@ -104,15 +104,29 @@ def check(module: Module) -> Iterator[Finding]:
     for region, flow, loop, opened in found.values():
         offered, withheld = _fix(module, region, flow, loop)
         compiled = bool(module.calls_of("torch.compile"))  # what it compiles caches no casts
+        made = region_of(module, region)
         yield rule.finding(
             module.span(region),
-            "one autocast region spans several iterations: autocast caches the old weights, and the model does not "
-            f"learn{' (unless it is compiled)' if compiled else ''}; enter a new region for each forward and loss",
+            _message(off=made is not None and is_false(made.enabled), compiled=compiled),
             fix=offered,
             withheld=withheld,
             cause=cause(opened),
             confidence=Confidence.LIKELY if compiled or casts_a_model_to_half(module) else None,
         )
+
+
+def _message(*, off: bool, compiled: bool) -> str:
+    """What a region around iterations does, and what to do; `off`: it has `enabled=False`."""
+    effect = f"the model does not learn{' (unless it is compiled)' if compiled else ''}"
+    if off:
+        return (
+            "this region spans several iterations and, though disabled, keeps the old weights that the regions inside "
+            f"cache: {effect}; remove this region"
+        )
+    return (
+        f"one autocast region spans several iterations: autocast caches the old weights, and {effect}; enter a new "
+        "region for each forward and loss"
+    )
 
 
 def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -> tuple[Fix | None, str | None]:
@@ -125,7 +139,10 @@ def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -
     others = (each.call for each in regions(module) if each.call is not region)
     inner = next((each for each in others if _decorates_in(module, flow, each, loop)), None)
     if inner is not None:
-        return None, f"the region on {module.line(inner)}, in the loop, caches weights as well; end this one first"
+        return (
+            None,
+            f"the region on {module.line(inner)}, in the loop, caches weights as well; end the outer region by hand",
+        )
     edit = add_last_argument(module, region, "cache_enabled=False")
     return Fix(
         Applicability.SAFE, "Pass `cache_enabled=False` (backward and the step stay in the region)", (edit,)

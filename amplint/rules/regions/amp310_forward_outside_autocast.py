@@ -147,11 +147,15 @@ def _thrown_away(module: Module) -> Iterator[Finding]:
             continue
         again = found[1]
         chain = again.block.owner if again.block.role == "orelse" else None
-        advice = "use `elif`" if isinstance(chain, ir.If) else "remove that call"
+        advice = (
+            f"make the `if` on {module.line(chain)} an `elif`"
+            if isinstance(chain, ir.If)
+            else "remove one of the calls"
+        )
         yield rule.finding(
             module.span(region.call),
-            f"the result of `{module.on_one_line(call.func)}` in this region is thrown away: {module.line(again)} "
-            f"computes it again outside of the region, in float32; {advice}",
+            f"{module.line(again)} calls `{module.on_one_line(call.func)}` again, outside of this region, in float32, "
+            f"and replaces the result of the region; {advice}",
             withheld="amplint can't tell which call is meant",
         )
 
@@ -161,8 +165,8 @@ def _past_forward(module: Module) -> Iterator[Finding]:
     for call in past_forward(module):
         yield rule.finding(
             module.span(call),
-            f"accelerate opens its region in `forward` alone: `{module.on_one_line(call.func)}` runs in float32; "
-            "compute it in `forward`, or inside `accelerator.autocast()`",
+            f"accelerate opens a region only in `forward`: `{module.on_one_line(call.func)}` runs in float32; "
+            f"call `{module.on_one_line(call.func)}` from `forward`, or inside `accelerator.autocast()`",
             withheld="amplint can't tell what `forward` should return",
             confidence=Confidence.LIKELY,
         )
@@ -188,8 +192,8 @@ def _switched_off(module: Module) -> Iterator[Finding]:
             where = said(module, world, on, turning(world, on) - ON_CUDA.facts())
             yield rule.finding(
                 module.span(call),
-                f"{where}{', ' if where else ''}the scaler is enabled, but this region is not: all in it runs in "
-                "float32; remove `enabled=False`",
+                f"{where}{', ' if where else ''}the scaler is enabled, but this region is not: everything in the "
+                "region runs in float32; remove `enabled=False`",
                 withheld="amplint can't tell which dtype the region should have",
                 confidence=Confidence.LIKELY,
             )

@@ -350,7 +350,7 @@ def _advice(module: Module, job: _Job) -> str:
     target = _unwrapped(module, job).target
     if isinstance(target, ir.Lambda) or local_function(module, target) is not None:
         return "open a region in the thread's function"
-    return f"give it a function that opens a region and calls `{module.text(target)}`"
+    return f"let the thread run a function that opens a region and calls `{module.text(target)}`"
 
 
 def _given(value: ir.Value, arguments: Mapping[str, ir.Value]) -> ir.Value:

@@ -119,7 +119,7 @@ _DIVIDES = re.compile(r"(?i)\.(\w*adam\w*|adagrad|adadelta|adafactor|rmsprop|rpr
 _FOLLOW = 4  # calls
 # Those of them that don't add the weight decay to the gradients.
 _DECOUPLED = re.compile(r"(?i)\.(\w*adamw\w*|adafactor)$")
-_NO_SKIPS = "overflows aren't skipped"
+_NO_SKIPS = "steps with overflows aren't skipped"
 _SCALED, _UNCHECKED, _AGAIN = (
     "steps on gradients still multiplied by the loss scale",
     "bypasses the scaler, which would skip steps whose gradients overflow",
@@ -136,8 +136,8 @@ def check(module: Module) -> Iterator[Finding]:
             module.span(each.step),
             f"`{module.text(ir.called_on(each.step, 'step') or each.step)}` {_SCALED}: "
             f"`{module.on_one_line(each.backward.func)}` on {module.line(each.backward)} scales the loss, and nothing "
-            "is prepared; pass model, optimizer and data to `prepare()`",
-            withheld="amplint can't tell what else is to be prepared",
+            "is passed to `prepare()`; pass model, optimizer and data to `prepare()`",
+            withheld="amplint can't tell what else has to be passed to `prepare()`",
             confidence=None if each.is_sure else Confidence.LIKELY,
         )
 
@@ -167,8 +167,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return rule.finding(
             module.span(reached.event.call),
             f"{when(module, each)}`{optimizer}` {misuse.what}; step with the scaler on {module.line(value)}, "
-            "which is another object's",
-            withheld="the scaler and the optimizer belong to different objects; hand the scaler to this one",
+            "which belongs to another object",
+            withheld="the scaler and the optimizer belong to different objects; pass the scaler to this object",
         )
     only = " only" if misuse.what is _AGAIN else ""
     confidence = chosen.confidence if chosen is not None else None
@@ -274,10 +274,10 @@ def _chosen_scale(module: Module, scaler: str, each: Misuse) -> _ChosenScale | N
     if learns_more or methods_used(module, scaler) != {"scale"}:
         return None
     if not classes or not all(_DIVIDES.search(name) for name in classes):
-        return _ChosenScale(f"{_NO_SKIPS}, and only Adam and the like divide the scale out", Confidence.LIKELY)
+        return _ChosenScale(f"{_NO_SKIPS}, and only optimizers like Adam cancel the scale", Confidence.LIKELY)
     if any(_decays(module, call) for call in constructions(module, receiver(each.reached.event))):
-        return _ChosenScale(f"{_NO_SKIPS}, and the scale divides the weight decay", Confidence.LIKELY)
-    return _ChosenScale(f"the optimizer divides the scale out, but {_NO_SKIPS}", Confidence.SUSPICION)
+        return _ChosenScale(f"{_NO_SKIPS}, and the scale weakens the weight decay", Confidence.LIKELY)
+    return _ChosenScale(f"the optimizer cancels the scale, but {_NO_SKIPS}", Confidence.SUSPICION)
 
 
 def _decays(module: Module, optimizer: ir.Call) -> bool:

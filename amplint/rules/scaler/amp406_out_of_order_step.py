@@ -114,12 +114,12 @@ def _message(flow: Flow, reached: EventStates, step: Event, line: str, kind: Vio
             f"`{reached.event.kind}()` raises: no `update()` since the step on {line}; call `update()` after that step"
         )
     if reached.event.kind == "step":
-        return f"this second `step()` raises: {line} already stepped the optimizer; step once before `update()`"
+        return f"this second `step()` raises: {line} already stepped the optimizer; step only once before `update()`"
     if kind is ViolationKind.CALL_AFTER_STEP:
         return f"`unscale_()` raises after the step on {line}; call `unscale_()` before the step"
     return (
-        f"`unscale_()` comes after the step on {line}: the next step takes scaled gradients for "
-        "unscaled gradients; call `unscale_()` before the step"
+        f"`unscale_()` comes after the step on {line}: the next step treats scaled gradients as "
+        "unscaled; call `unscale_()` before the step"
     )
 
 

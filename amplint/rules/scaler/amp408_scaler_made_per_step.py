@@ -83,7 +83,7 @@ def _finding(module: Module, each: MadeAnew) -> Finding:
     if offered is not None and not module.names.of(each.made.call.func) & SCALERS:
         offered, withheld = None, "amplint can't tell what else the call creates; call it once, before the loop"
     when, then = (
-        "in each iteration" if each.loop is not None else "in each call",
+        "in each iteration" if each.loop is not None else _in_each_call(each.made.call),
         "every overflowing step is skipped and the scale never adapts",
     )
     if each.each_epoch:
@@ -91,11 +91,16 @@ def _finding(module: Module, each: MadeAnew) -> Finding:
         then = "the scale starts again, and steps may be skipped at first"
     return rule.finding(
         module.span(each.made.call),
-        f"a new scaler {when}: {then}; create the scaler once",
+        f"a new scaler is created {when}: {then}; create the scaler once",
         fix=offered,
         withheld=withheld,
         severity=Severity.WARNING if each.each_epoch else None,
     )
+
+
+def _in_each_call(made: ir.Call) -> str:
+    function = ir.function_of(made)
+    return f"in each call of `{function.name}`" if function is not None else "in each call"
 
 
 def _fix(module: Module, call: ir.Call, loop: ir.For | ir.While) -> tuple[Fix | None, str | None]:

@@ -133,8 +133,9 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(twice.place),
             f"gradients are divided by the scale again: `{module.on_one_line(twice.first)}` on "
-            f"{module.line(twice.first)} has already divided them, so they are far too small; remove this division",
-            withheld="remove the division by hand",
+            f"{module.line(twice.first)} has already divided them, and the result is far too small; remove "
+            "this division",
+            withheld="amplint can't tell what else needs the divided value; remove the division by hand",
             severity=Severity.ERROR if twice.changes else Severity.WARNING,
         )
     for read in framework_reads(module):
@@ -150,7 +151,11 @@ def _under_a_framework(module: Module, read: FrameworkRead) -> Finding:
     do = f"call `{name}.unscale_gradients()` first, once before the step"
     if read.clip is not None:
         clip = f"`{module.text(read.clip.func)}` on {module.line(read.clip)}, which unscales"
-        do = f"do that after {clip}" if read.changes else f"read after {clip}, or take the norm that it returns"
+        do = (
+            f"change the gradients after {clip}"
+            if read.changes
+            else f"read the gradients after {clip}, or take the norm that the clip returns"
+        )
     return rule.finding(
         module.span(read.call),
         f"{when}{what} while still multiplied by the loss scale of `{module.text(read.backward.func)}` on "

@@ -117,11 +117,12 @@ rule = Rule(
     shown_by=("exception", "gradient", "update", "skips"),
 )
 
-_NOTHING = "this `update()` raises: no step or `unscale_()` came after the last `update()`"
+_NOTHING = "this `update()` raises: no step or `unscale_()` ran since the previous `update()`"
+_AFTER = "call `update()` once, after the last optimizer's step"
 # The attribute from which a scaler makes its scale at first.
 _INITIAL = "_init_scale"
 _BY_HAND = "an attribute of the scaler is set next to this call; set the scale by hand"
-_ELSEWHERE = "the step is in another function; call `update()` in that function, after the last step"
+_ELSEWHERE = "the step is in another function; call `update()` in that function, after the step"
 
 
 @rule.check
@@ -144,8 +145,8 @@ def _of_handler(module: Module, each: HandledUpdate) -> Finding:
     withheld = why_not_removed("the call", own_statement(each.call)) if edit is None else _BY_HAND
     return rule.finding(
         module.span(each.call),
-        f"this `update()` raises if the exception comes before {module.line(each.step)}: no step or `unscale_()` came "
-        f"after the last `update()`; {beside.to_do(module) if beside is not None else 'remove this call'}",
+        f"this `update()` raises if the exception comes before {module.line(each.step)}: no step or `unscale_()` ran "
+        f"since the previous `update()`; {beside.to_do(module) if beside is not None else 'remove this call'}",
         fix=offered,
         withheld=None if offered else withheld,
         confidence=Confidence.LIKELY,
@@ -170,7 +171,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         said = _said(each, _when(module, each, step))
         return rule.finding(
             module.span(each.node),
-            f"{when(module, each)}{said}; call `update()` once, after the last step",
+            f"{when(module, each)}{said}; {_AFTER}",
             fix=offered,
             withheld=withheld,
             confidence=_how_sure(module, each, own is not None),
@@ -183,7 +184,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if apart is not None and not _comes_twice_anyway(each):
         return _said_of_two(module, each, apart, _NOTHING)
     offered, withheld = _fix_again(module, own, each) if own else (None, _ELSEWHERE)
-    to_do, beside = "call `update()` once, after the last step", _set_beside(module, each.node)
+    to_do, beside = _AFTER, _set_beside(module, each.node)
     if beside is not None:
         to_do, offered, withheld = beside.to_do(module), None, _BY_HAND
     left_out = _unscale_left_out(each)
@@ -270,7 +271,7 @@ def _when(module: Module, each: Misuse, step: Event) -> str:
     update, line = each.node, module.line(step.call)
     pairs = side_by_side(each.flow, step.call, update)
     return (
-        f"the step on {line} of the next iteration"
+        f"the next iteration's step on {line}"
         if pairs and all(one.id < two.id for one, two in pairs)
         else f"the step on {line}"
     )
@@ -279,10 +280,10 @@ def _when(module: Module, each: Misuse, step: Event) -> str:
 def _said(each: Misuse, step: str) -> str:
     """What an update does that comes before a step, which is told by its line."""
     if each.violation.kind is ViolationKind.UPDATE_WITHOUT_CHECK:
-        return f"`update()` before {step} raises: no step or `unscale_()` came after the last `update()`"
+        return f"this `update()` before {step} raises: no step or `unscale_()` ran since the previous `update()`"
     if each.violation.gradients in (GradientKind.UNSCALED, GradientKind.UNKNOWN):
-        return f"`update()` before {step} resets the scaler: the unscaled gradients are divided by the scale again"
-    return f"`update()` before {step} changes the scale, but the gradients of that step have the old scale"
+        return f"this `update()` before {step} resets the scaler: the unscaled gradients are divided by the scale again"
+    return f"{step} divides by the scale that this `update()` changes, but its gradients have the old scale"
 
 
 def _is_early(module: Module, update: int) -> bool:
@@ -477,7 +478,7 @@ def _fix_again(module: Module, flow: Flow, each: Misuse) -> tuple[Fix | None, st
     ):
         return None, "on other paths, a step comes before this `update()`; call `update()` on those paths only"
     if not any(event.call.id < call.id for event in calls_of(flow, str(reached.event.scaler), "update")):
-        return None, "no other `update()` comes before this call; call `update()` once, after the last step"
+        return None, "no other `update()` comes before this call"
     edit = call_removed(module, call)
     if edit is None:
         return None, why_not_removed("the call", own_statement(call))

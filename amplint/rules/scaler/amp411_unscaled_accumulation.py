@@ -148,8 +148,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     several = _several(module, each)
     return rule.finding(
         module.span(each.node),
-        f"{when(module, each, several and several.when)}gradients are already unscaled when the next backward pass "
-        "adds scaled gradients; unscale, step, update and call `zero_grad()` once, after the last backward pass",
+        f"{when(module, each, several and several.when)}the next backward pass adds scaled gradients to gradients "
+        "that are already unscaled; unscale, step, update and call `zero_grad()` once, after the last backward pass",
         withheld="amplint can't tell which other lines have to move with the step",
         confidence=Confidence.LIKELY if unseen or (several is not None and several.is_unusual) else None,
     )

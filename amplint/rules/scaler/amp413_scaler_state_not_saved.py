@@ -413,7 +413,7 @@ def _resumed_alone(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(shown),
                 "this restores the optimizer's state but not the scaler's, which no file of the program saves: the "
-                "scaler starts at its initial scale and may skip steps; save and load its `state_dict()` too",
+                "scaler starts at its initial scale and may skip steps; save and load the scaler's `state_dict()` too",
             )
             return
 
@@ -809,7 +809,7 @@ def _handed_out(module: Module, usage: ScalerUsage, loaded: list[State]) -> Iter
         module.span(call),
         f"`{module.on_one_line(call.func)}` gets the optimizer but not the scaler: {said} "
         "starts at the initial scale and may skip steps; pass the scaler too, and save and load "
-        "its `state_dict()`",
+        "the scaler's `state_dict()`",
         withheld=f"amplint can't see what `{module.on_one_line(call.func)}` saves",
         severity=None if resumed else Severity.NOTE,
         confidence=Confidence.LIKELY if resumed else Confidence.SUSPICION,
@@ -1151,10 +1151,8 @@ def _load_edits(
         why, scaler = why_not_at(module, usage, call), text_at(module, usage, call)
         if why is not None or scaler is None:
             todo = "create the scaler first, and load its `state_dict()` after the optimizer's"
-            return (
-                f"{where} {why}; "
-                f"{todo if in_reach(module, usage, call) else 'load its `state_dict()` where the scaler is accessible'}"
-            )
+            elsewhere = "load the scaler's `state_dict()` where the scaler is accessible"
+            return f"{where} {why}; {todo if in_reach(module, usage, call) else elsewhere}"
         plain = f"{where} in a form that amplint can't extend; load the scaler's `state_dict()` by hand"
         if statement is None or indentation(module, statement) is None:
             return plain

@@ -98,8 +98,8 @@ def check(module: Module) -> Iterator[Finding]:
                 if _is_scaled(module, outputs) or _is_scaled(module, start):
                     yield rule.finding(
                         module.span(call),
-                        "the penalty uses gradients that are multiplied by the loss scale; divide the gradients by "
-                        "`get_scale()` first",
+                        "the penalty uses gradients that are multiplied by the loss scale; divide these gradients by "
+                        "`get_scale()` before the penalty",
                         withheld="amplint can't tell where the penalty is computed from the gradients",
                     )
                 elif start is None and _is_loss(module, outputs, losses):

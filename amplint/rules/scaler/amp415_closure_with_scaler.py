@@ -82,7 +82,7 @@ _SCALERS = {SCALER, *OLD_SCALER}
 _RAISES = "`step()` with a closure raises: the scaler does not support closures"
 _NEEDED = "LBFGS needs a closure, and `step()` of the scaler does not take one"
 _ALONE = "train without the scaler, in bfloat16 or float32"
-_FIRST = "run backward first, and step without a closure"
+_FIRST = "call backward before `step()`, and step without a closure"
 _REMOVE = "all of the training has to do without the scaler; change that by hand"
 _NEEDS = "amplint can't tell whether the optimizer works without its closure"
 

@@ -117,7 +117,7 @@ def check(module: Module) -> Iterator[Finding]:
                 yield rule.finding(
                     module.span(made.call),
                     f"the model is sharded on {module.line(wrap)}, but a plain GradScaler sees only its own "
-                    "rank's overflows: the ranks diverge; use ShardedGradScaler",
+                    f"rank's overflows: the ranks diverge; use `{_HOME}.{_SHARDED}`",
                     fix=offered,
                     withheld=withheld,
                     confidence=_shards(module, wrap),

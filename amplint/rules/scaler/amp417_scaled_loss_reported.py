@@ -77,7 +77,7 @@ rule = Rule(
     not_shown="verify doesn't follow what happens to reported numbers",
 )
 
-_WORDS = {"logged": "logged", "compared": "compared", "stored": "kept", "returned": "returned"}
+_WORDS = {"logged": "logged", "compared": "compared", "stored": "stored", "returned": "returned"}
 _NO_REPORT = {"backward", "compensated", "divisor", "lost"}
 # Functions that ask for NaN and infinity, which are the same at every scale.
 _TESTS = {"isfinite", "isinf", "isnan"}
@@ -126,9 +126,9 @@ def _judge_read(module: Module, flow: Flow, reached: EventStates) -> Iterator[Fi
         offered = Fix(Applicability.UNSAFE, f"Replace with `{text}` (this number changes)", (edit,))
     yield rule.finding(
         module.span(call),
-        f"the {what} loss is multiplied by the loss scale; read `{text}` itself",
+        f"the {what} loss is multiplied by the loss scale and far too large; read `{text}` instead",
         fix=offered,
-        withheld="the loss has no name; read it before `scale()`" if offered is None else None,
+        withheld="the loss has no name; assign the loss to a variable before `scale()`" if offered is None else None,
     )
 
 
@@ -150,8 +150,8 @@ def _judge(module: Module, reached: EventStates, target: ir.Name) -> Iterator[Fi
             offered, withheld = _fix(module, reached, target, reads, read)
             yield rule.finding(
                 module.span(read.value),
-                f"the {what} `{target.name}` is still multiplied by the loss scale, since `scale()` on "
-                f"{module.line(target)}; use the loss from before `scale()`",
+                f"`{target.name}` is the loss times the loss scale ({module.line(target)}): the {what} loss is far too "
+                "large; use the loss from before `scale()`",
                 fix=offered,
                 withheld=withheld,
             )

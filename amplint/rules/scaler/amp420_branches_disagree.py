@@ -131,20 +131,30 @@ _NOTEBOOK = ("display", "get_ipython", "_")
 # What happens in the arm that doesn't do it.
 _MISSING = {
     CLEARS: "gradients of all iterations add up",
-    CLIPS: "gradients are not clipped",
+    CLIPS: "large gradients are not limited there",
     DIVIDES: "the gradients are larger by the divisor",
     WAITS: "the optimizer steps in every iteration",
     SCHEDULES: "the learning rate never changes",
     AVERAGES: "the average never changes",
-    BACKWARDS: "its optimizer steps without gradients and the parameters never change",
+    BACKWARDS: "the optimizer steps without gradients, and the parameters never change",
     STEPS: "the parameters of {} are never trained",
+}
+_TO_DO = {
+    CLEARS: "clear the gradients",
+    CLIPS: "clip",
+    DIVIDES: "divide the loss",
+    WAITS: "accumulate",
+    SCHEDULES: "step the scheduler",
+    AVERAGES: "update the average",
+    BACKWARDS: "run backward",
+    STEPS: "step {}",
 }
 
 
 _ON_PURPOSE = "amplint can't tell whether the branches differ on purpose"
 _HOW_TO_CLIP = {
-    True: "unscale in this branch only, and clip after it in either case",
-    False: "clip in either case, with the scaler after `unscale_()`",
+    True: "unscale in this branch only, then clip with and without the scaler",
+    False: "clip in both branches, with the scaler after `unscale_()`",
 }
 
 
@@ -161,14 +171,14 @@ def check(module: Module) -> Iterator[Finding]:
             module.span(each.call),
             f"this branch steps what `{wrapper}` wraps, the one without the scaler calls `{each.cls.name}.step()`, "
             f"which also sets the learning rate on {module.line(each.sets)}: with the scaler the learning rate never "
-            "changes; set it in this branch too",
+            "changes; set the learning rate in this branch too",
             withheld="amplint can't tell how the learning rate is set without the step",
         )
     for clipped in clipped_apart(module):
         yield rule.finding(
             module.span(clipped.bound),
             f"this branch clips the gradients, but the branch without the scaler, on {module.line(clipped.step)}, does "
-            f"not: {_MISSING[CLIPS]}; do so in both branches",
+            f"not: {_MISSING[CLIPS]}; {_TO_DO[CLIPS]} in both branches",
             withheld=_ON_PURPOSE,
             confidence=Confidence.LIKELY,
         )
@@ -187,14 +197,15 @@ def check(module: Module) -> Iterator[Finding]:
     for flag in undeclared_options(module):
         yield rule.finding(
             module.span(flag),
-            f"this program's parser declares no option `{flag.attr}`: this raises AttributeError; declare it",
+            f"this program's parser declares no option `{flag.attr}`: this line raises AttributeError; declare "
+            "the option",
             withheld="amplint can't tell which option is meant",
             confidence=Confidence.LIKELY,
         )
     for unbound in unbound_uses(module):
         yield rule.finding(
             module.span(unbound.use),
-            f"{_without_scaler(module, unbound)}; create the scaler in either case, with `enabled`",
+            f"{_without_scaler(module, unbound)}; always create the scaler, and pass the condition as `enabled`",
             withheld="amplint can't tell which flag enables the scaler",
             confidence=Confidence.LIKELY,
         )
@@ -203,13 +214,13 @@ def check(module: Module) -> Iterator[Finding]:
 def _without_scaler(module: Module, unbound: UnboundUse) -> str:
     name = module.on_one_line(unbound.use)
     if unbound.test is None:
-        return f"{unbound.when}, `{name}` is None, and this raises AttributeError"
+        return f"{unbound.when}, `{name}` is None, and this line raises AttributeError"
     error = "NameError" if ir.function_of(unbound.use) is None else "UnboundLocalError"
     if unbound.missing is Missing.NO_ATTRIBUTE:
         error = "AttributeError"
     return (
         f"`{name}` is created only in the `if` on {module.line(unbound.test)}: "
-        f"where `{module.on_one_line(unbound.test)}` is false this raises {error}"
+        f"where `{module.on_one_line(unbound.test)}` is false, this line raises {error}"
     )
 
 
@@ -228,8 +239,8 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(each.context),
             f"this branch computes without gradients, but the otherwise equal one {_precision(not each.region)}, on "
-            f"{module.line(each.other.statements[0])}, does not: it keeps the activations of each batch for a backward "
-            f"pass that never comes; put `{module.on_one_line(each.context)}` around both branches",
+            f"{module.line(each.other.statements[0])}, does not: that branch keeps the activations of each batch for a "
+            f"backward pass that never comes; put `{module.on_one_line(each.context)}` around both branches",
             withheld="the two branches have to be indented by hand",
             confidence=Confidence.LIKELY,
         )
@@ -238,7 +249,8 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(taken.statement),
             f"this branch takes {one} from `{module.on_one_line(taken.call)}`, but the branch without "
-            f"autocast, on {module.line(taken.other)}, takes {other}: one of them raises; take the same in both",
+            f"autocast, on {module.line(taken.other)}, takes {other}: one of the branches raises; take the "
+            "same in both",
             withheld="amplint can't tell what the call returns",
             confidence=Confidence.LIKELY,
         )
@@ -266,16 +278,16 @@ def _precision(region: bool) -> str:
 
 
 def _of_one_arm(module: Module, found: Difference) -> Finding:
-    what, missing = found.what, _MISSING[found.what]
+    what, missing, to_do = found.what, _MISSING[found.what], _TO_DO[found.what]
     if found.steps:
         names = " and ".join(f"`{module.on_one_line(_optimizer(each, found.arm.scaled))}`" for each in found.steps)
-        what, missing = f"{what} {names}", missing.format(names)
+        what, missing, to_do = f"{what} {names}", missing.format(names), to_do.format(names)
     unscaled = found.what == CLIPS and not found.arm.scaled
     where = " (after `unscale_()`)" if unscaled else ""
     return rule.finding(
         module.span(found.node),
         f"this branch {what}, but the branch {_scaler(not found.arm.scaled)}, on "
-        f"{module.line(found.other.block.statements[0])}, does not: {missing}; do so in both branches{where}",
+        f"{module.line(found.other.block.statements[0])}, does not: {missing}; {to_do} in both branches{where}",
         withheld=_ON_PURPOSE,
         confidence=Confidence.LIKELY if _may_be_meant(found) else Confidence.CERTAIN,
     )
@@ -310,7 +322,8 @@ def _unbound(module: Module, arms: list[Arm]) -> Iterator[Finding]:
                 return
             yield rule.finding(
                 module.span(value),
-                f"`{name}` is not defined in this file: this branch raises NameError; the other branches don't use it",
+                f"`{name}` is not defined in this file: this branch raises NameError; the other branches don't use "
+                "the name",
                 withheld=f"amplint can't tell what replaced `{name}`",
             )
 

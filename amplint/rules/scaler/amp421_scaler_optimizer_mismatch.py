@@ -102,7 +102,8 @@ def check(module: Module) -> Iterator[Finding]:
                     yield rule.finding(
                         module.span(unscale.call),
                         f"`{module.text(receiver(unscale))}` unscales, but `{module.text(receiver(step))}` "
-                        f"steps on {module.line(step.call)} and divides again by another scale; use one scaler",
+                        f"steps on {module.line(step.call)} and divides the gradients again, by its own scale; "
+                        "use one scaler",
                         fix=offered,
                         withheld=withheld,
                     )

@@ -206,7 +206,7 @@ def _given_whole(module: Module, usage: ScalerUsage) -> list[ir.Value]:
 
 def _of_lost(module: Module, load: ir.Call, save: ir.Value, found: Lost) -> Finding:
     when = said(module, found.world, found.formula, turning(found.world, found.formula)) or "if the scaler was disabled"
-    state = f"the state saved on {module.line(save)} is empty"
+    state = f"the state saved on {module.line(save)} is empty (the scaler is disabled)"
     if found.what == "None":
         state = f"None is saved on {module.line(save)} instead of the scaler's state"
     goes_on = "on cuda" if found.device else "with the scaler enabled"

@@ -114,13 +114,13 @@ def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None, ignoring: 
         )
     if leaving_out is None:
         return (
-            f"`{name.name}` is never used: no loss is scaled, and no optimizer steps through it; use it, together with "
-            "an autocast region, or remove it"
+            f"`{name.name}` is never used: no loss is scaled, and no optimizer steps through it; use the scaler "
+            "with an autocast region, or remove the scaler"
         )
     called = module.on_one_line(leaving_out.func)
     return (
         f"`{name.name}` is never used: the call of `{called}` on {module.line(leaving_out)} passes no scaler, and "
-        "trains without it; pass it"
+        "trains without one; pass the scaler"
     )
 
 

@@ -109,13 +109,13 @@ def _of_variable(module: Module, call: ir.Call, given: ir.Name) -> Iterator[Find
     reader = next((each for each in _readers(module, given, call) if dominates(each, call)), None)
     text, raises = module.text(given), _raises(call)
     if reader is not None:
-        what = "raises RuntimeError" if raises else "clips nothing"
+        what = "this clip raises RuntimeError" if raises else "this clip does nothing"
         yield _finding(module, call, made, f"{what}: {module.line(reader)} has used up the generator `{text}`")
     elif any(all(loop not in loops_round(each) for each in made) for loop in loops_round(call)):
         what = (
-            "raises RuntimeError in the second iteration: the first"
+            "this clip raises RuntimeError in the second iteration: the first iteration"
             if raises
-            else "clips in the first iteration only: it"
+            else "this clip works in the first iteration only: that iteration"
         )
         yield _finding(module, call, made, f"{what} uses up the generator `{text}`")
 
@@ -129,7 +129,9 @@ def _of_attribute(module: Module, call: ir.Call, given: ir.Attribute) -> Iterato
         return  # a property, or a method that is called again, gives a new one
     text = module.text(given)
     what = (
-        "raises RuntimeError in the second call: the first" if _raises(call) else "clips in the first call at most: it"
+        "this clip raises RuntimeError in the second call: the first call"
+        if _raises(call)
+        else "this clip works in the first call at most: that call"
     )
     yield _finding(module, call, made, f"{what} uses up the generator `{text}`")
 
@@ -154,7 +156,7 @@ def _is_stored_as(value: ir.Value, attr: str) -> bool:
 def _finding(module: Module, call: ir.Call, made: list[ir.Value], what: str) -> Finding:
     edits = [edit for each in made if module.is_own(each) for edit in _listed(module, each)]
     fix = Fix(Applicability.UNSAFE, "Make the generator a list", tuple(edits)) if edits else None
-    return rule.finding(module.span(call), f"{what}; make it a list: `list(...)`", fix=fix)
+    return rule.finding(module.span(call), f"{what}; make the generator a list", fix=fix)
 
 
 def _listed(module: Module, value: ir.Value) -> list[Edit]:

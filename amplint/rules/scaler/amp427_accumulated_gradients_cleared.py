@@ -116,8 +116,8 @@ def _judge(module: Module, flow: Flow, step: Event, clear: Event) -> Finding | N
     offered, withheld = _fix(module, flow, step, clear)
     return rule.finding(
         module.span(clear.call),
-        f"{when}`{module.on_one_line(clear.call)}` clears the gradients of each micro step: the step on "
-        f"{module.line(step.call)} gets only the last one's; clear the gradients after that step",
+        f"{when}`{module.on_one_line(clear.call)}` clears the gradients in each micro step: the step on "
+        f"{module.line(step.call)} uses only those of the last micro step; clear the gradients after that step",
         fix=offered,
         withheld=withheld,
     )
