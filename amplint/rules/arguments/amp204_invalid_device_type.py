@@ -15,10 +15,10 @@ sight passes a string.
 
 ## Why is this bad?
 `device_type` has to be a string such as "cuda". A `torch.device` raises ValueError, "gpu" raises RuntimeError. "cuda:0"
-raises up to torch 2.3, which is an error if the project allows torch 2.3. Later releases accept "cuda:0", don't check
-that CUDA is available, and disable a float32 region with a warning at each entry: the finding is a warning then. If
-the project requires torch 2.4 and the dtype is float16 or bfloat16, the index has no effect: the finding is a note, and
-a suspicion.
+raises up to torch 2.3: the finding is an error if the project declares that it supports torch 2.3. Later releases
+accept "cuda:0", don't check that CUDA is available, and disable a float32 region with a warning at each entry: then the
+finding is a warning. If the project requires torch 2.4 and the dtype is float16 or bfloat16, the finding is a note, and
+a suspicion: only the check for CUDA is missing.
 
 ## Example
 ```python
@@ -41,8 +41,8 @@ only annotated as one; and if the region's dtype is not float16 or bfloat16, or 
 itself with an index, and stays enabled without the index. Also unsafe if `"cuda"` replaces the number of a CUDA device.
 
 ## Proof
-Before the fix the test programs raise or, with an index, run in a region without the check. After the fix they run,
-with the same dtype in the region.
+Before the fix the test programs raise or, with an index, enter a region that doesn't check for CUDA. After the fix they
+run, with the same dtype in the region.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)

@@ -3,9 +3,10 @@
 ## What it does
 Finds an autocast region that can be for cuda, has no `dtype`, and
 
-- is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`), also if it only passes the class on;
+- is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`), also if the code only passes the class on,
+  without a call;
 - or runs a model that the file casts to bfloat16;
-- or is in a file whose other regions are all bfloat16: the same model is trained in one dtype and run in another;
+- or is in a file whose other regions are all bfloat16: then the model is trained in one dtype and run in another;
 - or is in a file with a variable that is, or can be, bfloat16, if no region of the file gets a dtype;
 - or is in such a file with a scaler whose `enabled` asks whether a setting is bfloat16.
 
@@ -39,8 +40,8 @@ with torch.autocast("cuda", dtype=dtype):
 
 ## Fix safety
 Unsafe: what the region computes changes from float16 to bfloat16. The region gets the variable, if the region can use
-it, otherwise `torch.bfloat16`. There is no fix if torch isn't imported as a module, if the class is passed on, or if
-only a scaler shows what is meant.
+it, otherwise `torch.bfloat16`. There is no fix if torch isn't imported as a module, if the class is passed on without a
+call, or if only a scaler shows which dtype is meant.
 
 ## Proof
 The regions of the test programs run in float16 before the fix, and in bfloat16 after it.

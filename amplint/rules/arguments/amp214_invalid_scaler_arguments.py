@@ -8,10 +8,10 @@ Finds, if amplint can see the value in the code:
 - a `growth_interval` that is not an int;
 - a bool in place of the initial scale (`GradScaler("cuda", use_amp)`);
 - a number or a bool in place of the device of `torch.amp.GradScaler` or FSDP's `ShardedGradScaler`
-  (`GradScaler(1024.0)`), likely where only the name says so (`GradScaler(args.init_scale)`);
+  (`GradScaler(1024.0)`), likely if only the name says that the value is a scale (`GradScaler(args.init_scale)`);
 - an int for `scaler.update(new_scale)`.
 
-Also finds an argument that is filled from the setting of another one (`growth_interval=args.init_scale`). Such a
+Also finds an argument that gets a value named after another argument (`growth_interval=args.init_scale`). Such a
 finding is `likely`, and a warning.
 
 amplint reports nothing if the call has `enabled=False`.
@@ -40,8 +40,8 @@ that becomes the scale, converts a number to int or float, passes a bool as `ena
 device that the file's autocast regions use. Unsafe if that device is chosen at run time. Otherwise there is no fix.
 
 ## Proof
-Before the fix the test programs raise, start at another scale than the one they ask for, or get zero gradients. After
-the fix they train like the same program in float32.
+Before the fix the test programs raise, start at another scale than the one that was passed, or get zero gradients.
+After the fix they train like the same program in float32.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler)

@@ -6,7 +6,7 @@ Finds `add_argument("--amp", type=bool)`, where the name of the option speaks of
 
 ## Why is this bad?
 argparse calls `bool` with the text of the command line, and `bool("False")` is True: `--amp False` turns AMP on. With
-`default=True` no text but the empty one turns it off. A run that should be the float32 reference, or that avoids an
+`default=True` only the empty text turns AMP off. A run that should be the float32 reference, or that avoids an
 overflow, then trains in float16 all the same.
 
 ## Example
@@ -23,8 +23,8 @@ parser.add_argument("--fp16", action=argparse.BooleanOptionalAction, default=Tru
 There is no fix: command lines that pass a value to the option have to change too.
 
 ## Proof
-The programs are not executed (shows=none), as they differ only in their command line. A test parses `--fp16
-False` with argparse.
+The test programs are not executed (shows=none): they differ only in their command line. A test parses `--fp16 False`
+with argparse.
 
 ## References
 - [argparse: type](https://docs.python.org/3/library/argparse.html#type)

@@ -12,9 +12,9 @@ amplint reports nothing:
   becoming infinite.
 
 ## Why is this bad?
-`torch.amp` supports every device since torch 2.4, and the vendors' classes only pass their arguments on to `torch.amp`.
-The classes for xpu came with Intel's extension, which is retired: torch itself has no `torch.xpu.amp` and raises
-AttributeError. For the other vendors the finding is a note.
+Since torch 2.4 `torch.amp` also supports the vendors' devices (with the vendor's extension), and the vendors' classes
+only pass their arguments on to `torch.amp`. The classes for xpu came with Intel's extension, which is retired: torch
+itself has no `torch.xpu.amp` and raises AttributeError. For the other vendors the finding is a note.
 
 ## Example
 ```python
@@ -36,7 +36,7 @@ and bfloat16, the default of `torch.xpu.amp.autocast`, is written out. There is 
 arguments, and for positional arguments of `torch.npu.amp.autocast`, whose order depends on the release.
 
 ## Proof
-The test programs for xpu raise before the fix, with a torch without Intel's extension, and train after it. Those for
+Under a torch without Intel's extension, the test programs for xpu raise before the fix, and train after it. Those for
 other vendors are not executed (`shows=none`): their packages are not installed where the test programs run.
 
 ## References

@@ -3,7 +3,8 @@
 ## What it does
 Finds `Accelerator(mixed_precision=...)` with
 
-- a bool: a literal, an option that is parsed as one (`action="store_true"`, `type=bool`, `str2bool`), a setting;
+- a bool: a literal, a setting, or a command-line option that is parsed as a bool (`action="store_true"`, `type=bool`,
+  `str2bool`);
 - a text other than "no", "fp16", "bf16" and "fp8", such as "fp32", "float16" or "16-mixed"; also if an option's
   `choices`, or a `Literal`, allows one.
 
@@ -31,7 +32,8 @@ accelerator = Accelerator(mixed_precision="fp16" if args.fp16 else "no")
 
 ## Fix safety
 Safe for a literal that is another name of one of the four ("fp32", "float16", "bfloat16"). Unsafe for a bool: the fix
-takes true for "fp16", or for "bf16" if the name says so. There is no fix for an option that also allows another text.
+assumes that true means "fp16", or "bf16" if the name says so. There is no fix for an option that also allows another
+text.
 
 ## Proof
 The test programs use a small replacement for accelerate, which checks the value as accelerate 1.15 does: ValueError

@@ -10,7 +10,8 @@ amplint reports nothing:
 
 - about -inf, which half precision can hold;
 - if the tensor is float32 (after `softmax` on cuda, after `.float()`);
-- if the constant is added to a float32 tensor, or the sum of `scores + mask * -1e9` is float32 since the mask is;
+- if the constant is added to a float32 tensor, or the sum of `scores + mask * -1e9` is float32 because the mask is
+  float32;
 - if the code checks the dtype.
 
 The finding is an error if the function raises (`masked_fill`, `fill_`, `full_like`, ...). It is a warning if the
@@ -45,7 +46,7 @@ the sum.
 
 ## Proof
 The test programs train. Before the fix `masked_fill` raises RuntimeError, and `where` and the assignment give a loss of
-NaN. After the fix the updates are the reference's.
+NaN. After the fix the updates agree with the reference.
 
 ## References
 - [torch.finfo](https://docs.pytorch.org/docs/stable/type_info.html)

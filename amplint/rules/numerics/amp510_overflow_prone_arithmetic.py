@@ -9,9 +9,9 @@ leaves the result in float16 too:
 - a quotient by `z + eps`, whose epsilon is not 0 in float16 but below 1.53e-5;
 - quotients by constants whose product is below 1.53e-5: a second difference, divided by a step of 0.001 twice.
 
-Also finds a variance that is a difference of two means, `conv2d(x * x, window) - mean * mean`, if the region computes
-a mean in float16, as in SSIM. SSIM from a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) in such a region
-is likely computed so. In bfloat16 it is worse: AMP511.
+Also finds a variance that is a difference of two means, `conv2d(x * x, window) - mean * mean`, if the region computes a
+mean in float16, as in SSIM. SSIM from a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) in such a region is
+a likely finding. AMP511 reports the same in bfloat16, where it is worse.
 
 amplint reports nothing:
 
@@ -25,8 +25,8 @@ The rule is off by default: the code doesn't show whether a number ever gets so 
 float16 ends at 65504. The square of 256 is inf, and so are `exp(11.1)` and `1 / 1e-5`. Variances, distances and norms
 written by hand compute such numbers on the way, though their results would be small.
 
-In the smoothest parts of an image a variance is smaller than the rounding of the two means. Their difference is noise,
-or negative, and SSIM divides by it. AMP511 says how much that was in a test.
+In the smoothest parts of an image a variance is smaller than the rounding of the two means. The difference of the means
+is noise, or negative, and SSIM divides by it. The page of AMP511 has measurements.
 
 ## Example
 ```python

@@ -12,7 +12,8 @@ amplint reports nothing:
 - if nothing shows that an operand is float32;
 - if no region of this file leads to the Function's `apply`.
 
-The finding is an error if `custom_bwd` raises AttributeError, as the first two do. Otherwise it is a warning.
+The finding is an error if `custom_bwd` raises AttributeError: it is the only decorator, or there is a `setup_context`.
+Otherwise it is a warning.
 
 ## Why is this bad?
 `forward` runs inside the region, where autocast casts the operands of a product. `backward` runs outside of it: the

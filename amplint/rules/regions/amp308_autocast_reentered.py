@@ -30,7 +30,8 @@ def encode(node):
 There is no fix: the body of the function has to move into a `with`.
 
 ## Proof
-The test programs watch autocast's state at each backward after the call: enabled before the fix, disabled after it.
+The test programs watch autocast's state at each backward after the call: enabled in the wrong programs, disabled in the
+corrected programs.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)

@@ -5,10 +5,10 @@ Follows each function along its paths, and finds a backward and a step of one lo
 region that was entered outside that loop: a `with` around the loop, or a decorator on the function that holds it.
 Backward and step may be in functions that the loop calls.
 
-A region in each iteration doesn't help while another one, even a disabled one, is open around the loop: amplint finds
-that, too. If everything that the optimizer steps was cast to float16 or bfloat16, nothing is found: only casts of
-float32 weights are cached. If another model of the file was cast so, or the file compiles a model with `torch.compile`
-(which caches no casts), the finding is likely.
+A region in each iteration doesn't help while another region, even a disabled one, is open around the loop: amplint
+finds that, too. amplint reports nothing if all parameters of the optimizer were cast to float16 or bfloat16: autocast
+caches only casts of float32 weights. If another model of the file was cast to half precision, or the file compiles a
+model with `torch.compile` (which caches no casts), the finding is likely.
 
 amplint also reports nothing:
 
@@ -43,8 +43,8 @@ for inputs, targets in loader:
 
 ## Fix safety
 Safe: the fix writes `cache_enabled=False` into the autocast call. Weights are then cast at each use, which costs a
-little time. A region in each iteration is better, but has to be written by hand. There is no fix if the loop calls
-a function that has a region as its decorator: that one would cache the old weights.
+little time. A region in each iteration is better, but has to be written by hand. There is no fix if the loop calls a
+function that has a region as its decorator: that region would cache the old weights.
 
 ## Proof
 The test programs compare how the loss changes with a float32 run: not at all before the fix, and like the float32 run

@@ -5,24 +5,24 @@ Finds an autocast region in which nothing is computed in half precision: it cont
 arithmetic, the backward and the step. The loss is computed from a model of this file that is called right before the
 region and multiplies matrices, or before all calls of the function that has the region.
 
-Also finds a region whose forward is computed once more outside of it, before anything reads the result: `if bf16: ...`,
-`if fp16: ... else: ...` for `elif`.
+Also finds a region whose forward is computed once more outside of the region, before anything reads the result. This
+happens with `if bf16: ...` followed by `if fp16: ... else: ...`, where `elif` was meant.
 
-Also finds the training of a model that an Accelerator has prepared for half precision, by another method of its class
-than `forward`, which computes with the model's layers; as likely.
+Also finds (likely) a model that an Accelerator has prepared for half precision and that is trained through another
+method than `forward`: accelerate opens its region only in `forward`.
 
-Also finds a region with `enabled=False` that runs the model, in just the branch in which the scaler of its loss is
-enabled, if the file has no region that can be enabled; as likely.
+Also finds (likely) a region with `enabled=False` that runs the model exactly when the scaler is enabled, if the file
+has no region that can be enabled.
 
-Also finds a loss that a `GradScaler` scales where no file of the program opens a region: the files that import this
-one, and all that these import; as likely, since a package may open a region itself.
+Also finds (likely) a loss that a `GradScaler` scales, if no file of the program opens a region: neither the files that
+import this file, nor any file that those import. A package may still open a region itself.
 
-It is likely where the layers of the model, or the criterion, are in code that amplint can't see, and where the
-loss multiplies the outputs with each other, as a contrastive loss does: that is the smallest part of the work.
+The finding is likely if amplint can't see the layers of the model or the criterion, and if the loss multiplies the
+outputs with each other, as a contrastive loss does.
 
 amplint reports nothing:
 
-- if amplint can't follow something else in the region, or the name of a criterion says that it has a network;
+- if the region contains other code that amplint can't follow, or the name of a criterion says that it has a network;
 - if the model opens a region itself, any of its calls that have gradients is in a region, or a method of it is named
   for AMP, such as `model.configure_amp(...)`;
 - about models that are frozen or called without gradients;
@@ -31,7 +31,7 @@ amplint reports nothing:
 ## Why is this bad?
 Autocast works on the ops inside the region. Matrix products and convolutions of the forward, which benefit from half
 precision, run in float32 outside of it, with the memory and the time of float32. Losses are computed in float32 inside
-a region anyway. So mixed precision is off, though the code looks as if it were on.
+a region anyway. So the model is trained without mixed precision, though the code looks as if it used it.
 
 ## Example
 ```python

@@ -4,30 +4,30 @@
 Follows each function along its paths, and finds `optimizer.step()` if the gradients come from
 `scaler.scale(loss).backward()`: still multiplied by the scale, or unscaled by `scaler.unscale_` but not checked for
 inf, or already used by `scaler.step`. The optimizer may be a second one, stepped after a helper that scales the loss of
-both; another branch of the helper without the scaler doesn't hide the finding.
+both, even if the helper has another branch without the scaler.
 
 Also finds the step of an optimizer of torch's after `accelerator.backward(loss)`, if an Accelerator for float16 never
-prepares anything: its backward scales the loss, and only a prepared optimizer steps through its scaler. It is only
-`likely` if the precision comes from elsewhere.
+prepares anything: its backward scales the loss, and only a prepared optimizer steps through its scaler. The finding is
+only `likely` if the precision is configured elsewhere.
 
 amplint reports nothing:
 
-- if another branch of a condition steps through the scaler (the condition may be AMP's own flag);
+- if another branch of the same `if` steps through the scaler (the condition may be the flag that enables AMP);
 - if the function reads the scale, or checks for finite gradients itself;
 - about one of several optimizers, if the scaler never uses it;
 - if the scaler is passed to code that amplint can't see.
 
-A scaler with its own initial scale that is used only for `scale` may be intended: Adam divides a constant out. With SGD
-it is an error all the same. It is only `likely` if amplint can't see the optimizer, or if it has a weight decay that it
-adds to the gradients, and a suspicion for an Adam without one.
+A scaler with an `init_scale` that is used only for `scale` may be intended: a constant factor of the gradients cancels
+in Adam. With SGD it is still an error. The finding is only `likely` if amplint can't see the optimizer, or if Adam adds
+a weight decay to the gradients; for Adam without a weight decay it is a suspicion.
 
 ## Why is this bad?
 With SGD the update from scaled gradients is 65,536 times too large; Adam hides this. `scaler.step(optimizer)` also
 skips the steps whose gradients overflow, and every float16 training has some: with a direct step, the inf reaches the
 weights. A `scaler.update()` that follows raises "No inf checks were recorded prior to update."
 
-What Adam divides out is the scale of all that is in a gradient: a weight decay that it adds to scaled gradients
-(`Adam(..., weight_decay=...)`, not AdamW's) counts less by the scale, 65,536 times at the initial one.
+In Adam the scale cancels, but not for a weight decay that is added to the scaled gradients (`Adam(...,
+weight_decay=...)`, not AdamW): its effect is divided by the scale, 65,536 at first.
 
 ## Example
 ```python

@@ -1,4 +1,4 @@
-"""`update()` is called while the scale must not change, or with nothing checked since the last `update()`.
+"""`update()` is called between a backward and its step, or without a step or `unscale_` since the previous `update()`.
 
 ## What it does
 Follows each function along its paths, and finds `scaler.update()`:
@@ -9,25 +9,26 @@ Follows each function along its paths, and finds `scaler.update()`:
 - after another `update()`, with no step in between;
 - in the handler of a `try` that scales a loss and steps, with no step in the handler before it (likely).
 
-A function that updates before it steps counts too, wherever the backward is.
+A function that updates before it steps is reported too, wherever the backward is.
 
 If one optimizer steps in each iteration, and another one with the same scaler only after several, no place of the
-update is right for both: the second optimizer needs its own scaler. With an accumulation over one iteration nothing is
-wrong; the finding is a warning if that is the default. It is also a warning if nothing is checked only because an
-`unscale_` is skipped that runs by default.
+update is right for both: the second optimizer needs its own scaler. If the second optimizer steps in each iteration by
+default, nothing is wrong by default, and the finding is a warning. It is also a warning if `update()` raises only where
+an `unscale_` is skipped that runs by default.
 
-A finding is certain if the step that the update comes before has no condition, or one that holds by default. It is
-likely if that step depends on other settings of the program. It is a suspicion if such a setting is off by default, if
-two conditions that change during training decide, or if amplint sees nothing that gives that optimizer's parameters
-gradients. The message names the condition.
+A finding about an update before a step is certain if the step has no condition, or one that holds by default. It is
+likely if the step depends on a setting whose default amplint can't see. It is a suspicion if that setting is off by
+default, if two conditions that change during training decide, or if amplint sees no backward for that optimizer's
+parameters. The message names the condition.
 
-amplint reports nothing if each optimizer has a backward of its own before its step, about `update(new_scale)`, and if
-there may be a step that amplint can't see.
+amplint reports nothing if each optimizer has its own backward before its step, nothing about `update(new_scale)`, and
+nothing if there may be a step that amplint can't see.
 
 ## Why is this bad?
-A step after the update uses gradients of the old scale: it is off by the factor by which the scale changed (2 or 0.5).
-If `unscale_` came first, the gradients are divided twice (65,536 times too small). With nothing checked since the last
-update, `update()` raises "No inf checks were recorded prior to update."
+A step after the update divides gradients of the old scale by the new scale: the update of the weights is off by the
+factor by which the scale changed (2 or 0.5). If `unscale_` came first, the gradients are divided twice (65,536 times
+too small). Without a step or `unscale_` since the previous `update()`, `update()` raises "No inf checks were recorded
+prior to update."
 
 ## Example
 ```python
@@ -47,8 +48,8 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe if another `update()` follows the last step on every path: the early one is removed. Unsafe if the update has to
-move after the step, and where it is removed from a handler.
+Safe if another `update()` follows the last step on every path: the fix removes the early call. Unsafe if the call has
+to move after the step, or is removed from a handler.
 
 There is no fix if an attribute of the scaler is set next to the update (`scaler._init_scale = 256.0`), which is meant
 to set the scale: `scaler.update(256.0)` does that, and needs no step before it.

@@ -8,7 +8,7 @@ the file gets model and scaler, runs the model and scales its loss.
 amplint reports nothing:
 
 - about `fully_shard` (FSDP2), with which the plain scaler is right;
-- about `ShardingStrategy.NO_SHARD`, and strategies of which amplint sees none that shards;
+- about `ShardingStrategy.NO_SHARD`, and if amplint sees no strategy that shards;
 - if all autocast regions are bfloat16;
 - if one condition decides both on sharding and on the scaler.
 

@@ -2,7 +2,7 @@
 
 ## What it does
 Finds a variable assigned from `scaler.scale(loss)` that backward starts from, and that is then logged, summed up for a
-log, compared, kept or returned as the loss. Also finds a loss that is scaled where it is read:
+log, compared, stored or returned as the loss. Also finds a loss that is scaled where it is read:
 `scaler.scale(loss).item()`.
 
 amplint reports nothing:
@@ -37,8 +37,8 @@ already, the report uses the unscaled loss. There is no fix if the loss is scale
 that amplint can't see.
 
 ## Proof
-A test program that guards against a large loss raises before the fix, and trains after it. Those that only print are
-not executed (shows=none): printing doesn't change the training.
+Test programs that check the size of the loss raise before the fix, and train after it. Those that only print are not
+executed (shows=none): printing doesn't change the training.
 
 ## References
 - [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
@@ -150,8 +150,8 @@ def _judge(module: Module, reached: EventStates, target: ir.Name) -> Iterator[Fi
             offered, withheld = _fix(module, reached, target, reads, read)
             yield rule.finding(
                 module.span(read.value),
-                f"`{target.name}` is the loss times the loss scale ({module.line(target)}): the {what} loss is far too "
-                "large; use the loss from before `scale()`",
+                f"`{target.name}` is the loss times the loss scale, by `scale()` on {module.line(target)}: the {what} "
+                "loss is far too large; use the loss from before `scale()`",
                 fix=offered,
                 withheld=withheld,
             )

@@ -9,17 +9,16 @@ one without, and which are equal except for AMP. Finds what only one of them doe
 - stepping only at every k-th iteration;
 - stepping the scheduler, or a further optimizer;
 - updating a moving average of the weights;
-- using a name that the file never defines, or a flag of AMP that its `argparse` parser does not declare (likely);
-- creating the scaler, or an object that makes it, if code that runs in either case uses it (likely): a variable, an
-  attribute of `self`, or a scaler that is None without AMP;
-- a constant factor of a loss that differs between a branch in an autocast region and an otherwise equal one without
+- using a name that the file never defines, or an AMP option that the program's `argparse` parser does not declare
   (likely);
-- another number of values that is taken from the same call (`loss = model(x)` and `loss, logits = model(x)`; likely);
-- a term that only one of two such branches adds to a loss to which both add others (likely);
-- `torch.no_grad()` around one of two otherwise equal branches, with and without autocast, of a function that evaluates
-  (likely);
-- a scaler's step of what an object wraps, if the other branch calls the object's own `step`, which also sets the
-  learning rate.
+- creating the scaler, if code that runs with and without AMP uses it (likely): a variable, an attribute of `self`, or a
+  scaler that is None without AMP;
+- multiplying the loss by another constant than the otherwise equal branch without autocast (likely);
+- taking another number of values from the same call (`loss = model(x)` and `loss, logits = model(x)`; likely);
+- adding a term to the loss that the other branch doesn't add (likely);
+- entering `torch.no_grad()` in a function that evaluates, if the otherwise equal branch doesn't (likely);
+- stepping an optimizer through the scaler, if the other branch calls `step()` of a wrapper of that optimizer, which
+  also sets the learning rate.
 
 There may be three branches (float16, bfloat16, float32), also as an `if` in an `if`; two functions of this file that
 the branches only call; and the code after an `if` that ends with `return` or `continue`.
@@ -27,13 +26,13 @@ the branches only call; and the code after an `if` that ends with `return` or `c
 amplint reports nothing if the function, or one of its callers in the file, does the same before or after the `if`; and
 nothing if the branches differ in anything else: then each may have its own purpose. A clip is the exception: it is
 reported (likely) if both branches have a whole step of the same optimizers, and only the one without the scaler clips;
-and if only one of two branches before a step clips (`if use_amp: scaler.unscale_(optimizer); clip(...)`).
-The finding is also only likely if only the branch with the scaler clips, as float16 may be the reason, and if only
-names say what an average is.
+and if only one of two branches before a step clips (`if use_amp: scaler.unscale_(optimizer); clip(...)`). The finding
+is also only likely if only the branch with the scaler clips (float16 may be the reason), and if amplint recognizes a
+moving average only by its name.
 
 ## Why is this bad?
-One of the branches runs every day, and the other is forgotten. Training without AMP (or with it) then accumulates
-gradients forever, is not clipped, never trains a part of the model, or raises NameError.
+One of the branches is used every day, and the other one is forgotten. Training without AMP (or with it) then
+accumulates gradients forever, is not clipped, never trains a part of the model, or raises NameError.
 
 ## Example
 ```python
@@ -63,9 +62,9 @@ else:
 There is no fix: amplint can't tell which branch is right. A scaler with `enabled=use_amp` needs no branches at all.
 
 ## Proof
-The test programs run both branches from the same start. A branch that doesn't clear steps with gradients that were
-already used. The other test programs compare what their two branches have learned, and raise if that differs by more
-than rounding.
+The test programs run both branches from the same weights. A branch that doesn't clear gradients steps with gradients
+that were already used. The other test programs compare the weights that their two branches have learned, and raise if
+they differ by more than rounding.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling): "enabled"
@@ -131,7 +130,7 @@ _NOTEBOOK = ("display", "get_ipython", "_")
 # What happens in the arm that doesn't do it.
 _MISSING = {
     CLEARS: "gradients of all iterations add up",
-    CLIPS: "large gradients are not limited there",
+    CLIPS: "its large gradients are not limited",
     DIVIDES: "the gradients are larger by the divisor",
     WAITS: "the optimizer steps in every iteration",
     SCHEDULES: "the learning rate never changes",
@@ -153,7 +152,7 @@ _TO_DO = {
 
 _ON_PURPOSE = "amplint can't tell whether the branches differ on purpose"
 _HOW_TO_CLIP = {
-    True: "unscale in this branch only, then clip with and without the scaler",
+    True: "unscale in this branch, and clip after the `if` in both cases",
     False: "clip in both branches, with the scaler after `unscale_()`",
 }
 

@@ -2,8 +2,8 @@
 
 ## What it does
 Finds `clip_grad_norm_` and `clip_grad_value_` (torch's and accelerate's) where the parameters are a generator that is
-kept in a variable or an attribute: `model.parameters()`, `filter(...)`, `map(...)`, `itertools.chain(...)`, a
-generator expression, or what a function with `yield` returns. Reported is a clip
+kept in a variable or an attribute: `model.parameters()`, `filter(...)`, `map(...)`, `itertools.chain(...)`, a generator
+expression, or the result of a function with `yield`. amplint reports a clip
 
 - after something else that reads the generator to its end: an optimizer's constructor, `list(...)`, `sum(...)`, a loop
   over it, another clip;
@@ -16,10 +16,10 @@ amplint reports nothing:
 - if the value may be something else than a generator on some path, or comes from code that amplint can't see.
 
 ## Why is this bad?
-A generator gives its items once. Then `clip_grad_norm_` gets no parameters: it clips nothing, returns a norm of 0, and
-raises nothing. (Current torch warns of an empty generator, but not of an empty `filter` or `itertools.chain`.) One
-outlier batch can ruin the weights, as it would without clipping, and the logged norm is 0. `clip_grad_value_` raises
-RuntimeError.
+A generator yields its items once. After that `clip_grad_norm_` gets no parameters: it clips nothing, returns a norm of
+0, and raises nothing. (Current torch warns of an empty generator, but not of an empty `filter` or `itertools.chain`.)
+One outlier batch can ruin the weights, as it would without clipping, and the logged norm is 0. `clip_grad_value_`
+raises RuntimeError.
 
 ## Example
 ```python
@@ -47,7 +47,7 @@ for batch in loader:
 Unsafe: with a list the clip has an effect for the first time, or in each iteration.
 
 ## Proof
-The programs are not executed (shows=none): a run is compared with the same run without AMP, which has the same
+The test programs are not executed (shows=none): a run is compared with the same run without AMP, which has the same
 generator. A test gives torch's clip a generator that an optimizer has used up: the norm is 0 and no gradient changes.
 
 ## References
