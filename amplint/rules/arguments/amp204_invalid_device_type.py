@@ -242,7 +242,9 @@ def _with_index(
     effect, severity, confidence = _effect(module, full)
     together = _calls_with(module, value, device) if device is not None else [(call, value)]
     edits = _at_definition(module, value, together, device) if device is not None else None
-    message = f'Make it `"{device.type}"` where it is assigned' if edits and device is not None else f"Pass `{text}`"
+    message = (
+        f'Write `"{device.type}"` where the variable is assigned' if edits and device is not None else f"Pass `{text}`"
+    )
     if edits is None and text is not None:
         edits = tuple(_edit(module, each, text) for _, each in together)
     fix = None

@@ -56,7 +56,7 @@ rule = Rule(
         "add_argument & type=bool & half",
         "add_argument & type=bool & mixed",
     ),
-    not_shown="a run of a step parses no command line",
+    not_shown="verify parses no command line",
 )
 
 # As words of the option's name: `--use_amp`, `--no-fp16`; not `--sample`.

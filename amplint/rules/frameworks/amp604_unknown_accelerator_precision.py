@@ -67,7 +67,7 @@ rule = Rule(
     severity=Severity.ERROR,
     fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("Accelerator & mixed_precision",),
-    not_shown="no step runs: the program ends as it makes the Accelerator",
+    not_shown="the program ends when it creates the Accelerator, before any step",
 )
 
 _KNOWN = ("no", "fp16", "bf16", "fp8")

@@ -149,7 +149,7 @@ def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
     header = switched_off(module, f'"{seen.autocast.devices[0]}"')
     if header is None:
         if module_name(module, "torch") is None:
-            return None, "the file has no `import torch`; add it"
+            return None, "the file has no `import torch`; add that import"
         return None, "the project allows a release without `torch.autocast`"
     edits = wrapped(module, statement, header)
     if edits is None:

@@ -196,7 +196,7 @@ def _variances(module: Module) -> Iterator[Finding]:
                 module.span(each.mean),
                 "the variance is the difference of two means, and float16 rounds this mean by more than the smallest "
                 "variances; compute both means in float32, under `autocast(enabled=False)`",
-                withheld="the means have to be computed in float32; put them into a region with `enabled=False`",
+                withheld="the code of both means has to move into a region with `enabled=False`; do that by hand",
                 cause=f"variance {function.id if function is not None else 0}",
                 confidence=Confidence.LIKELY if each.likely else Confidence.CERTAIN,
             )
@@ -206,6 +206,6 @@ def _variances(module: Module) -> Iterator[Finding]:
                 module.span(found.call),
                 "the region computes the convolutions of SSIM in float16, which rounds by more than the smallest "
                 "variances; compute SSIM in float32, outside the region",
-                withheld="move the call out of the region, or put it into one with `enabled=False`",
+                withheld="move the call out of the region, or into a region with `enabled=False`",
                 confidence=Confidence.LIKELY,
             )

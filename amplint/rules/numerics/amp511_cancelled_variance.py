@@ -91,7 +91,7 @@ def check(module: Module) -> Iterator[Finding]:
                 module.span(each.mean),
                 "the (co)variance is the difference of two means, and bfloat16 rounds both by more than a small "
                 "difference: the result is noise; compute both means in float32, under `autocast(enabled=False)`",
-                withheld="the means have to be computed in float32; put them into a region with `enabled=False`",
+                withheld="the code of both means has to move into a region with `enabled=False`; do that by hand",
                 cause=f"variance {function.id if function is not None else 0}",
                 confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
             )
@@ -101,6 +101,6 @@ def check(module: Module) -> Iterator[Finding]:
                 module.span(found.call),
                 "the region computes the convolutions of SSIM in bfloat16, which rounds by more than small variances: "
                 "small variances are noise; compute SSIM in float32, outside the region",
-                withheld="move the call out of the region, or put it into one with `enabled=False`",
+                withheld="move the call out of the region, or into a region with `enabled=False`",
                 confidence=Confidence.LIKELY,
             )

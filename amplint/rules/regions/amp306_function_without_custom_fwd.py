@@ -394,7 +394,7 @@ def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
     """The missing decorators, below `@staticmethod`."""
     torch, device = module_name(module, "torch"), _device(module, function)
     if torch is None:
-        return None, "the file has no `import torch`; add it"
+        return None, "the file has no `import torch`; add that import"
     if device is None:
         return None, "the file doesn't show which device the model trains on"
     new = module.target.guarantees(_SINCE)

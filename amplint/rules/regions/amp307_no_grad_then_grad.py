@@ -217,7 +217,7 @@ def _fix(module: Module, first: _Run, second: _Run) -> tuple[Fix | None, str | N
         return None, "the call without gradients is part of a larger statement"
     torch = module_name(module, "torch")
     if torch is None:
-        return None, "the file has no `import torch`; add it"
+        return None, "the file has no `import torch`; add that import"
     edit = line_behind(module, first.without, f"{torch}.clear_autocast_cache()")
     if edit is None:
         return None, "the code without gradients is on one line with other code"

@@ -15,10 +15,10 @@ calls the function, and neither this file nor one that imports it updates a scal
 Also finds a method that takes one step with its object's scaler, but returns before the update if the gradients are not
 finite.
 
-A finding is certain if the code misbehaves under every condition, or under settings that have their default. It is
-likely if the code misbehaves only under one condition that changes during training, or under settings whose defaults
-amplint can't see. It is a suspicion if the code misbehaves only under a setting that is not the default, or only under
-two conditions that change during training. The message names the condition.
+A finding is certain if the code always misbehaves, or does so with the default settings. It is likely if the code
+misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't see. It
+is a suspicion if the code misbehaves only with a setting that is not the default, or only under two conditions that
+change during training. The message names the condition.
 
 amplint reports nothing if another function of the file calls `update()`, if the scaler is passed to code that amplint
 can't see, and if the update depends only on a flag that stays the same in all iterations.
@@ -191,7 +191,7 @@ def _never_lowered(module: Module) -> Iterator[Finding]:
                 module.span(check.test),
                 f"when gradients overflow, this check skips `{name}.update()`: the scale never falls, and the next "
                 f"steps overflow as well; let `{name}.step` skip the step",
-                withheld="amplint can't tell what else the check is for; remove it by hand",
+                withheld="amplint can't tell what else the check is for; remove the check by hand",
                 severity=Severity.WARNING,
                 confidence=Confidence.LIKELY,
             )

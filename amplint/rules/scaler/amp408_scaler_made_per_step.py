@@ -71,7 +71,7 @@ rule = Rule(
     shown_by=("scale",),
 )
 
-_PASS_IN = "amplint can't tell which object should keep the scaler; create the scaler once, and pass it in"
+_PASS_IN = "amplint can't tell which object should keep the scaler; create the scaler once, and pass the scaler in"
 
 
 @rule.check

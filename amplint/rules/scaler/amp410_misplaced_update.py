@@ -16,10 +16,10 @@ update is right for both: the second optimizer needs its own scaler. If the seco
 default, nothing is wrong by default, and the finding is a warning. It is also a warning if `update()` raises only where
 an `unscale_` is skipped that runs by default.
 
-A finding about an update before a step is certain if the step has no condition, or one that holds by default. It is
-likely if the step depends on a setting whose default amplint can't see. It is a suspicion if that setting is off by
-default, if two conditions that change during training decide, or if amplint sees no backward for that optimizer's
-parameters. The message names the condition.
+A finding about an update before a step is certain if the step is always reached, or is reached with the default
+settings. It is likely if the step depends on a setting whose default amplint can't see. It is a suspicion if the step
+is not reached with the default settings, if two conditions that change during training decide about it, or if amplint
+sees no backward for that optimizer's parameters. The message names the condition.
 
 amplint reports nothing if each optimizer has its own backward before its step, nothing about `update(new_scale)`, and
 nothing if there may be a step that amplint can't see.

@@ -5,7 +5,7 @@ Finds an `optimizer.state_dict()` that is saved with a model, or loaded from a f
 scaler that steps this optimizer and doesn't save its state (likely if the code loads that state). Also finds
 `optimizer.load_state_dict(...)` if the scaler's state is saved but never loaded.
 
-These findings are likely:
+Findings about these are likely:
 
 - a scaler that is off by default: a flag of the command line, a parameter or a constant has to be set, and the message
   says which;

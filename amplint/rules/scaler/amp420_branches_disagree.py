@@ -2,7 +2,7 @@
 
 ## What it does
 Compares, statement by statement, the branches of `if use_amp: ... else: ...`, of which one trains through a scaler and
-one without, and which are equal except for AMP. Finds what only one of them does:
+one without, and which are equal except for AMP. Finds what only one of the branches does, or does in another way:
 
 - running backward, clearing the gradients, clipping, dividing the loss;
 - clipping in a call that scales and steps as well (`loss_scaler(loss, optimizer, clip_grad=1.0)`; likely);
@@ -20,15 +20,15 @@ one without, and which are equal except for AMP. Finds what only one of them doe
 - stepping an optimizer through the scaler, if the other branch calls `step()` of a wrapper of that optimizer, which
   also sets the learning rate.
 
-There may be three branches (float16, bfloat16, float32), also as an `if` in an `if`; two functions of this file that
-the branches only call; and the code after an `if` that ends with `return` or `continue`.
+There may be three branches (float16, bfloat16, float32), also as an `if` in an `if`. A branch may only call a function
+of this file, and may be the code after an `if` that ends with `return` or `continue`.
 
 amplint reports nothing if the function, or one of its callers in the file, does the same before or after the `if`; and
-nothing if the branches differ in anything else: then each may have its own purpose. A clip is the exception: it is
-reported (likely) if both branches have a whole step of the same optimizers, and only the one without the scaler clips;
-and if only one of two branches before a step clips (`if use_amp: scaler.unscale_(optimizer); clip(...)`). The finding
-is also only likely if only the branch with the scaler clips (float16 may be the reason), and if amplint recognizes a
-moving average only by its name.
+nothing if the branches differ in anything else: then each may have its own purpose. A clip is the exception: amplint
+reports it (likely) if both branches take a whole step of the same optimizers, and only the branch without the scaler
+clips; and if the step comes after the branches, and only one of them clips (`if use_amp: scaler.unscale_(optimizer);
+clip(...)`). The finding is also only likely if only the branch with the scaler clips (float16 may be the reason), and
+if amplint recognizes a moving average only by its name.
 
 ## Why is this bad?
 One of the branches is used every day, and the other one is forgotten. Training without AMP (or with it) then
@@ -117,7 +117,7 @@ rule = Rule(
         "Scaler( & autocast",
         "scaler( & backward & step(",
     ),
-    not_shown="no branch is compared with another, and a name without a value is a stand-in",
+    not_shown="verify doesn't compare branches, and replaces names without a value",
     about_absence=True,
     formerly=("arms-disagree",),
 )
