@@ -12,8 +12,8 @@ nothing if the arguments are unpacked.
 
 ## Why is this bad?
 The call raises `TypeError: autocast.__init__() missing 1 required positional argument: 'device_type'`, or `ValueError`
-if something else is passed in place of the device. `with torch.autocast:` raises TypeError, and AttributeError before
-Python 3.11. This happens when only the import of `torch.cuda.amp.autocast` was changed.
+if something else is passed in place of the device. This happens when only the import of `torch.cuda.amp.autocast` was
+changed. `with torch.autocast:` raises TypeError, and AttributeError before Python 3.11.
 
 ## Example
 ```python
