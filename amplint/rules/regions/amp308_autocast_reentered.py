@@ -83,8 +83,9 @@ def check(module: Module) -> Iterator[Finding]:
             if again:
                 yield rule.finding(
                     module.span(regions[-1]),
-                    f"`{function.name}` {again}, which enters the decorator's autocast object a second time: autocast "
-                    f"is not restored afterwards; use `with torch.autocast(...)` inside `{function.name}` instead",
+                    f"`{function.name}` {again}, which enters the decorator's autocast object a second time: the "
+                    "previous autocast state is not restored; use `with torch.autocast(...)` inside "
+                    f"`{function.name}` instead",
                     withheld=f"the whole body of `{function.name}` has to move into a `with`; do that by hand",
                 )
 
