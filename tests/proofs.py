@@ -50,7 +50,7 @@ def telling(of: list[dict[str, Any]]) -> dict[str, Any]:
 
 def proofs_table() -> str:
     """The table of docs/evidence.md: a fixture of each rule."""
-    lines = ["| rule | fixture | before the fix | after the fix |", "|---|---|---|---|"]
+    lines = ["| rule | fixture | wrong program | corrected program |", "|---|---|---|---|"]
     for rule, of in proofs().items():
         cells = " | ".join(proof_cells(telling(of)))
         lines.append(f"| {rule} | {cells.replace('__', '&#95;&#95;')} |")  # not bold

@@ -19,7 +19,7 @@ from amplint.config.settings import Overrides, Resolver
 FAILED, INTERRUPTED = 2, 130
 # What each command is for.
 COMMANDS = {
-    "check": "lint files and folders, and fix them: the command if none is named",
+    "check": "lint files and folders, and fix them (the default command)",
     "rule": "list all rules, or print the pages of some",
     "explain": "explain an error message, a symptom or a log",
     "verify": "check training steps, and their fixes, on real tensors",
@@ -143,13 +143,13 @@ def check_parser() -> Parser:
     return parser
 
 
-def add_cache_dir(group: argparse._ActionsContainer) -> None:
+def add_cache_dir(group: argparse._ActionsContainer, what: str = "cache directory") -> None:
     """Add the option for the folder of the cache, which may also be given in the environment."""
     group.add_argument(
         "--cache-dir",
         metavar="DIR",
         default=os.environ.get("AMPLINT_CACHE_DIR") or None,
-        help="where to keep what is known of files [default: $AMPLINT_CACHE_DIR, or .amplint_cache in the project]",
+        help=f"{what} [default: $AMPLINT_CACHE_DIR, or .amplint_cache in the project]",
     )
 
 
@@ -170,7 +170,7 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
         metavar="FILES:RULES",
         help="don't run RULES in files that match, such as 'tests/*:AMP4'",
     )
-    rules.add_argument("--preview", action=argparse.BooleanOptionalAction, help="let rules in preview be selected")
+    rules.add_argument("--preview", action=argparse.BooleanOptionalAction, help="allow rules in preview to be selected")
     settings = parser.add_argument_group("settings (they override pyproject.toml and amplint.toml)")
     settings.add_argument(
         "--config",
@@ -197,7 +197,7 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
     )
     if device:
         settings.add_argument(
-            "--device", type=device_of(DEVICES), choices=DEVICES, help="the device to assume for code that names none"
+            "--device", type=device_of(DEVICES), choices=DEVICES, help="device to assume where the code names none"
         )
     for name, what in (
         ("exclude", "skip files and directories that match"),

@@ -13,10 +13,14 @@ from amplint.config.settings import Overrides, Resolver
 
 def make_parser() -> Parser:
     """The options of the command."""
-    description = "Delete the cache of a project: the next run lints all files again."
+    description = (
+        "Delete the cache of a project: the next run lints all files again. Only amplint's own files\nare deleted."
+    )
     parser = Parser("amplint clean", description, examples=("amplint clean", "amplint clean path/to/project"))
-    parser.add_argument("paths", nargs="*", metavar="path", help="files and directories of projects [default: .]")
-    add_cache_dir(parser)
+    parser.add_argument(
+        "paths", nargs="*", metavar="path", help="delete the caches of the projects that contain these [default: .]"
+    )
+    add_cache_dir(parser, "cache directory to delete")
     return parser
 
 

@@ -24,14 +24,29 @@ if TYPE_CHECKING:
     from amplint.config.file import Config
 
 _DESCRIPTION = """\
-Print the settings of a file and where each value comes from: a flag, a line of the
-configuration file, the project's requirements, or amplint's default. Also print the
-file's project, the folder in which imports are followed. If a key has several values,
-the last one wins; lists of rules and `extend-exclude` add up.
+Print the settings that apply to a file, and where each value comes from: a flag, a line
+of the configuration file, the project's requirements, or amplint's default. Also print
+the project folder: amplint follows imports only inside it.
 
-JSON has schema_version, file, configuration, extends, project, project-origin, excluded, rules,
-unfixable, and settings: a list of objects with key, item (of a table), value, origin
-and holds (false: the value is not for this file)."""
+If a key is printed more than once, the last value printed wins; lists of rules and
+`extend-exclude` are joined."""
+_EPILOG = """\
+JSON keys:
+
+  schema_version  version of these keys
+  file            FILE, as an absolute path
+  configuration   the configuration file, or null
+  extends         the files that the configuration file extends
+  project         the project folder
+  project-origin  why this folder is the project folder
+  excluded        true: amplint skips FILE when it lints a directory
+  rules           the rules that run
+  unfixable       the rules whose findings are never fixed
+  settings        a list of objects, one per value:
+    key, item     the key; for a table, also the item of the table (else null)
+    value         the value
+    origin        where the value comes from
+    holds         false: the value does not apply to FILE"""
 _EXAMPLES = (
     "amplint config train.py",
     "amplint config --select scaler train.py",
@@ -66,7 +81,7 @@ class _About(NamedTuple):
 
 def make_parser() -> Parser:
     """The options of the command."""
-    parser = Parser("amplint config", _DESCRIPTION, examples=_EXAMPLES)
+    parser = Parser("amplint config", _DESCRIPTION, epilog=_EPILOG, examples=_EXAMPLES)
     parser.add_argument("path", nargs="?", default=".", metavar="FILE", help="a file or directory [default: .]")
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of configuration files instead")
     parser.add_argument("--output-format", choices=("text", "json"), default="text", help="[default: text]")

@@ -29,7 +29,7 @@ def make_parser() -> Parser:
         help="a code (AMP401), a name (clip-without-unscale), a prefix (AMP4) or a family (scaler) [default: list all]",
     )
     parser.add_argument("--all", action="store_true", help="print the pages of all rules")
-    parser.add_argument("--glossary", action="store_true", help="print what words on the pages mean")
+    parser.add_argument("--glossary", action="store_true", help="define the terms that the pages use")
     parser.add_argument("--output-format", choices=("text", "json"), default="text", help="[default: text]")
     return parser
 

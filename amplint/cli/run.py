@@ -25,8 +25,8 @@ amplint repeats the failing step on a copy of its state, to find the first opera
 fault. Needs torch 2.4 or later."""
 _EPILOG = """\
 All arguments after SCRIPT or MODULE belong to the program. The program keeps its stdout
-and its exit code. Only with --stop is the exit code 3, if a problem was found. The report
-is printed on stderr when the program ends; --output-file also writes it to a file.
+and its exit code. With --stop the exit code is 3 if a problem was found. The report is
+printed on stderr when the program ends; --output-file also writes it to a file.
 
 Under torchrun (torchrun --nproc-per-node 2 -m amplint run train.py) each rank has its
 own report and its own file, such as report.rank1.json. Processes that the program itself
@@ -93,13 +93,13 @@ def make_parser() -> Parser:
     add(
         "--careful",
         action="store_true",
-        help="check the loss while it is computed in every step, not only in some (slower)",
+        help="check the operations that compute the loss in every step, instead of in some (slower)",
     )
     add("--no-replay", action="store_true", help="never repeat a failing step")
     formats = ("text", "json", "sarif")
     add("--output-format", choices=formats, default="text", help="format of the --output-file [default: text]")
     add("-o", "--output-file", metavar="FILE", help="also write the report to FILE")
-    add("--report", metavar="FILE", help="also write the report to FILE as JSON, whatever --output-format is")
+    add("--report", metavar="FILE", help="a second report: also write it to FILE as JSON")
     return parser
 
 

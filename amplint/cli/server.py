@@ -15,7 +15,7 @@ def make_parser() -> Parser:
     description = "Start the language server, for an editor, on stdin and stdout."
     parser = Parser("amplint server", description, examples=("amplint server",))
     parser.add_argument(
-        "--stdio", action="store_true", help="use stdin and stdout: the default, which some editors pass"
+        "--stdio", action="store_true", help="accepted because some editors pass it; stdin and stdout are the default"
     )
     return parser
 

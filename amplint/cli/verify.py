@@ -33,10 +33,11 @@ from amplint.verify.steps.verify import Checked, Limits, StepRow, Verifier
 
 _DESCRIPTION = """\
 Check the AMP training steps of a program on real tensors, before and after amplint's
-fixes. The program itself is not executed: amplint interprets its training steps line by
-line, with a small model in place of yours, once for each combination of the conditions
-that influence AMP. Training steps in other files of the project are checked too, if they
-are called from PATH, or call code in PATH."""
+fixes. No file is changed, and the program itself is not executed: amplint interprets its
+training steps line by line, with a small model instead of yours, once for each
+combination of the program's AMP options (such as use_amp on and off). Training steps in
+other files of the project are checked too, if they are called from PATH, or call code in
+PATH."""
 _EPILOG = """\
 Each step is compared with the same step without AMP (autocast and GradScaler made with
 enabled=False). Verdicts:
@@ -50,9 +51,10 @@ enabled=False). Verdicts:
 
 Exit codes:
 
-  0  all code with AMP was checked or trains nothing, and after the fixes all is right
-  1  a step (or a fixture) is refuted, or a step still misbehaves after the fixes
-  2  something could not be checked, whatever the other verdicts are
+  0  every verdict is confirmed, clean or no training step (so also if the code is wrong,
+     and amplint's fixes correct it)
+  1  a verdict is refuted or misbehaves
+  2  a verdict is not checkable, whatever the others are; or an error
 
 JSON is a list with one object per step (with --run, per fixture). Its keys are in
 https://amplint.github.io/amplint/verify/#json.
@@ -137,17 +139,22 @@ def make_parser() -> Parser:
     add(
         "--explain",
         action="store_true",
-        help="print each line that was interpreted, and what was used in place of your model and data",
+        help="print each line that was interpreted, and what replaced your model and data",
     )
     add("--run", action="store_true", help="execute the code of fixtures instead of interpreting it")
-    each = "for each run of a step: the one before the fixes, and the one after them"
-    add("--timeout", type=_seconds, default=TIMEOUT, metavar="SECONDS", help=f"time limit {each} [default: 60]")
+    add(
+        "--timeout",
+        type=_seconds,
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help="time limit for each run of a step; each step runs twice, before and after the fixes [default: 60]",
+    )
     add(
         "--memory",
         type=_size,
         default=MEMORY,
         metavar="MIB",
-        help=f"memory limit {each}, without what torch takes [default: 2048]",
+        help="memory limit for each run of a step, not counting torch itself [default: 2048]",
     )
     add("--output-format", choices=("text", "json"), default="text", help="[default: text]")
     add_settings(command, device=False)

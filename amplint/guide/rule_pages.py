@@ -31,26 +31,40 @@ SEEN_AS = {
     "warning": "a warning",
     "gradient": "wrong gradients",
     "update": "wrong updates",
-    "skips": "steps that are wrongly skipped or made",
+    "skips": "a step that is wrongly skipped or taken",
     "scale": "a scale that doesn't adapt",
     "learning": "a loss that doesn't change as it should",
     "autocast-state": "a backward or step that runs inside an autocast region",
     "dtype": "a loss of the wrong dtype",
 }
 # What words in the cells of the proofs mean, and which result is right.
+_LOSS = "`loss float16` is the dtype of the loss that backward starts from."
 _LEGEND = {
-    " x ": "`x` is a factor: `1.00 x` is the same as in the same program in float32.",
-    "off by": "`off by` is the difference from the same program in float32: a few percent are float16's rounding, and "
-    "right.",
-    "overflow taken": "A step with an overflow should be skipped, and the scale backed off (halved) once for each.",
+    " x ": "`1.00 x` means: the same as in float32.",
+    "off by": "`off by` is the difference from the same program in float32: a few percent are the rounding of float16 "
+    "or bfloat16, and expected.",
+    "clip after it allows": "`a step used 5 x the norm that the clip after it allows`: the clip came after the step, "
+    "which used gradients of 5 times the clip's bound.",
+    "overflow taken": "`3 of 3 steps with an overflow taken`: the scaler should have skipped these steps, and backed "
+    "off (halved) the scale once for each.",
+    "scale at the end": "`scale at the end` is the loss scale after the last step: it falls with each overflow, and "
+    "grows while there is none.",
     "scale at the end: off": "`scale at the end: off` means that the scaler is disabled.",
+    "with a region open (": "`with a region open (cpu float16)` means: inside an autocast region for that device, with "
+    "that dtype.",
+    "loss float": _LOSS,
+    "loss bfloat": _LOSS,
+    "regions: ": "`regions` are the autocast regions that the program enters, by device and dtype (`off`: disabled).",
+    "loss went by": "`loss went by` is the change of the loss from the first step to the last. The reference is the "
+    "same program in float32.",
 }
 # The words by which a fixture is marked that is not run; they are for authors of rules.
 _MARK = re.compile(r"\s\(`?shows=none`?\)")
 _LONGEST, _SHORTEST = 160, 40  # of what a program said, in a cell
 _WORDINGS = 4  # of one message that are shown
 _GLOSSARY = (
-    f"What *region*, *likely*, *micro step* and others mean: `amplint rule --glossary`, or {DOCUMENTATION}glossary/"
+    f"Terms such as *region*, *likely* and *micro step* are defined by `amplint rule --glossary` and at {DOCUMENTATION}"
+    "glossary/"
 )
 
 
@@ -62,7 +76,7 @@ def proofs() -> dict[str, list[dict[str, Any]]]:
 
 
 def proof_cells(proof: dict[str, Any]) -> tuple[str, str, str]:
-    """The cells of a Markdown table: the fixture, what was shown before the fix, and after."""
+    """The cells of a Markdown table: the fixture, and what its wrong and its corrected program showed."""
     name = proof["variant"].replace("_", " ")
     where = f" ({proof['device']}{'*' if proof['simulated'] else ''})" if proof["device"] else ""
     before, after = (shortened(proof[each]).replace("|", "\\|") for each in ("before", "after"))
@@ -82,7 +96,7 @@ def shortened(said: str) -> str:
 def legend(shown: Sequence[dict[str, Any]]) -> str:
     """What the words in the cells of these proofs mean, and which result is right; empty if they explain themselves."""
     cells = " ".join(each[half] for each in shown for half in ("before", "after"))
-    return " ".join(meaning for words, meaning in _LEGEND.items() if words in cells)
+    return " ".join(dict.fromkeys(meaning for words, meaning in _LEGEND.items() if words in cells))
 
 
 def text_of(rule: Rule) -> str:
@@ -193,7 +207,7 @@ def in_a_run(rule: Rule, verify: str = "`amplint verify`") -> str:
         return f"{verify} can't show this problem in your own training step, because {shows.why}."
     seen = [f"as {SEEN_AS[each]}" for each in shows.observables]
     also = ", also on a simulated device" if shows.how == "simulated" else ""
-    listed = " or ".join([", ".join(seen[:-1]), seen[-1]]) if seen[1:] else seen[0]
+    listed = f"{', '.join(seen[:-1])}{',' if seen[2:] else ''} or {seen[-1]}" if seen[1:] else seen[0]
     return f"{verify} can show this problem in your own training step{also}: {listed}."
 
 
@@ -204,8 +218,13 @@ def _proof_table(rule: Rule) -> str:
     lines = [f"| {' | '.join(proof_cells(each))} |" for each in shown]
     foot = "\n\\* simulated on the CPU\n" if any(each["simulated"] for each in shown) else ""
     meaning = f"\n{said}\n" if (said := legend(shown)) else ""
-    head = ["", "Each row is one of amplint's test programs (fixtures), run with the real `torch.amp`.", ""]
-    table = ["| test program | before the fix | after the fix |", "|---|---|---|", *lines, ""]
+    head = [
+        "",
+        "Each row is one of amplint's test programs (fixtures), run with the real `torch.amp`: with the misuse, and "
+        "corrected (by the fix, or by hand where there is none).",
+        "",
+    ]
+    table = ["| test program | wrong program | corrected program |", "|---|---|---|", *lines, ""]
     return "\n".join([*head, *table]) + foot + meaning
 
 

@@ -84,7 +84,7 @@ def test_214_by_the_names_of_settings(given: str, findings: int) -> None:
 
 def test_what_is_said_of_code_on_several_lines_is_one_line() -> None:
     (found,) = check(HEAD + "GradScaler(2.0**(\n    10\n))", settings=only("AMP214"))
-    assert "`2.0**( 10 )` is taken for the device" in found.message
+    assert "`2.0**( 10 )` becomes the device" in found.message
     assert found.message.isprintable()
 
 

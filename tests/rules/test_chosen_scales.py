@@ -29,22 +29,22 @@ def main(args, loader, model):
     ("made", "confidence", "says"),
     [
         ("torch.optim.SGD(model.parameters(), 0.1)", Confidence.CERTAIN, ""),
-        ("make(args, model)", Confidence.LIKELY, "only Adam and the like"),
-        ("FusedLion(model.parameters())", Confidence.LIKELY, "only Adam and the like"),
+        ("make(args, model)", Confidence.LIKELY, "only optimizers like Adam"),
+        ("FusedLion(model.parameters())", Confidence.LIKELY, "only optimizers like Adam"),
         (
             "torch.optim.Adam(model.parameters(), weight_decay=1e-5)",
             Confidence.LIKELY,
-            "the scale divides the weight decay",
+            "the scale weakens the weight decay",
         ),
         (
             "torch.optim.Adam(model.parameters(), weight_decay=args.decay)",
             Confidence.LIKELY,
-            "the scale divides the weight decay",
+            "the scale weakens the weight decay",
         ),
         (
             'torch.optim.Adam([{"params": model.parameters(), "weight_decay": 1e-6}])',
             Confidence.LIKELY,
-            "the scale divides the weight decay",
+            "the scale weakens the weight decay",
         ),
         ("torch.optim.Adam(model.parameters())", Confidence.SUSPICION, "aren't skipped"),
         ("torch.optim.Adam(model.parameters(), weight_decay=0.0)", Confidence.SUSPICION, "aren't skipped"),

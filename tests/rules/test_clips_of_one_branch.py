@@ -124,7 +124,7 @@ def test_a_clip_only_where_the_scaler_is_on(test: str) -> None:
     assert finding.confidence is Confidence.LIKELY
     assert finding.message == (
         "only the branch with the scaler clips the gradients: without the scaler, the step on line 15 uses gradients "
-        "that are not clipped; unscale in this branch only, and clip after it in either case"
+        "that are not clipped; unscale in this branch, and clip after the `if` in both cases"
     )
 
 

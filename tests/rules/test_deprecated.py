@@ -350,9 +350,18 @@ torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("2.4", 'wrap the forward in `torch.autocast("cuda")` and create a `torch.amp.GradScaler("cuda")`'),
-        ("1.10", 'wrap the forward in `torch.autocast("cuda")` and create a `torch.cuda.amp.GradScaler()`'),
-        ("1.6", "wrap the forward in `torch.cuda.amp.autocast()` and create a `torch.cuda.amp.GradScaler()`"),
+        (
+            "2.4",
+            'wrap the forward and the loss in `torch.autocast("cuda")`, and create a `torch.amp.GradScaler("cuda")`',
+        ),
+        (
+            "1.10",
+            'wrap the forward and the loss in `torch.autocast("cuda")`, and create a `torch.cuda.amp.GradScaler()`',
+        ),
+        (
+            "1.6",
+            "wrap the forward and the loss in `torch.cuda.amp.autocast()`, and create a `torch.cuda.amp.GradScaler()`",
+        ),
         (">=1.4", "use torch's own AMP (needs torch 1.6)"),
         ("==1.4.*", None),
         ("<1.6", None),
@@ -378,8 +387,8 @@ def test_apex_is_found_once_a_file_with_the_other_places() -> None:
     [
         ("2.0", "import torch\nscaler = torch.cuda.GradScaler()\n", "use `torch.cuda.amp.GradScaler`"),
         ("2.4", "import torch\nscaler = torch.cuda.GradScaler()\n", "use `torch.amp.GradScaler`"),
-        ("1.9", "from torch.cuda import autocast\n", "import it from `torch.cuda.amp`"),
-        ("2.0", "scaler = GradScaler()\n", "import it from `torch.cuda.amp`"),
+        ("1.9", "from torch.cuda import autocast\n", "import `autocast` from `torch.cuda.amp`"),
+        ("2.0", "scaler = GradScaler()\n", "import `GradScaler` from `torch.cuda.amp`"),
     ],
 )
 def test_a_wrong_name_is_told_one_that_the_project_has(target: str, text: str, said: str) -> None:

@@ -40,7 +40,9 @@ def of_step(plain: tuple[str, ...], scaled: tuple[str, ...] = SCALED, more: str 
 
 def test_a_branch_without_a_backward() -> None:
     (message,) = of_step((*FORWARD, "optimizer.step()"))
-    assert message.startswith("this branch runs backward, but the branch without the scaler, on line 8, does not: its")
+    assert message.startswith(
+        "this branch runs backward, but the branch without the scaler, on line 8, does not: the optimizer"
+    )
 
 
 def test_both_branches_run_backward() -> None:
@@ -245,7 +247,7 @@ def created(use: str, *, before: str = "pass", after: str = "pass") -> list[str]
     return found(CREATED.replace("USE", use).replace("BEFORE", before).replace("AFTER", after))
 
 
-EITHER = "create the scaler in either case, with `enabled`"
+EITHER = "always create the scaler, and pass the condition as `enabled`"
 STEPPED = "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"
 
 
@@ -269,7 +271,9 @@ STEPPED = "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update(
 )
 def test_a_scaler_that_is_created_in_one_branch_and_used_in_both(use: str, after: str) -> None:
     (message,) = created(use, after=after)
-    assert message.startswith("`scaler` is created only in the `if` on line 6: where `args.amp` is false this raises")
+    assert message.startswith(
+        "`scaler` is created only in the `if` on line 6: where `args.amp` is false, this line raises"
+    )
 
 
 @pytest.mark.parametrize(
@@ -305,7 +309,7 @@ def test_two_scalers_that_are_created_together() -> None:
 
 def test_a_scaler_that_the_first_iteration_does_not_find() -> None:
     (message,) = created("scaler, loss = forward_step(model, loss, scaler, optimizer)")
-    assert message.endswith("where `args.amp` is false this raises UnboundLocalError; " + EITHER)
+    assert message.endswith("where `args.amp` is false, this line raises UnboundLocalError; " + EITHER)
     assert not created("scaler = forward_step(model, loss, optimizer)\n        scaler.update()")
 
 
@@ -327,7 +331,7 @@ def test_a_handler_for_something_else(handler: str) -> None:
 def test_a_scaler_that_is_none(text: str) -> None:
     text = text.replace("AFTER", "pass")
     (message,) = found(text.replace("USE", STEPPED))
-    assert message == f"if `args.amp` is false, `scaler` is None, and this raises AttributeError; {EITHER}"
+    assert message == f"if `args.amp` is false, `scaler` is None, and this line raises AttributeError; {EITHER}"
     for right in ("scaler is not None", "scaler", "args.amp", "args.amp and step", "args.fp16"):
         assert not found(text.replace("USE", f"if {right}:\n            {STEPPED}")), right
     assert not found(text.replace("USE", "forward_step(model, loss, scaler, optimizer)"))
@@ -363,8 +367,8 @@ def kept(use: str = STEPS, made: str = FLAG, name: str = "train_step") -> list[s
 def test_an_attribute_that_is_set_in_one_branch(made: str) -> None:
     (message,) = kept(made=made)
     assert message == (
-        f"`self.scaler` is created only in the `if` on line 8: where `{made}` is false this raises AttributeError; "
-        + EITHER
+        f"`self.scaler` is created only in the `if` on line 8: where `{made}` is false, this line raises AttributeError"
+        f"; {EITHER}"
     )
 
 
@@ -432,7 +436,9 @@ def train(model, loader, args):
 @pytest.mark.parametrize("test", ["'scaler' in saved", "'scaler' in saved.keys()", "not args.finetune"])
 def test_a_checkpoint_of_a_run_with_the_scaler(test: str) -> None:
     (message,) = found(LOADED.replace("TEST", test))
-    assert message.startswith("`scaler` is created only in the `if` on line 7: where `args.amp` is false this raises")
+    assert message.startswith(
+        "`scaler` is created only in the `if` on line 7: where `args.amp` is false, this line raises"
+    )
 
 
 @pytest.mark.parametrize("test", ["args.amp and 'scaler' in saved", "'scaler' in locals()", "args.load_scaler"])

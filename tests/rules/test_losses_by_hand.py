@@ -61,7 +61,7 @@ def test_a_term_that_is_half(after: str) -> None:
 )
 def test_the_scale_is_named_only_where_it_is_the_gradient(after: str) -> None:
     (message,) = found(after)
-    assert "and its gradient, is float16" in message
+    assert "the loss and its gradient are rounded" in message
     assert INF not in message
 
 

@@ -36,7 +36,7 @@ def _disagreements(scaled: str = "", plain: str = "") -> list[Finding]:
 
 def test_a_clip_in_the_plain_arm_belongs_after_unscale_in_the_other() -> None:
     (finding,) = _disagreements(plain=CLIP)
-    assert finding.message.endswith("do so in both branches (after `unscale_()`)")
+    assert finding.message.endswith("clip in both branches (after `unscale_()`)")
 
 
 def test_a_clip_in_both_arms_is_right() -> None:

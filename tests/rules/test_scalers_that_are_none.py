@@ -59,8 +59,8 @@ class Trainer:
     def save(self, path):
         SAVE
 """
-NONE = ("scaler = torch.amp.GradScaler('cuda') if args.amp else None", "is None, and this raises AttributeError")
-UNBOUND = ("if args.amp:\n        scaler = torch.amp.GradScaler('cuda')", "where `args.amp` is false this raises")
+NONE = ("scaler = torch.amp.GradScaler('cuda') if args.amp else None", "is None, and this line raises AttributeError")
+UNBOUND = ("if args.amp:\n        scaler = torch.amp.GradScaler('cuda')", "where `args.amp` is false, this line raises")
 
 
 def found(text: str) -> list[str]:

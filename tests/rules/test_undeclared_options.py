@@ -42,7 +42,10 @@ def found(declared: str = "pass", read: str = "args.use_amp") -> list[str]:
 @pytest.mark.parametrize("declared", ["pass", "parser.add_argument('--amp', action='store_true')"])
 def test_a_flag_that_is_not_declared(declared: str) -> None:
     (message,) = found(declared)
-    assert message == "this program's parser declares no option `use_amp`: this raises AttributeError; declare it"
+    assert (
+        message
+        == "this program's parser declares no option `use_amp`: this line raises AttributeError; declare the option"
+    )
 
 
 @pytest.mark.parametrize(

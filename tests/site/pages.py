@@ -157,7 +157,7 @@ def rule_page(rule: Rule) -> str:
         ("Default", default),
         ("Since", since().get(rule.code, "the next release")),
         ("Verify", in_a_run(rule, "[`amplint verify`](../verify.md)")),
-        ("Words", "[glossary](../glossary.md): *region*, *likely*, *micro step* and others"),
+        ("Terms", "[glossary](../glossary.md): *region*, *likely*, *micro step* and others"),
     ]
     sections = [
         ("Example", _example(parts)),
@@ -217,8 +217,8 @@ def _proof(rule: Rule, words: str) -> str:
     detail = "\n".join(f"    {line}".rstrip() for line in words.splitlines())
     return "\n".join(
         [
-            f"- Before the fix ([`{name}`]({HOME}/tree/main/{folder}/{name}){where}): {_inline(best['before'])}",
-            f"- After the fix: {_inline(best['after'])}",
+            f"- Wrong program ([`{name}`]({HOME}/tree/main/{folder}/{name}){where}): {_inline(best['before'])}",
+            f"- Corrected program: {_inline(best['after'])}",
             "",
             *meaning,
             f"This rule has {count} (fixtures), run with torch: see [evidence](../evidence.md#fixtures).",

@@ -10,9 +10,8 @@ amplint reports nothing if the default, cuda, is right:
 - all losses that the scaler scales come from such regions, or from regions that are bfloat16 on other devices;
 - the file has neither losses nor regions, and all regions in the files that are connected with it by imports are on
   cuda;
-- CUDA is always available when the scaler is created, or when it scales, because of an assert, an `if` that returns or
-  raises without CUDA, or a call before it that raises without CUDA (`torch.cuda.set_device`, `torch.cuda.Event`,
-  `.cuda()`).
+- CUDA is always available when the scaler is created or scales, because of an assert, an `if` that returns or raises
+  without CUDA, or a call before it that raises without CUDA (`torch.cuda.set_device`, `torch.cuda.Event`, `.cuda()`).
 
 amplint also reports nothing:
 
@@ -25,9 +24,9 @@ The default device is cuda, whatever the code trains on. Without CUDA the scaler
 `scale()` returns the loss unchanged, small float16 gradients become zero, and infinities reach the weights. For a loss
 of order 1e-4, 3.7 % of the gradients are lost and the update is off by 10 %.
 
-The finding is an error if the code shows that float16 can run on a device other than cuda: by an explicit dtype with a
-device chosen at run time, or by the default dtype of xpu and mps. Otherwise it is a warning: with the CPU's default
-dtype, bfloat16, a disabled scaler does no harm.
+The finding is an error if the code shows that autocast can run in float16 on a device other than cuda: the dtype is
+explicit and the device is chosen at run time, or the default dtype of xpu or mps is used. Otherwise it is a warning:
+with the CPU's default dtype, bfloat16, a disabled scaler does no harm.
 
 ## Example
 ```python
@@ -63,8 +62,7 @@ passed, gradients agree with the float32 reference within float16's noise.
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
 - [GradScaler on mps](https://github.com/pytorch/pytorch/issues/142397)
-- torch/amp/grad_scaler.py: the test is `device == "cuda" and not torch.cuda.is_available()`
-"""
+- torch/amp/grad_scaler.py: GradScaler disables itself if `device == "cuda" and not torch.cuda.is_available()`"""
 
 from __future__ import annotations
 
@@ -147,8 +145,9 @@ def _message(module: Module, other: ir.Node | None) -> str:
     device = _only_device(module)
     message = "`GradScaler` defaults to cuda and is disabled without CUDA"
     if other is not None:
-        where = device if device is not None else "another device"
-        message += f"; the autocast region on {module.line(other)} can run in float16 on {where}"
+        where = device if device is not None else "other devices"
+        region = f"the region on {module.line(other)}, which can run in float16 on {where}"
+        message += f": small gradients of {region}, become 0"
     elif device is not None:
         message += f", but autocast is for {device} ({module.line(regions(module)[0].call)})"
     return f"{message}; pass the device"

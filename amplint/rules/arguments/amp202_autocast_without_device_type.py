@@ -13,7 +13,7 @@ nothing if the arguments are unpacked.
 ## Why is this bad?
 The call raises `TypeError: autocast.__init__() missing 1 required positional argument: 'device_type'`, or `ValueError`
 if something else is passed in place of the device. This happens when only the import of `torch.cuda.amp.autocast` was
-changed.
+changed. `with torch.autocast:` raises TypeError, and AttributeError before Python 3.11.
 
 ## Example
 ```python
@@ -106,7 +106,7 @@ def check(module: Module) -> Iterator[Finding]:
                     _bare,
                 )
             elif isinstance(parent, ir.With) and any(item.context is value for item in parent.items):
-                yield _finding(module, value, "is not called: `with` raises TypeError", _bare)
+                yield _finding(module, value, "is not called: `with` raises an exception", _bare)
 
 
 def _of_fallbacks(module: Module) -> Iterator[Finding]:
@@ -120,9 +120,9 @@ def _of_fallbacks(module: Module) -> Iterator[Finding]:
         if not call.positional or is_old_first(module, call.positional[0]):
             yield rule.finding(
                 module.span(call),
-                "with the new `autocast`, this call raises TypeError: `device_type` is missing; pass the device first",
-                withheld="the fallback import is the old class, which takes no device; use "
+                "with the new `autocast`, this call raises TypeError: `device_type` is missing; use "
                 '`torch.autocast("cuda", ...)` without a fallback',
+                withheld="the fallback import is the old class, which takes no device",
             )
 
 
@@ -200,7 +200,9 @@ def _finding(module: Module, value: ir.Value, what: str, edits: _Edits) -> Findi
     device = choose(module, value) or _CUDA
     title = f"Pass the device: `autocast({device.text}, ...)`"
     fix = Fix(device.applicability, title, edits(module, value, device.text))
-    return rule.finding(module.span(value), f"`torch.autocast` {what}; pass the device first", fix=fix)
+    call = f"call `{module.text(value)}({device.text})`"
+    to_do = "pass the device as the first argument" if isinstance(value, ir.Call) else call
+    return rule.finding(module.span(value), f"`torch.autocast` {what}; {to_do}", fix=fix)
 
 
 def _call_edits(module: Module, value: ir.Value, device: str) -> tuple[Edit, ...]:

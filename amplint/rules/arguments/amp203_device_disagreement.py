@@ -5,12 +5,12 @@ Finds an autocast region with a literal device, if all tensors and modules that 
 `.to("xpu")`, `.cuda()`, `device="mps"`, `torch.device(...)`, in the region's function or class, in its callers, or at
 the top of the file.
 
-Finds a scaler that names cuda, if the regions and everything else are for another accelerator, or if the regions can
-run in float16 on another device. amplint compares the regions that the scaler's losses come from, if it can see them,
+Finds a scaler for cuda, if everything else is for another accelerator, or if its losses come from float16 regions for
+another device, the CPU included. amplint compares the regions that the scaler's losses come from, if it can see them,
 otherwise all regions of the file. `torch.cuda.amp.GradScaler` names cuda, too. (A scaler without a device is AMP201.)
 
 Finds a region for an accelerator in a file that names the CPU, moves nothing to another device, and creates every model
-that it trains: `map_location="cpu"`, and not one `.to(...)`.
+that it trains, such as a file with `map_location="cpu"` and no `.to(...)`.
 
 amplint reports nothing:
 
@@ -51,13 +51,12 @@ whose device is part of their name.
 
 ## Proof
 In the test programs with regions and scalers for cuda, torch warns before the fix, and doesn't after it. That a region
-for the CPU does nothing to tensors on cuda is not executed (shows=none): the test programs run without CUDA, and in a
+for the CPU does nothing to tensors on cuda is not tested (shows=none): the test programs run without CUDA, and in a
 simulation both devices are the same.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
-- torch/amp/grad_scaler.py: the test is `device == "cuda" and not torch.cuda.is_available()`
-"""
+- torch/amp/grad_scaler.py: GradScaler disables itself if `device == "cuda" and not torch.cuda.is_available()`"""
 
 from __future__ import annotations
 
@@ -154,7 +153,8 @@ def _on_cpu(module: Module, found: list[Region]) -> Iterator[Finding]:
                 module.span(region.call),
                 f"autocast is for {device}, but the model on {module.line(made)} stays on the CPU: the region does "
                 f"nothing; move the model and its data to {device}, or use autocast for cpu",
-                withheld=f"amplint can't tell which device is intended ({module.line(named)} names the CPU)",
+                withheld=f"amplint can't tell which device is intended: {module.line(named)} names the CPU, "
+                f"this line {device}",
             )
 
 
@@ -226,7 +226,7 @@ def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Re
     if not others:
         return None
     half = not only or _may_run_in_float16(module, of)
-    effect = "small gradients underflow" if half else "float16 would need it"
+    effect = "small gradients underflow" if half else "float16 would need a scaler"
     there = " or ".join(sorted(others))
     if len(found) != 1:
         choice = choose(module, call)

@@ -15,10 +15,10 @@ sight passes a string.
 
 ## Why is this bad?
 `device_type` has to be a string such as "cuda". A `torch.device` raises ValueError, "gpu" raises RuntimeError. "cuda:0"
-raises up to torch 2.3, which is an error if the project allows torch 2.3. Later releases accept "cuda:0", don't check
-that CUDA is available, and disable a float32 region with a warning at each entry: the finding is a warning then. If
-the project requires torch 2.4 and the dtype is float16 or bfloat16, the index has no effect: the finding is a note, and
-a suspicion.
+raises up to torch 2.3: the finding is an error if the project declares that it supports torch 2.3. Later releases
+accept "cuda:0", don't check that CUDA is available, and disable a float32 region with a warning at each entry: then the
+finding is a warning. If the project requires torch 2.4 and the dtype is float16 or bfloat16, the finding is a note, and
+a suspicion: only the check for CUDA is missing.
 
 ## Example
 ```python
@@ -41,8 +41,8 @@ only annotated as one; and if the region's dtype is not float16 or bfloat16, or 
 itself with an index, and stays enabled without the index. Also unsafe if `"cuda"` replaces the number of a CUDA device.
 
 ## Proof
-Before the fix the test programs raise or, with an index, run in a region without the check. After the fix they run,
-with the same dtype in the region.
+Before the fix the test programs raise or, with an index, enter a region that doesn't check for CUDA. After the fix they
+run, with the same dtype in the region.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -192,7 +192,7 @@ def _appending(
     fix = Fix(applicability, "Append `.type`", (_edit(module, value, f"{_operand(module, value)}.type"),))
     return rule.finding(
         module.span(value),
-        f"{what}: autocast raises ValueError; pass its `.type`",
+        f"{what}: autocast raises ValueError; pass `{_operand(module, value)}.type`",
         fix=fix,
         confidence=confidence,
     )
@@ -242,7 +242,9 @@ def _with_index(
     effect, severity, confidence = _effect(module, full)
     together = _calls_with(module, value, device) if device is not None else [(call, value)]
     edits = _at_definition(module, value, together, device) if device is not None else None
-    message = f'Make it `"{device.type}"` where it is assigned' if edits and device is not None else f"Pass `{text}`"
+    message = (
+        f'Write `"{device.type}"` where the variable is assigned' if edits and device is not None else f"Pass `{text}`"
+    )
     if edits is None and text is not None:
         edits = tuple(_edit(module, each, text) for _, each in together)
     fix = None
@@ -264,12 +266,12 @@ def _effect(module: Module, full: bool) -> tuple[str, Severity, Confidence]:
     if not module.target.guarantees("2.4"):
         return "torch before 2.4 raises RuntimeError", Severity.ERROR, Confidence.CERTAIN
     if full:
-        effect = "in float32, autocast warns and is disabled"
+        effect = "autocast then does not support float32, warns and is disabled"
         return effect, Severity.WARNING, Confidence.CERTAIN
     if not module.target.is_declared:
-        effect = "torch before 2.4 raises RuntimeError, and later releases don't look at the index"
+        effect = "torch before 2.4 raises RuntimeError, and later releases ignore the index"
         return effect, Severity.WARNING, Confidence.CERTAIN
-    effect = "autocast doesn't look at the index, and without CUDA it doesn't disable itself"
+    effect = "autocast ignores the index, and is not disabled where CUDA is missing"
     return effect, Severity.NOTE, Confidence.SUSPICION
 
 

@@ -10,16 +10,16 @@ Finds an autocast region whose dtype is:
 
 amplint follows variables, tables and conditional values as far as the file shows them. It reports nothing about
 disabled regions, and nothing about other dtypes on cuda, which supports them: a float32 region runs matrix products in
-float32. A flag that depends on the same value as the dtype is evaluated with it (`enabled=precision is not None` with
-`{"bf16": torch.bfloat16, None: torch.float32}[precision]`).
+float32. If `enabled` depends on the same value as the dtype, amplint evaluates both together (`enabled=precision is not
+None` with `{"bf16": torch.bfloat16, None: torch.float32}[precision]`).
 
 The finding is a suspicion in these cases, where the region is disabled as intended and only warns:
 
 - float32 is one of the dtypes that a setting or the device chooses, or a fallback when half precision failed;
 - a call, or a default, gives float32 to a function whose region also runs on cuda.
 
-Such a suspicion is a note. The finding is a warning if the region has no other dtype than float32, but also runs on
-cuda, or if a setting chooses float64 or the like.
+Such a suspicion is a note. The finding is a warning if the region is always float32 but also runs on cuda, or if a
+setting chooses float64 or another unsupported dtype.
 
 ## Why is this bad?
 A string raises TypeError when the region is entered. With another dtype the region warns and disables itself: code
@@ -42,7 +42,7 @@ with torch.autocast("cpu", enabled=False):
 There is no fix: amplint can't tell whether half precision was wanted.
 
 ## Proof
-The test programs warn or raise before the fix, and run without a warning after it.
+The wrong programs warn or raise, and the corrected programs run without a warning.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -82,10 +82,10 @@ rule = Rule(
 
 _ONLY_HALF = ("cpu", "xpu", "mps", "hpu")
 _OLD_CPU = (
-    "before torch 2.2, autocast on the CPU supports only bfloat16: with float16 it warns "
-    "and is disabled, and the code runs in float32; pass `torch.bfloat16`"
+    "before torch 2.2, autocast on the CPU supports only bfloat16: with float16, autocast "
+    "warns and is disabled, and the code runs in float32; pass `torch.bfloat16`"
 )
-_ISLAND = Fix(Applicability.DISPLAY, "Pass `enabled=False` if half precision is not wanted")
+_ISLAND = Fix(Applicability.DISPLAY, "`enabled=False` does the same without the warning")
 
 
 @rule.check
@@ -153,8 +153,8 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
     return rule.finding(
         module.span(given),
         f"{under}autocast for {' and '.join(named)} does not support "
-        f"{_written(module, given, full)}: autocast warns, is disabled, and the code "
-        f"runs in the dtypes of its inputs; pass {half}`enabled=False`",
+        f"{_written(module, given, full)}: autocast warns, is "
+        f"disabled, and the code runs in the dtypes of its inputs; pass {half}`enabled=False`",
         fix=_ISLAND,
         cause=cause,
         # Where float32 was asked for, it is what the code gets, with a warning.
@@ -203,7 +203,7 @@ def _when(module: Module, region: Region, given: ir.Value, full: Dtype, *, every
         on = both(known.when(leaf._replace(by=())), known.of(region.enabled), known.inside(region.call))
         if not _goes_with(module, region, leaf) or possible(on, TRUE if everywhere else negated(ON_CUDA)) is None:
             return None
-        return f"through the call on {module.line(leaf.by[-1])}, " if leaf.by else "by default, "
+        return f"called from {module.line(leaf.by[-1])}, " if leaf.by else "by default, "
     runs = known.is_dtype(given, str(full.name))
     if is_vague(runs):
         return None

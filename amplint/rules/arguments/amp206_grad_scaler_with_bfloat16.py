@@ -11,15 +11,15 @@ amplint reports nothing:
 - if it can't see the regions, or the code doesn't show the dtype of a region;
 - if only the device decides the dtype;
 - if `enabled` depends on the dtype, or on a flag that names float16;
-- if an option asks for it by its name (`force_bf16_scaler`), or a setting switches the scaler alone (`use_scaler`) that
-  isn't on by default;
+- if the name of an option says that a scaler is wanted with bfloat16 (`force_bf16_scaler`), or a setting that is off by
+  default enables only the scaler (`use_scaler`);
 - if the branch for bfloat16 doesn't use the scaler.
 
 ## Why is this bad?
 bfloat16 has the exponent range of float32: gradients that float32 can hold don't become zero in bfloat16, and scaling
-changes nothing (20 steps with and without a scaler give the same parameters, bit by bit). What remains is the scaler's
-cost, a check of all gradients and a wait for the device in each step; and the scaler silently skips each step in which
-a gradient is infinite or NaN.
+changes nothing (20 steps with and without a scaler give the same parameters, bit by bit). The scaler still costs time
+in each step (it checks all gradients, and waits for the device), and silently skips each step in which a gradient is
+infinite or NaN.
 
 ## Example
 ```python
@@ -38,13 +38,13 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-Unsafe: steps with infinite gradients, which the scaler skipped, are made after the fix, and a checkpoint then holds an
+Unsafe: steps with infinite gradients, which the scaler skipped, are taken after the fix, and a checkpoint then holds an
 empty scaler state. If the dtype is in a variable that is available at the scaler, `enabled` becomes `dtype ==
 torch.float16`, so that the scaler is enabled again with float16. An existing condition stays.
 
 ## Proof
-In the test programs the scaler multiplies by 65,536 to the end before the fix, and is disabled after it. The parameters
-are the same.
+Before the fix, the scaler of the test programs still multiplies the loss in the last step; after the fix it is
+disabled. The parameters are the same.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
@@ -222,8 +222,8 @@ def _inverted(module: Module, call: ir.Call, entered: list[Open]) -> Finding | N
             return rule.finding(
                 module.span(call),
                 f"this scaler is enabled only if `{module.on_one_line(each.region.dtype)}` is bfloat16 "
-                f"({module.line(each.region.call)}), and disabled for float16, which needs it; invert "
-                "the test",
+                f"({module.line(each.region.call)}), and disabled for float16, which needs a scaler; "
+                "invert the test",
                 withheld="amplint can't tell whether the test or the dtype in it is wrong",
             )
     return None
@@ -326,7 +326,7 @@ def _finding(module: Module, call: ir.Call, text: str | None, what: str) -> Find
         advice = f"give the region on {module.line(follows.call)} an `enabled` of its own, and disable the scaler"
     return rule.finding(
         module.span(call),
-        f"{what}: bfloat16 needs no scaler, which costs time and can skip steps; {advice}",
+        f"{what}: bfloat16 needs no scaler, and a scaler costs time and can skip steps; {advice}",
         fix=Fix(
             Applicability.UNSAFE, f"Pass `enabled={text}` (steps with inf in the gradients are then taken)", (edit,)
         )

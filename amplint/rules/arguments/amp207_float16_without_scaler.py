@@ -2,13 +2,13 @@
 
 ## What it does
 Finds a plain `loss.backward()` followed by a plain step, if the loss comes from a float16 autocast region: by its
-dtype, or by the default dtype of cuda, xpu and mps. A region whose device amplint can't see (`autocast(device.type)`)
-is for cuda, too; that is only likely. A plain step is `optimizer.step()`, another method of the optimizer that steps,
-or `first_step` and `second_step` of sharpness-aware optimizers. amplint has to see the whole step, and no scaler in the
-function with the backward, in its callers, and in the functions that it calls. A scaler that is only created, saved and
-loaded scales nothing, and doesn't count; if a base class that amplint can't see may use it, the finding is likely. It
-is a warning if nothing is really trained, as in a benchmark: all data is random and nothing is saved. It is a suspicion
-if the function only measures how much memory a step takes, with a model of its own.
+dtype, or by the default dtype of cuda, xpu and mps. If amplint can't see a region's device (`autocast(device.type)`),
+it assumes cuda, and the finding is only likely. A plain step is `optimizer.step()`, another method of the optimizer
+that steps, or `first_step` and `second_step` of sharpness-aware optimizers. amplint has to see the whole step, and no
+scaler in the function with the backward, in its callers, and in the functions that it calls. A scaler that is only
+created, saved and loaded doesn't count; if a base class that amplint can't see may use the scaler, the finding is
+likely. The finding is a warning if nothing is really trained, as in a benchmark: all data is random and nothing is
+saved. It is a suspicion if the function only measures how much memory a step takes, with a model of its own.
 
 Also finds a float16 region that the program opens itself next to an Accelerator of accelerate that has no scaler:
 `Accelerator()`, which is likely, as accelerate's own configuration may choose float16, or `mixed_precision="no"` or
@@ -20,10 +20,9 @@ amplint reports nothing:
 
 - about bfloat16, and about dtypes from elsewhere;
 - about regions that run only frozen models;
-- if one of these functions multiplies the loss itself (loss scales, `scale_loss`, divided gradients); a loss that is
-  only divided, as `scaled_loss = loss / steps`, is not scaled;
-- about what happens without a GPU, if settings are named so (`args.use_cuda`, `args.gpu_id >= 0`): a region for cuda
-  does nothing then;
+- if one of these functions scales the loss by hand (multiplies the loss, or divides gradients, by a loss scale), or
+  calls `scale_loss`; a loss that is only divided, as `scaled_loss = loss / steps`, is not scaled;
+- about regions for cuda in runs without a GPU (`args.use_cuda` is false), where they do nothing;
 - if one of these functions uses Accelerate (but for the above), Lightning, DeepSpeed, apex or another library that
   scales by itself.
 
@@ -56,8 +55,8 @@ There is no fix: a scaler has to be created before the loop, and saved with the 
 scaler is needed.
 
 ## Proof
-Before the fix the test programs lose gradients: the gradients differ from the float32 reference by more than float16's
-rounding. With a scaler they agree with the reference.
+The gradients of the wrong programs differ from the float32 reference by more than float16's rounding. With a scaler
+they agree with the reference.
 
 ## References
 - [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
@@ -162,7 +161,7 @@ def _of_apex(module: Module) -> Iterator[Finding]:
             module.span(scale),
             "with a loss scale of 1 the loss from float16 is not scaled: small gradients become 0, and infinities "
             "reach the weights",
-            fix=Fix(Applicability.DISPLAY, 'Leave `loss_scale` out: it is then "dynamic"'),
+            fix=Fix(Applicability.DISPLAY, 'Remove `loss_scale`: the default is "dynamic"'),
             confidence=Confidence.LIKELY if by_hand else None,
         )
 

@@ -3,22 +3,21 @@
 ## What it does
 Finds a model that is cast to float16 as a whole (`model.half()`, `.to(torch.float16)`, `from_pretrained(...,
 torch_dtype=torch.float16)`, a loop over `model.modules()` that casts each), if the file steps its optimizer, or
-unscales its gradients, with a scaler that can be enabled. If the dtype depends on a condition, the scaler has to be
-enabled where it is float16. The finding is likely if a function that gets the model, or for an Accelerator
-its parameters, creates the optimizer, or an object that keeps the model.
+unscales its gradients, with a scaler that can be enabled. If a condition decides the dtype, the scaler has to be
+enabled where the dtype is float16. The finding is likely if the optimizer is created by another function that gets the
+model (or, with an Accelerator, its parameters), or by an object that keeps the model.
 
 Also finds the cast if the scaler is a framework's: of an `Accelerator` whose `prepare` gets the model and its
-optimizer, or of transformers' `Trainer` with `fp16=True`, or a class of the project that inherits it and leaves its
-steps as they are.
+optimizer, or of transformers' `Trainer` with `fp16=True`, or of a subclass of `Trainer` that doesn't change its steps.
 
 amplint reports nothing:
 
 - if the model, or a part of it, is cast back, or only single parameters are cast;
-- if the cast comes after the training, or what is trained is built from the model, or may be (peft and other adapters
-  in the same program, unless they are those of another model, and this one's parameters are the optimizer's);
+- if the cast comes after the training, or something built from the model is trained instead (peft and other adapters in
+  the same program, unless they belong to another model);
 - about ShardedGradScaler, which supports float16 gradients;
 - about a fused optimizer, if `unscale_` is never called for it;
-- if cast and scaler depend on different conditions that may exclude each other.
+- if the cast and the scaler depend on different conditions that may exclude each other.
 
 ## Why is this bad?
 float16 parameters get float16 gradients, which the scaler refuses to divide: `ValueError: Attempting to unscale FP16
@@ -44,7 +43,7 @@ There is no fix: without the cast the model takes twice the memory, and code out
 cast.
 
 ## Proof
-The test programs raise the ValueError before the fix, and train after it.
+The wrong programs raise the ValueError, and the corrected programs train.
 
 ## References
 - [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)

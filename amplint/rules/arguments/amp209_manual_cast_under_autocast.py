@@ -101,13 +101,13 @@ def check(module: Module) -> Iterator[Finding]:
             yield _finding(
                 module,
                 cast.call,
-                f"the parameters become {cast.dtype}, and small updates are lost; autocast expects float32 parameters",
+                f"makes the parameters {cast.dtype}: small updates are lost",
             )
     for call in near_regions(module).calls:
         if call.id in told or cast_to(module, call) not in HALF:
             continue
         if _in_region(module, call) and _is_read(module, call):
-            yield _finding(module, call, "autocast already casts the inputs of matrix products")
+            yield _finding(module, call, "is a manual cast: ops that autocast runs in float32 get rounded values")
 
 
 def _in_region(module: Module, call: ir.Call) -> bool:
@@ -204,5 +204,5 @@ def _wants_half(module: Module, call: ir.Call) -> bool:
 
 
 def _finding(module: Module, call: ir.Call, why: str) -> Finding:
-    message = f"`{module.on_one_line(call)}` is a manual cast: {why}; remove it"
+    message = f"`{module.on_one_line(call)}` {why}; remove the cast"
     return rule.finding(module.span(call), message, fix=_DISPLAY)

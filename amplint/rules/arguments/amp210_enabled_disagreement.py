@@ -3,19 +3,20 @@
 ## What it does
 Finds a loss from an autocast region that is enabled and in float16 on some path on which the scaler is disabled or
 missing, or is an object of a class of the project whose `scale` gives the loss back. amplint follows `enabled` of both,
-and the conditions under which the scaler is created, to the flags and tests that decide, and compares those, whatever
-their names. So it also finds a scaler that is enabled for the wrong dtype
-(`enabled=dtype == "bfloat16"`), a scaler that is enabled on cuda only where autocast is in float16 on mps or xpu, too,
-and a branch without the scaler for an optimizer with a stepping method of its own, such as `first_step`. The finding is
-a warning if nothing is really trained: all data is random and nothing is saved. It is a note, and a suspicion, if the
-scaler is a parameter that is None and amplint sees no caller that passes one, or an attribute of a parameter, also one
-that a caller passes on; and if a setting would have to be none of the precisions that the code names, full and float16
-among them. Of a setting that is declared as a `Literal`, or with `choices`, no other value counts.
+and the conditions under which the scaler is created, to the flags and tests that decide, and compares these flags and
+tests, whatever their names. So it also finds a scaler that is enabled for the wrong dtype (`enabled=dtype ==
+"bfloat16"`), a scaler that is enabled on cuda only where autocast is in float16 on mps or xpu, too, and a branch
+without the scaler for an optimizer with a stepping method of its own, such as `first_step`. The finding is a warning if
+nothing is really trained: all data is random and nothing is saved. It is a note, and a suspicion, if the scaler is a
+parameter that is None and amplint sees no caller that passes one, or if the scaler is an attribute of a parameter. It
+is also a suspicion if the code misbehaves only with a value of a setting that the code never names, such as another
+precision than "fp32" and "fp16"; if the setting is declared as a `Literal`, or with `choices`, amplint considers only
+the declared values.
 
 amplint reports nothing about the reverse, an enabled scaler with float32, which is harmless; and nothing if region and
-scaler depend on different flags that may be connected. Two options of one set of options count as independent. Nothing
-is said of a region that only a handler of the same call with a device creates (for the old autocast), or of a region
-for cuda without a GPU, if settings are named so (`args.use_cuda`, `args.gpu_id >= 0`).
+scaler depend on different flags that may be connected. Two options of the same command line count as independent.
+amplint also reports nothing about a fallback for the old autocast (in the handler of the same call with a device), and
+about regions for cuda in runs without a GPU (`args.use_cuda` is false).
 
 ## Why is this bad?
 float16 has no numbers below 6e-8. Without scaling, small gradients become zero: 3.7 % of the gradients for a loss of
@@ -351,7 +352,7 @@ def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | Non
     elif region.enabled is not None and decided(module).of(switch) == FALSE:
         source, call = region.enabled, made[0]
     else:
-        return None, "amplint can't tell which condition is intended; pass the right one to autocast and the scaler"
+        return None, "amplint can't tell which condition is intended"
     if call is region.call and _asks_for_dtype(module, source):
         do = (
             "pass that dtype to the region" if region.dtype is None else "enable the scaler where the region is float16"

@@ -26,7 +26,7 @@ Safe: the call raised whenever its region was entered. Further positional argume
 `cache_enabled`, in the order of `torch.cuda.amp.autocast`).
 
 In torch 1.10 the second parameter was `enabled`. So amplint reports nothing if the project allows that release, or if
-the call is for older releases: in a handler of TypeError, or in a branch of a version test.
+the call is meant for older releases: it is in a handler of TypeError, or in a branch of a version test.
 
 ## Proof
 The test programs raise before the fix, when the region is entered, and run after it.

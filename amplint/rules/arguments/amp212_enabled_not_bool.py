@@ -93,10 +93,10 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, value, held)
         verb = "is" if held == wrong else "can be"
         what = " or ".join(_WORDS[each] for each in sorted(wrong))
-        to_do = "; pass it as `dtype`" if wrong == {DTYPE} else ""
+        to_do = "pass the dtype as `dtype`" if wrong == {DTYPE} else "pass a bool"
         yield rule.finding(
             module.span(value),
-            f"`enabled={module.text(value)}` {verb} {what}, not a bool: entering the region raises TypeError{to_do}",
+            f"`enabled={module.text(value)}` {verb} {what}, not a bool: entering the region raises TypeError; {to_do}",
             fix=fix,
             withheld=withheld,
         )

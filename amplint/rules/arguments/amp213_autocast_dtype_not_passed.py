@@ -3,9 +3,10 @@
 ## What it does
 Finds an autocast region that can be for cuda, has no `dtype`, and
 
-- is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`), also if it only passes the class on;
+- is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`), also if the code only passes the class on,
+  without a call;
 - or runs a model that the file casts to bfloat16;
-- or is in a file whose other regions are all bfloat16: the same model is trained in one dtype and run in another;
+- or is in a file whose other regions are all bfloat16: then the model is trained in one dtype and run in another;
 - or is in a file with a variable that is, or can be, bfloat16, if no region of the file gets a dtype;
 - or is in such a file with a scaler whose `enabled` asks whether a setting is bfloat16.
 
@@ -39,8 +40,8 @@ with torch.autocast("cuda", dtype=dtype):
 
 ## Fix safety
 Unsafe: what the region computes changes from float16 to bfloat16. The region gets the variable, if the region can use
-it, otherwise `torch.bfloat16`. There is no fix if torch isn't imported as a module, if the class is passed on, or if
-only a scaler shows what is meant.
+it, otherwise `torch.bfloat16`. There is no fix if torch isn't imported as a module, if the class is passed on without a
+call, or if only a scaler shows which dtype is meant.
 
 ## Proof
 The regions of the test programs run in float16 before the fix, and in bfloat16 after it.
@@ -120,8 +121,8 @@ def check(module: Module) -> Iterator[Finding]:
         if found is not None:
             yield rule.finding(
                 module.span(value),
-                f"{found.text}, but this `autocast` has no dtype and is float16 on cuda; use "
-                "`functools.partial(..., dtype=torch.bfloat16)`",
+                f"{found.text}, but this `autocast` has no dtype and runs in float16 on cuda: large values overflow; "
+                f"use `functools.partial({module.text(value)}, dtype=torch.bfloat16)`",
             )
 
 
@@ -159,7 +160,7 @@ def _asked(module: Module, node: ir.Node) -> Evidence | None:
     for test, holds in conditions_round(node):
         for part, truth in parts_that_hold(test, holds):
             if truth and asked_dtype(module, part) == BFLOAT16:
-                return Evidence(f"`{module.on_one_line(part)}` asks for bfloat16")
+                return Evidence(f"`{module.on_one_line(part)}` selects bfloat16")
     return None
 
 
@@ -207,8 +208,8 @@ def _scaled(module: Module, region: Region, every: list[Region]) -> Evidence | N
                 continue
             if term in known.tests and possible(entered, fact(term)) is not None:
                 text = module.on_one_line(known.tests[term])
-                said = f"`{text}` can be bfloat16, going by the scaler on {module.line(call)}"
-                return Evidence(said, withheld=f"amplint can't tell which dtype each `{text}` is; pass that by hand")
+                said = f"`{text}` can be bfloat16, as the scaler on {module.line(call)} shows"
+                return Evidence(said, withheld=f"amplint can't tell which dtype each value of `{text}` means")
     return None
 
 
@@ -265,7 +266,8 @@ def _finding(module: Module, region: Region, found: Evidence) -> Finding:
         fix = Fix(Applicability.UNSAFE, f"Pass `dtype={text}` (the region then computes in bfloat16)", (edit,))
     return rule.finding(
         module.span(region.call),
-        f"this region has no `dtype=` and runs in float16 on cuda, but {found.text}; pass the dtype",
+        f"{found.text}, but this region has no `dtype=` and runs in float16 on cuda: large values overflow; pass "
+        f"{f'`dtype={text}`' if text is not None and found.withheld is None else 'the dtype'}",
         fix=fix,
         withheld=None if fix is not None else found.withheld or withheld,
     )

@@ -8,10 +8,10 @@ Finds, if amplint can see the value in the code:
 - a `growth_interval` that is not an int;
 - a bool in place of the initial scale (`GradScaler("cuda", use_amp)`);
 - a number or a bool in place of the device of `torch.amp.GradScaler` or FSDP's `ShardedGradScaler`
-  (`GradScaler(1024.0)`), likely where only the name says so (`GradScaler(args.init_scale)`);
+  (`GradScaler(1024.0)`), likely if only the name says that the value is a scale (`GradScaler(args.init_scale)`);
 - an int for `scaler.update(new_scale)`.
 
-Also finds an argument that is filled from the setting of another one (`growth_interval=args.init_scale`). Such a
+Also finds an argument that gets a value named after another argument (`growth_interval=args.init_scale`). Such a
 finding is `likely`, and a warning.
 
 amplint reports nothing if the call has `enabled=False`.
@@ -40,8 +40,8 @@ that becomes the scale, converts a number to int or float, passes a bool as `ena
 device that the file's autocast regions use. Unsafe if that device is chosen at run time. Otherwise there is no fix.
 
 ## Proof
-Before the fix the test programs raise, start at another scale than the one they ask for, or get zero gradients. After
-the fix they train like the same program in float32.
+Before the fix the test programs raise, start at another scale than the one that was passed, or get zero gradients.
+After the fix they train like the same program in float32.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler)
@@ -84,11 +84,11 @@ _SETTINGS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")
 _NAMED = re.compile(rf"(?<![a-z])(?:{'|'.join(_SETTINGS)})(?![a-z])")
 # What is left of a setting's meaning where it is given another one's value.
 _EFFECTS = {
-    "init_scale": "it becomes the initial scale",
-    "growth_factor": "the scale is multiplied by it when it grows",
-    "backoff_factor": "the scale is multiplied by it after an overflow",
-    "growth_interval": "it becomes the number of steps before the scale grows",
-    "enabled": "the scaler is enabled unless it is 0",
+    "init_scale": "the value becomes the initial scale",
+    "growth_factor": "the value becomes the factor by which the scale grows",
+    "backoff_factor": "the value becomes the factor by which the scale falls after an overflow",
+    "growth_interval": "the value becomes the number of steps before the scale grows",
+    "enabled": "the scaler is enabled unless the value is 0",
 }
 _DEVICES = ACCELERATORS | {"cpu"}
 _TEXTS = {"str": "a string", "None": "None"}
@@ -177,13 +177,13 @@ def _in_place_of_the_device(module: Module, call: ir.Call, value: ir.Value) -> F
         each is not None and (isinstance(each, float) or each >= _INDICES) for each in scales
     )
     if is_bool(module, value):
-        meant, effect = "enabled", "the scaler is enabled whatever its value"
+        meant, effect = "enabled", "the scaler is enabled whatever the flag's value"
     elif by_number or (_name_of(module, value) or "").lower() == "init_scale":
         meant, effect = "init_scale", "the scale starts at 65536"
     else:
         return None
     text, called = module.text(value), ir.last_name(call.func)
-    message = f"`{text}` is taken for the device, the first argument of `{called}`"
+    message = f"`{text}` becomes the device, the first argument of `{called}`"
     fix, withheld = _with_device(module, call, value, meant)
     sure = by_number or meant == "enabled"
     if fix is not None and not sure:
@@ -364,6 +364,6 @@ def _updated(module: Module, call: ir.Call) -> Finding | None:
         return None
     text = module.text(value)
     right = f"{text}.0" if isinstance(value, ir.Constant) and text.isdecimal() else f"float({text})"
-    message = f"`update({text})` raises AttributeError, as it takes an int for a tensor; pass `{right}`"
+    message = f"`update({text})` raises AttributeError: `update` treats an int as a tensor; pass `{right}`"
     edit = Edit(*module.layout.outer(value), right)
     return rule.finding(module.span(value), message, fix=Fix(Applicability.SAFE, f"Replace with `{right}`", (edit,)))

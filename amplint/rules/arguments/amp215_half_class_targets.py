@@ -119,8 +119,8 @@ def check(module: Module) -> Iterator[Finding]:
         where = f" on {module.line(cast.call)}" if cast.through else ""
         yield rule.finding(
             module.span(loss.target),
-            f"`{module.text(cast.base)}` holds class indices, but `{module.on_one_line(cast.call)}`{where} makes "
-            "floats of the indices: the loss raises RuntimeError; remove the cast",
+            f"`{module.text(cast.base)}` holds class indices, but `{module.on_one_line(cast.call)}`{where} turns "
+            "the indices into floats: the loss raises RuntimeError; remove the cast",
             fix=_fix(module, call, cast),
         )
 

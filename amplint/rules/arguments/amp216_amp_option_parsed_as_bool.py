@@ -6,7 +6,7 @@ Finds `add_argument("--amp", type=bool)`, where the name of the option speaks of
 
 ## Why is this bad?
 argparse calls `bool` with the text of the command line, and `bool("False")` is True: `--amp False` turns AMP on. With
-`default=True` no text but the empty one turns it off. A run that should be the float32 reference, or that avoids an
+`default=True` only the empty text turns AMP off. A run that should be the float32 reference, or that avoids an
 overflow, then trains in float16 all the same.
 
 ## Example
@@ -20,11 +20,11 @@ parser.add_argument("--fp16", action=argparse.BooleanOptionalAction, default=Tru
 ```
 
 ## Fix safety
-There is no fix: the command lines that use the option have to change with it.
+There is no fix: command lines that pass a value to the option have to change too.
 
 ## Proof
-The programs are not executed (shows=none), as they differ only in their command line. A test parses `--fp16
-False` with argparse.
+The test programs are not executed (shows=none): they differ only in their command line. A test parses `--fp16 False`
+with argparse.
 
 ## References
 - [argparse: type](https://docs.python.org/3/library/argparse.html#type)
@@ -56,7 +56,7 @@ rule = Rule(
         "add_argument & type=bool & half",
         "add_argument & type=bool & mixed",
     ),
-    not_shown="a run of a step parses no command line",
+    not_shown="verify parses no command line",
 )
 
 # As words of the option's name: `--use_amp`, `--no-fp16`; not `--sample`.
@@ -75,8 +75,10 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         name = next((each for each in names if _OF_AMP.search(each.replace("-", "_"))), None)
         if name is not None:
-            what = f"`{name} False` turns it on" if name.startswith("-") else '"False" counts as true'
-            message = f"`type=bool` takes every text for true: {what}; use `action=argparse.BooleanOptionalAction`"
+            what = f"`{name} False` turns the option on" if name.startswith("-") else '"False" counts as true'
+            message = (
+                f"`type=bool` reads every non-empty text as True: {what}; use `action=argparse.BooleanOptionalAction`"
+            )
             yield rule.finding(
-                module.span(kind), message, withheld="the command lines that use the option have to change with it"
+                module.span(kind), message, withheld="command lines that pass a value to the option have to change too"
             )

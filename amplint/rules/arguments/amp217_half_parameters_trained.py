@@ -11,19 +11,20 @@ learning rate is at most 1e-4, as far as amplint can tell, otherwise a suspicion
 amplint reports nothing:
 
 - if the model, or a part of it, is cast back, or only single parameters are cast;
-- if the cast comes after the training, or the model is frozen, or a function of another file returns what is trained;
+- if the cast comes after the training, or the model is frozen, or the trained model comes from a function of another
+  file;
 - if adapters are trained (peft), unless they are those of another model;
 - if DeepSpeed, FSDP or apex is imported, which keep float32 copies.
 
 If a scaler steps the optimizer, AMP208 reports the cast.
 
 ## Why is this bad?
-A weight in float16 has 11 significant bits, in bfloat16 8: an update that is less than 1/2048 or 1/256 of the weight
-is rounded away, and that is most of them. In float16 the `eps` of Adam, 1e-8, is 0 as well: where a gradient is 0 or
-its square is, Adam divides 0 by 0, and the weight is NaN after the first steps. Small gradients are 0, as no scaler
-scales the loss. In a small network (200 steps, cross entropy) all weights became NaN with Adam in float16; in bfloat16
-3 % of the weights changed with a learning rate of 1e-5, 22 % with 1e-4, and all with 1e-3. Mixed precision keeps the
-parameters in float32, and casts in the autocast region.
+A weight has 11 significant bits in float16, and 8 in bfloat16: an update that is less than about 1/2048 (1/256) of the
+weight is rounded away, and most updates are so small. In float16 the `eps` of Adam, 1e-8, is 0 as well: where a
+gradient, or its square, is 0, Adam divides 0 by 0, and the weight is NaN after the first steps. Small gradients are 0,
+because no scaler scales the loss. In a small network (200 steps, cross entropy) all weights became NaN with Adam in
+float16; in bfloat16 3 % of the weights changed with a learning rate of 1e-5, 22 % with 1e-4, and all with 1e-3. Mixed
+precision keeps the parameters in float32, and casts in the autocast region.
 
 ## Example
 ```python
@@ -47,11 +48,12 @@ scaler.update()
 ```
 
 ## Fix safety
-There is no fix: without the cast the model takes twice the memory, and what is cast to fit it has to change as well.
+There is no fix: without the cast the model takes twice the memory, and inputs that are cast to the model's dtype have
+to change as well.
 
 ## Proof
-The loss of the test programs becomes NaN or hardly changes, and that of the corrected programs falls as in float32. The
-suspicion of one program is not executed (shows=none): the program needs a command line.
+The loss of the wrong programs becomes NaN or hardly changes, and the loss of the corrected programs falls as in
+float32. The test program for the suspicion is not executed (shows=none): it needs a command line.
 
 ## References
 - [Automatic mixed precision: adding GradScaler](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
@@ -178,7 +180,11 @@ def _finding(module: Module, model: HalfModel, made: ir.Call) -> Finding:
             happens += f" with a learning rate of `{module.on_one_line(rate)}`"
         advice = "keep float32, and use autocast"
     else:
-        happens = "`eps` is 0 in float16 and they become NaN" if _loses_eps(module, made) else "most updates are lost"
+        happens = (
+            "`eps` is 0 in float16 and the parameters become NaN"
+            if _loses_eps(module, made)
+            else "most updates are lost"
+        )
         advice = "keep float32, and use autocast with a GradScaler"
     return rule.finding(
         module.span(model.cast.call),

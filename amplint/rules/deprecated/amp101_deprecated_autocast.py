@@ -44,7 +44,8 @@ the uses can't be rewritten:
 - the name is in a `mock.patch` string;
 - another file of the project imports the name from this file.
 
-Names that one statement imports are rewritten together. A name whose rule isn't selected keeps the old import.
+Names that one statement imports are rewritten together. If the rule of another one of these names isn't selected, the
+old import of that name stays.
 
 ## Proof
 The fixed test programs run under torch without the `FutureWarning`, and the regions' device, dtype, `enabled` and

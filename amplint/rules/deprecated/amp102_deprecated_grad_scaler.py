@@ -39,7 +39,8 @@ the uses can't be rewritten:
 - the name is in a `mock.patch` string;
 - another file of the project imports the name from this file.
 
-Names that one statement imports are rewritten together. A name whose rule isn't selected keeps the old import.
+Names that one statement imports are rewritten together. If the rule of another one of these names isn't selected, the
+old import of that name stays.
 
 A subclass is rewritten only if its constructor passes on keywords. Calls of the old class are not rewritten as long as
 the file tests for the old class in a way that can't be rewritten.

@@ -33,12 +33,12 @@ function with everything that it calls. So in a file that uses TorchScript, a fu
 
 An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if one of
 the uses can't be rewritten: the name is passed to a function, exported by `__all__` or an `__init__.py`, or in a
-`mock.patch` string. Names that one statement imports are rewritten together. A name whose rule isn't selected keeps the
-old import.
+`mock.patch` string. Names that one statement imports are rewritten together. If the rule of another one of these names
+isn't selected, the old import of that name stays.
 
 ## Proof
 The fixed test programs run under torch without the `DeprecationWarning`, and return the same state, inside and outside
-an autocast region. Code that TorchScript has compiled does not warn, so it is not executed (`shows=none`).
+an autocast region. Code that TorchScript has compiled does not warn, so no test program covers it (`shows=none`).
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

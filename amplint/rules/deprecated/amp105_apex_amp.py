@@ -67,14 +67,14 @@ rule = Rule(
 
 # What torch has instead of each function of apex.amp, with its autocast and scaler.
 _INSTEAD = {
-    "initialize": "wrap the forward in `{autocast}` and create a `{scaler}`",
+    "initialize": "wrap the forward and the loss in `{autocast}`, and create a `{scaler}`",
     "scale_loss": "call `scaler.scale(loss).backward()`",
-    "master_params": "clip `model.parameters()` after `scaler.unscale_(optimizer)`: they stay in float32",
+    "master_params": "clip `model.parameters()` after `scaler.unscale_(optimizer)` (parameters stay in float32)",
     "state_dict": "save `scaler.state_dict()`",
     "load_state_dict": "call `scaler.load_state_dict(...)`",
     "half_function": "use `@{autocast}`",
     "float_function": "use `@{off}` and `.float()` on the inputs",
-    "promote_function": "remove it; autocast promotes by itself",
+    "promote_function": "remove the call; autocast promotes by itself",
     "disable_casts": "use `{off}`",
 }
 _OTHERWISE = "use `{autocast}` and `{scaler}`"

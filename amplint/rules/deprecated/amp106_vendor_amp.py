@@ -12,9 +12,9 @@ amplint reports nothing:
   becoming infinite.
 
 ## Why is this bad?
-`torch.amp` supports every device since torch 2.4, and the vendors' classes only pass their arguments on to `torch.amp`.
-The classes for xpu came with Intel's extension, which is retired: torch itself has no `torch.xpu.amp` and raises
-AttributeError. For the other vendors the finding is a note.
+Since torch 2.4 `torch.amp` also supports the vendors' devices (with the vendor's extension), and the vendors' classes
+only pass their arguments on to `torch.amp`. The classes for xpu came with Intel's extension, which is retired: torch
+itself has no `torch.xpu.amp` and raises AttributeError. For the other vendors the finding is a note.
 
 ## Example
 ```python
@@ -36,7 +36,7 @@ and bfloat16, the default of `torch.xpu.amp.autocast`, is written out. There is 
 arguments, and for positional arguments of `torch.npu.amp.autocast`, whose order depends on the release.
 
 ## Proof
-The test programs for xpu raise before the fix, with a torch without Intel's extension, and train after it. Those for
+Under a torch without Intel's extension, the test programs for xpu raise before the fix, and train after it. Those for
 other vendors are not executed (`shows=none`): their packages are not installed where the test programs run.
 
 ## References
@@ -127,10 +127,10 @@ def _finding(span: tuple[int, int], name: str, fix: Fix | None, withheld: str | 
     device, last = _VENDORS[name], name.rpartition(".")[2]
     instead = f"use `torch.amp.{last}({_given(device, last)})`"
     if device == "xpu":
-        raises = ": without it, torch raises AttributeError" if name.startswith("torch.") else ""
+        raises = ": without the extension, torch raises AttributeError" if name.startswith("torch.") else ""
         message = f"`{name}` belongs to Intel's retired extension{raises}; {instead}"
     else:
-        message = f"`{name}` is not needed: `torch.amp` supports every device; {instead}"
+        message = f"`{name}` is not needed: `torch.amp` supports {device} too; {instead}"
     return rule.finding(span, message, fix=fix, withheld=withheld, severity=None if device == "xpu" else Severity.NOTE)
 
 
@@ -142,7 +142,7 @@ def _given(device: str, last: str) -> str:
 def _fix(module: Module, value: ir.Attribute, name: str) -> tuple[Fix | None, str | None]:
     torch, device, last = module_name(module, "torch"), _VENDORS[name], name.rpartition(".")[2]
     if torch is None:
-        return None, "the file has no `import torch`; add it"
+        return None, "the file has no `import torch`; add that import"
     call = value.parent if isinstance(value.parent, ir.Call) else None
     if last.startswith("custom"):
         given = f'device_type="{device}"'

@@ -110,7 +110,7 @@ def _missing_names(module: Module) -> Iterator[Finding]:
                 full = f"{statement.module}.{alias.name}"
                 if full in _MISSING and not _optional(module, statement, full):
                     home = _instead(module, full).rpartition(".")[0]
-                    message = f"no release of torch has `{full}` (ImportError); import it from `{home}`"
+                    message = f"no release of torch has `{full}` (ImportError); import `{alias.name}` from `{home}`"
                     yield rule.finding(module.layout.span(alias), message, fix=_import_fix(module, statement, full))
     for full in _MISSING:
         for value in module.references(full):
@@ -180,7 +180,7 @@ def _unbound_names(module: Module) -> Iterator[Finding]:
             if (called is not None or decorates) and not may_be_missing(value) and not _binds_unseen(module):
                 fix = _import_it(module, called, word, new) if called is not None else None
                 home = "torch.amp" if module.target.guarantees(_NEW[new]) else "torch.cuda.amp"
-                message = f"`{word}` is not defined in this file (NameError); import it from `{home}`"
+                message = f"`{word}` is not defined in this file (NameError); import `{word}` from `{home}`"
                 yield rule.finding(module.span(value), message, fix=fix)
 
 
@@ -221,7 +221,9 @@ def _unknown_arguments(module: Module, call: ir.Call, name: str) -> Iterator[Fin
             fix = Fix(Applicability.SAFE, f"Rename to `{meant}=`", (Edit(*module.layout.keyword(arg), meant),))
         advice = _taken_by_new(module, call, name, arg.keyword)
         if meant in takes or advice is None:
-            advice = f"use `{meant}`" if meant in takes else f"its arguments are {', '.join(takes)}"
+            advice = (
+                f"use `{meant}`" if meant in takes else "its arguments are " + ", ".join(f"`{each}`" for each in takes)
+            )
         message = f"`{short}` has no argument `{arg.keyword}` (TypeError); {advice}"
         yield rule.finding(module.layout.keyword(arg), message, fix=fix)
 

@@ -10,15 +10,15 @@ Also finds `accelerator.clip_grad_norm_` where it runs more than once per optimi
   `optimizer.step()` runs only every n-th iteration (likely, if another file creates the Accelerator);
 - twice before one step.
 
-Also finds either clip before the backward pass that makes all gradients of the next step, if gradients are cleared
-between the step before it and this backward pass.
+Also finds torch's or accelerate's clip before the only backward pass of its step, if gradients are cleared between the
+previous step and this backward pass.
 
 The finding is an error if the file sets `mixed_precision="fp16"`. It is a warning if the precision is configured
 elsewhere (`accelerate launch`, a configuration file): the code then works until someone chooses float16. A clip before
-the backward pass is an error either way: it has no effect in any precision, and accelerate's own raises in float16. If
-`accelerator` is created in another file, the finding is only `likely`, and needs a sign that it is an Accelerator: this
-file calls methods that only an Accelerator has (`prepare`, `accumulate`), or imports a library that is built on
-accelerate.
+the backward pass is an error in either case: it has no effect in any precision, and accelerate's own clip raises in
+float16. If `accelerator` is created in another file, the finding is only `likely`. amplint then reports it only if this
+file shows that `accelerator` is an Accelerator: it calls methods that only an Accelerator has (`prepare`,
+`accumulate`), or imports a library that is built on accelerate.
 
 amplint reports nothing:
 
@@ -33,14 +33,14 @@ Checked with accelerate 1.15.
 
 ## Why is this bad?
 In float16 `accelerator.backward` multiplies the loss by the scale of its own GradScaler, and `optimizer.step()` divides
-the gradients by it. A clip between the two sees gradients that are 65,536 times too large (at the initial scale), so it
-clips nearly always, and leaves gradients with a norm of `max_norm / 65536`.
+the gradients by that scale. A clip between the two sees gradients that are 65,536 times too large (at the initial
+scale), so it clips nearly always, and leaves gradients with a norm of `max_norm / 65536`.
 
 `accelerator.clip_grad_norm_` unscales first, the gradients of every optimizer. It unscales on every call, so a second
 call before the optimizer step (also on a later micro step) raises "unscale_() has already been called on this optimizer
 since the last update()".
 
-A clip before the backward pass meets no gradients, or those that the step before has used: the step applies gradients
+A clip before the backward pass finds no gradients, or those that the previous step has used: the step applies gradients
 that nothing has clipped.
 
 ## Example
@@ -73,7 +73,7 @@ Also unsafe:
 - for `clip_grad_value_`, which accelerate doesn't support with FSDP and DeepSpeed;
 - if the returned norm is used (with DeepSpeed it is None);
 - if another file creates the Accelerator;
-- for a `max_norm` above 1,000, which was probably tuned on scaled gradients and would no longer clip;
+- for a `max_norm` above 1,000, which was probably tuned on scaled gradients: it would no longer clip;
 - if the clip moves after the backward pass: it takes effect for the first time;
 - where `if accelerator.sync_gradients:` is added around an `accelerator.clip_grad_norm_`: in bf16 and float32 each
   micro step was clipped, and after the fix only the last one is.
@@ -94,8 +94,8 @@ releases, no fix is offered that needs them.
 ## Proof
 The test programs use a small replacement for accelerate, built on torch's own scaler and optimizers. The clip sees
 65,536 times the true norm before the fix, and the true norm after it; micro steps and second clips raise before the
-fix. A manual run with accelerate 1.15 itself, with its scaler on the CPU, gave the same result. A class that another
-file gives its Accelerator is not executed by itself (shows=none).
+fix. A manual run with accelerate 1.15 itself, with its scaler on the CPU, gave the same result. A class that gets its
+Accelerator from another file is not executed by itself (shows=none).
 
 ## References
 - [The Accelerator](https://huggingface.co/docs/accelerate/package_reference/accelerator)
@@ -359,19 +359,19 @@ def _early(module: Module, step: Step, clip: Met) -> Finding | None:
     severity = _severity(module, accelerator)
     if severity is None:
         return None
-    effect = "it has no effect"
+    effect = "has no effect"
     if _may_accumulate(module, accelerator):
-        effect = "what that adds is never clipped"
+        effect = "misses the gradients of the next backward pass"
     elif clip.kind == "clip" and severity is Severity.ERROR:
-        effect = "it raises AssertionError"
+        effect = "raises AssertionError"
     loop, here = loop_round(clip, backward), ir.function_of(common(clip, backward)[0])
     if loop is None and callers(module, here):
         return None  # where they call it, it may be known what gradients there are
     offered, withheld = _moved(module, clip, backward)
     return rule.finding(
         module.span(clip.call),
-        f"this clip comes before `{module.text(backward.call.func)}` on {module.line(backward.call)}, which makes the "
-        f"gradients: {effect}; clip between the backward pass and the step, with "
+        f"this clip {effect}: it comes before `{module.text(backward.call.func)}` on {module.line(backward.call)}, "
+        "which computes the gradients; clip between the backward pass and the step, with "
         f"`{module.text(accelerator)}.{_method(module, clip) or 'clip_grad_norm_'}`",
         fix=offered,
         withheld=withheld,
@@ -465,9 +465,9 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
         test, withheld = module.text(counted), "the condition of the step may not be known at the clip"
     else:
         return None
-    effect = "the second one raises RuntimeError"
+    effect = "the second clip raises RuntimeError"
     if severity is not Severity.ERROR:
-        effect = 'it clips partly accumulated gradients, and with "fp16" the second one raises RuntimeError'
+        effect = 'it clips partly accumulated gradients, and with "fp16" the second clip raises RuntimeError'
     return rule.finding(
         module.span(clip.call),
         f"`{module.text(clip.call.func)}` runs on each micro step: {effect}; clip under `if {test}`",

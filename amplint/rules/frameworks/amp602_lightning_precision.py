@@ -1,17 +1,19 @@
-"""Lightning gets a precision that it no longer has, or code that works against its precision.
+"""Lightning gets a precision name that 2.0 renamed, or code that scales, clips or casts against its precision.
 
 ## What it does
 Finds, for Lightning's own classes:
 
-- `precision=16`, "16" and "bf16" of `Trainer` and `Fabric`, the names from before 2.0 of "16-mixed" and "bf16-mixed" (a
-  warning), and a literal that is not a precision (an error);
+- `precision=16`, `"16"` and `"bf16"` of `Trainer` and `Fabric`: since 2.0 they are called `"16-mixed"` and
+  `"bf16-mixed"` (a warning);
+- a `precision` that Lightning doesn't know, such as `"fp16"` (an error);
 - `amp_backend` and `amp_level` of `Trainer`, which 2.0 removed (an error);
-- in a file with a Trainer in "16-mixed": a LightningModule that scales its loss with its own GradScaler and leaves
-  backward or step to Lightning, and one that clips between `self.manual_backward(loss)` and the optimizer's step, with
-  torch's functions or `self.clip_gradients` (errors);
-- torch's clips after `fabric.backward(loss)` of a Fabric in "16-mixed", and any clip that comes before the backward
-  pass which makes all gradients of its step (errors);
-- a float16 autocast region in the `training_step` of a file whose Trainers are all in "bf16-mixed" (an error).
+- with a Trainer in "16-mixed", a LightningModule that scales its loss with its own GradScaler, and leaves backward or
+  step to Lightning (an error);
+- with a Trainer in "16-mixed", a LightningModule that clips between `self.manual_backward(loss)` and the optimizer's
+  step, with torch's functions or `self.clip_gradients` (an error);
+- with a Fabric in "16-mixed", torch's clips after `fabric.backward(loss)`, and any clip before the last backward pass
+  of its step (an error);
+- a float16 autocast region in `training_step`, if all Trainers of the file are in "bf16-mixed" (an error).
 
 amplint reports nothing about names and arguments:
 
@@ -30,13 +32,13 @@ amplint reports nothing about steps:
 Checked with lightning 2.6.6, and 1.9.5 for the older names.
 
 ## Why is this bad?
-The old names still work, with a warning each time: 16 means "16-mixed", and not the "16-true" that it suggests.
-`amp_backend` raises TypeError, an unknown precision ValueError.
+The old names still work, with a warning each time: 16 means "16-mixed", not "16-true". `amp_backend` raises TypeError,
+an unknown precision ValueError.
 
 In "16-mixed" the Trainer scales the loss in `manual_backward` and unscales in the optimizer's `step()`. A clip in
-between, also `self.clip_gradients`, sees gradients that are 65,536 times too large. A second scaler scales once more,
-which overflows, or raises because nothing was scaled with it. "bf16-mixed" has no scaler: gradients of a float16 region
-underflow.
+between, also `self.clip_gradients`, sees gradients that are 65,536 times too large. A second scaler scales the loss
+again, which overflows; or, if it never scaled a loss, its `step()` raises. "bf16-mixed" has no scaler: gradients of a
+float16 region underflow.
 
 ## Example
 ```python
@@ -49,17 +51,17 @@ trainer = L.Trainer(accelerator="gpu", precision="16-mixed")
 ```
 
 ## Fix safety
-Safe: the new name means the same from Lightning 2.0 on. The fix is not offered if the project allows older releases,
-which don't know the new name, and for a variable, which other code may compare. `amp_backend="native"`, the only
-backend left, is removed unless a comment is attached to it.
+Safe: the new name means the same from Lightning 2.0 on. There is no fix if the project allows older releases, which
+don't know the new name, or if the precision is in a variable, because other code may compare it.
+`amp_backend="native"`, the only backend left, is removed unless a comment is attached to it.
 
 Everything else has to be changed by hand: clip in `on_before_optimizer_step`, which Lightning calls after unscaling, or
 with `fabric.clip_gradients`.
 
 ## Proof
 The test programs use a small replacement for Lightning, which does in a step what Lightning does, with torch's own
-scaler. Those about names of precisions and arguments are not executed (shows=none): they would only show what the
-replacement refuses.
+scaler. The test programs for names of precisions and arguments are not executed (shows=none): the replacement is
+amplint's own, so they would prove nothing about Lightning.
 
 Run by hand with lightning 2.6.6: 16, "16" and "bf16" warn that they are supported for historical reasons only, "fp16"
 raises ValueError, `amp_backend` and `amp_level` raise TypeError. torch's clip and `self.clip_gradients` after
@@ -181,8 +183,8 @@ def _renamed(module: Module, setup: Setup, value: ir.Constant, at: ir.Value, new
         quote = "'" if module.text(value).startswith("'") else '"'
         fix = Fix(Applicability.SAFE, f"Replace with {new!r}", (Edit(*module.span(value), f"{quote}{new}{quote}"),))
     message = (
-        f"`precision={module.text(value)}` is the name from before Lightning {_RENAMED_IN}, and "
-        f"{setup.what} warns about it; pass {new!r}"
+        f"`precision={module.text(value)}` was renamed in Lightning {_RENAMED_IN}, and {setup.what} "
+        f"warns about the old name; pass {new!r}"
     )
     return rule.finding(module.span(at), message, fix=fix, withheld=withheld)
 
@@ -191,7 +193,7 @@ def _removed(module: Module, setup: Setup, arg: ir.Arg) -> Finding:
     native = isinstance(arg.value, ir.Constant) and arg.value.value in ("native", None)
     edit = _without(module, setup.call, arg) if native else None
     fix = Fix(Applicability.SAFE, f"Remove `{arg.keyword}`", (edit,)) if edit is not None else None
-    advice = "remove it" if native else f"remove it, and pass precision={_NEW[0]!r}"
+    advice = "remove the argument" if native else f"remove the argument, and pass `precision={_NEW[0]!r}`"
     message = f"Lightning {_RENAMED_IN} removed `{arg.keyword}`: Trainer raises TypeError; {advice}"
     sure = module.target_of("lightning").guarantees(_RENAMED_IN)
     severity = Severity.ERROR if sure else Severity.WARNING

@@ -26,7 +26,7 @@ Two contradicting flags raise ValueError, and a removed argument raises TypeErro
 
 Full evaluation in float16 casts the model's own parameters, and nothing casts them back: `train()` then trains float16
 parameters without a scaler, or, with `fp16=True`, raises "Attempting to unscale FP16 gradients." Evaluation after
-training casts the model, too: if you save it then, it is saved in float16.
+training casts the model, too: a model that is saved after it is in float16.
 
 ## Example
 ```python
@@ -47,8 +47,8 @@ counterpart, and the program decides when to evaluate.
 - Use `fp16_full_eval` only after the trained model is saved, or in a second Trainer with a model of its own.
 
 ## Proof
-The test programs are not executed (shows=none): a replacement for transformers would refuse only what it was written to
-refuse.
+The test programs are not executed (shows=none): a replacement for transformers would be amplint's own, and prove
+nothing about transformers.
 
 Run by hand with transformers 5.23: `fp16=True, bf16=True` and the two flags for full evaluation raise ValueError, the
 removed arguments raise TypeError. After `evaluate()` with `fp16_full_eval=True` all parameters were float16, and
@@ -93,9 +93,9 @@ rule = Rule(
 _EXCLUSIVE = (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval"))
 _REMOVED_IN = "5.0"
 _REMOVED = {
-    "fp16_backend": "remove it: only torch's own AMP is left",
-    "half_precision_backend": "remove it: only torch's own AMP is left",
-    "fp16_opt_level": "remove it: only apex had levels",
+    "fp16_backend": "remove the argument: only torch's own AMP is left",
+    "half_precision_backend": "remove the argument: only torch's own AMP is left",
+    "fp16_opt_level": "remove the argument: only apex had levels",
 }
 # Other arguments that are in 4.57 and gone in 5.0, of those that scripts use.
 _OLD = (

@@ -3,7 +3,8 @@
 ## What it does
 Finds `Accelerator(mixed_precision=...)` with
 
-- a bool: a literal, an option that is parsed as one (`action="store_true"`, `type=bool`, `str2bool`), a setting;
+- a bool: a literal, a setting, or a command-line option that is parsed as a bool (`action="store_true"`, `type=bool`,
+  `str2bool`);
 - a text other than "no", "fp16", "bf16" and "fp8", such as "fp32", "float16" or "16-mixed"; also if an option's
   `choices`, or a `Literal`, allows one.
 
@@ -31,7 +32,8 @@ accelerator = Accelerator(mixed_precision="fp16" if args.fp16 else "no")
 
 ## Fix safety
 Safe for a literal that is another name of one of the four ("fp32", "float16", "bfloat16"). Unsafe for a bool: the fix
-takes true for "fp16", or for "bf16" if the name says so. There is no fix for an option that also allows another text.
+assumes that true means "fp16", or "bf16" if the name says so. There is no fix for an option that also allows another
+text.
 
 ## Proof
 The test programs use a small replacement for accelerate, which checks the value as accelerate 1.15 does: ValueError
@@ -65,7 +67,7 @@ rule = Rule(
     severity=Severity.ERROR,
     fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("Accelerator & mixed_precision",),
-    not_shown="no step runs: the program ends as it makes the Accelerator",
+    not_shown="the program ends when it creates the Accelerator, before any step",
 )
 
 _KNOWN = ("no", "fp16", "bf16", "fp8")
@@ -96,7 +98,8 @@ def _judge(module: Module, value: ir.Value) -> Finding | None:
     if not wrong:
         return None
     can = "" if isinstance(value, ir.Constant) else f"`{text}` can be "
-    message = f'{can}"{wrong[0]}"{" as `mixed_precision`" if not can else ""}: accelerate raises ValueError; '
+    what = f'{can}"{wrong[0]}": accelerate' if can else f"`mixed_precision={text}`"
+    message = f"{what} raises ValueError; "
     meant = _MEANT.get(wrong[0].lower())
     fix = None
     if meant is not None and isinstance(value, ir.Constant):

@@ -6,14 +6,14 @@ Reports a file that mentions AMP and can't be parsed: a syntax error, bytes that
 its syntax errors are not reported; bytes that are not text are.
 
 ## Why is this bad?
-Nothing else in the file was checked. If Python can't parse it either, importing it raises `SyntaxError`.
+Nothing else in the file was checked. If Python can't parse the file either, importing it raises `SyntaxError`.
 
 amplint parses with the Python that runs it: syntax newer than that Python is an error too, and the message names the
-version. Only the f-strings of Python 3.12 (`f'{x['a']}'`) are read by all. A notebook saved as a program may have lines
-that only a notebook accepts (`%matplotlib inline`, `!pip install torch`): the message says so. `amplint can't read it
-yet` means that Python may accept the file and amplint doesn't: expressions or `elif`s nested about 1,000 deep, as
-generated code has them, or syntax that the installed libcst doesn't know. A file that is too large (more than two
-million characters of code) is an error of the run, not this finding.
+version. The f-strings of Python 3.12 (`f'{x['a']}'`) can be read under every Python. A notebook saved as a program may
+have lines that only a notebook accepts (`%matplotlib inline`, `!pip install torch`): the message says so. `amplint
+can't read it yet` means that Python may accept the file and amplint doesn't: expressions or `elif`s nested about 1,000
+deep, as generated code has them, or syntax that the installed libcst doesn't know. A file that is too large (more than
+two million characters of code) is an error of the run, not this finding.
 
 ## Example
 ```text

@@ -33,7 +33,7 @@ To keep a comment that looks unused, name this rule in it: `# noqa: AMP401, AMP0
 
 ## Fix safety
 Safe: only a comment changes. The codes that silence nothing are removed. If no code is left, the whole comment is
-removed with its reason, and its line if it has one of its own. With an `off`, an `on` that ends nothing else is
+removed with its reason, and its line if nothing else is on it. With an `off`, an `on` that ends nothing else is
 removed, too. Other comments on the line (`# type: ignore`) and other tools' codes stay.
 
 Under flake8, which handles `noqa` itself, the comments are judged in the same way.

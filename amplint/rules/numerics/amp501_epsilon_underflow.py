@@ -12,11 +12,11 @@ amplint reports nothing:
 - after `.float()`;
 - in bfloat16, which has float32's range;
 - about larger constants;
-- if a larger constant is added to the tensor before, on some path.
+- if a larger constant was already added to the tensor on some path.
 
 ## Why is this bad?
 The smallest positive number of float16 is 6e-8; 1e-8 rounds to 0. The sum is the tensor itself, the clamp keeps a 0,
-and the division or logarithm that follows gives inf or NaN, which it would not in float32.
+and the division or logarithm that follows gives inf or NaN, which would not happen in float32.
 
 ## Example
 ```python
@@ -34,13 +34,13 @@ with torch.autocast("cuda", dtype=torch.float16):
 
 ## Fix safety
 The fix computes the sum or the clamp in float32. If the divisor has no dimensions, it computes the division in float32,
-too: float16 divided by a number without dimensions is float16, in which the epsilon is 0 again. Unsafe: later results
-become float32 too, and a gradient through `1 / epsilon` may still exceed float16's range; if there is such a gradient,
-a larger epsilon is better.
+too: a float16 tensor divided by a float32 tensor without dimensions is float16, in which the epsilon is 0 again.
+Unsafe: later results become float32 too, and a gradient through `1 / epsilon` may still exceed float16's range; if
+there is such a gradient, a larger epsilon is better.
 
-There is no fix for in-place operations, and for a number without dimensions if amplint can't see what it divides. For a
-sigmoid, the fix computes the sigmoid itself in float32, from its logits: the sigmoid in float16 is 1 from a logit of
-8.3 on, and no later cast brings back what was lost.
+There is no fix for in-place operations, and none for a tensor without dimensions if amplint can't see what it divides.
+For a sigmoid, the fix computes the sigmoid itself in float32, from its logits: the sigmoid in float16 is 1 from a logit
+of 8.3 on, and no later cast brings back what was lost.
 
 ## Proof
 The test programs train with values of 0: the loss is NaN or inf before the fix, and the reference's loss after it.
@@ -114,13 +114,13 @@ def check(module: Module) -> Iterator[Finding]:
         does = (
             f"clamping to {literal} doesn't prevent 0"
             if seen.spelling in _CLAMPS
-            else f"adding {literal} has no effect"
+            else f"adding {literal} doesn't prevent 0"
         )
         todo = _todo(module, seen, tensor) if squashed is None else "compute the sigmoid in float32"
         fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
-            f"{literal} is 0 in float16, and {name} is float16: {does}; {todo}",
+            f"{literal} is 0 in float16, the dtype of {name}: {does}; {todo}",
             fix=fix,
             withheld=withheld,
             cause=f"sigmoid {squashed.id}" if squashed is not None else "",
@@ -135,10 +135,10 @@ def _todo(module: Module, seen: Seen, tensor: ir.Value) -> str:
         return f"call `.float()` on {name}"
     divided = divided_by(seen.node)
     if divided is None:
-        return f"call `.float()` on {name} and on the tensors that it meets"
+        return f"call `.float()` on {name} and on the other operands"
     if isinstance(divided, ir.Constant) or is_one_number(module, divided):
         return f"call `.float()` on {name}"
-    return f"call `.float()` on {shown(module, divided)} and {name}: float16 divided by one number stays float16"
+    return "call `.float()` on both the dividend and the divisor"
 
 
 def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str | None]:

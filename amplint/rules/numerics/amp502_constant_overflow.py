@@ -10,7 +10,8 @@ amplint reports nothing:
 
 - about -inf, which half precision can hold;
 - if the tensor is float32 (after `softmax` on cuda, after `.float()`);
-- if the constant is added to a float32 tensor, or the sum of `scores + mask * -1e9` is float32 since the mask is;
+- if the constant is added to a float32 tensor, or the sum of `scores + mask * -1e9` is float32 because the mask is
+  float32;
 - if the code checks the dtype.
 
 The finding is an error if the function raises (`masked_fill`, `fill_`, `full_like`, ...). It is a warning if the
@@ -45,7 +46,7 @@ the sum.
 
 ## Proof
 The test programs train. Before the fix `masked_fill` raises RuntimeError, and `where` and the assignment give a loss of
-NaN. After the fix the updates are the reference's.
+NaN. After the fix the updates agree with the reference.
 
 ## References
 - [torch.finfo](https://docs.pytorch.org/docs/stable/type_info.html)
@@ -240,7 +241,7 @@ def _message_of_sum(module: Module, found: _Sum) -> str:
     inf = "inf" if found.is_positive else "-inf"
     return (
         f"{shown(module, found.tensor[0])} is {dtype_of(found.tensor[1])}: {shown(module, found.mask[0])}, added in "
-        f"place, becomes {inf}, and softmax of a row of {inf} is NaN; add it out of place, in float32"
+        f"place, becomes {inf}, and softmax of a row of {inf} is NaN; add the mask out of place, in float32"
     )
 
 
@@ -266,7 +267,7 @@ def _out_of_place(module: Module, found: _Sum) -> tuple[Fix | None, str | None]:
 def _fix(module: Module, found: _Fill) -> tuple[Fix | None, str | None]:
     torch, tensor = module_name(module, "torch"), found.tensor[0]
     if torch is None:
-        return None, "the file has no `import torch`; add it"
+        return None, "the file has no `import torch`; add that import"
     if tensor is None or not _is_dotted(tensor):
         return None, "the tensor has no name; assign the tensor to a variable first"
     text = f"{torch}.finfo({module.text(tensor)}.dtype).{found.end}"

@@ -3,8 +3,8 @@
 ## What it does
 Finds a half-precision tensor that is cast with `.float()`, `.to(torch.float32)` or `.type(torch.float32)` inside an
 autocast region and then goes into an op that autocast computes in half precision: a matrix product, `einsum`, a
-convolution, a linear layer. Only views of the tensor may come between the cast and the op. The output of a model that
-amplint can't see is likely half precision, as that of its last layer is.
+convolution, a linear layer. Only views of the tensor may come between the cast and the op. If amplint can't see the
+model that the tensor comes from, the finding is likely: its last layer is probably in half precision.
 
 amplint reports nothing:
 
@@ -149,7 +149,7 @@ def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
     header = switched_off(module, f'"{seen.autocast.devices[0]}"')
     if header is None:
         if module_name(module, "torch") is None:
-            return None, "the file has no `import torch`; add it"
+            return None, "the file has no `import torch`; add that import"
         return None, "the project allows a release without `torch.autocast`"
     edits = wrapped(module, statement, header)
     if edits is None:

@@ -6,20 +6,21 @@ be enabled:
 
 - `x.float() if self.training else x`, and `if self.training: x = x.float()`;
 - `x.to(torch.float32 if self.training else x.dtype)`;
-- a flag that follows the mode and decides about such a cast (`selective_scan(x, force_fp32=self.training)`), in a
-  function of the file or, from the flag's name, in any function.
+- a flag that follows the mode and is passed to a function, if the function is in the file and casts by the flag, or if
+  the flag's name says that it casts (`selective_scan(x, force_fp32=self.training)`).
 
 amplint reports nothing:
 
 - if both modes cast, or only evaluation;
 - if the cast is for a loss that only training computes;
-- if no autocast region, `custom_fwd` or flag of that name shows that half precision is used;
+- if nothing in the file shows that half precision is used: no autocast region, no `custom_fwd`, no flag such as
+  `use_amp`;
 - in a disabled region, and about masks, labels and indices.
 
 ## Why is this bad?
 Such a cast usually exists because half precision gave NaN or poor gradients, and was added only for training.
-Evaluation computes the same numbers in float16: it overflows where training does not, so that only evaluation gives
-NaN; or its results differ from those of training, and the choice of the best model is based on them.
+Evaluation computes the same numbers in float16: it can overflow where training does not, and give NaN; or its results
+differ from those of training, and the best model is chosen by them.
 
 ## Example
 ```python
@@ -39,8 +40,8 @@ class Scan(nn.Module):
 There is no fix: amplint can't tell whether slower evaluation or less precise training is acceptable.
 
 ## Proof
-The test programs train, and evaluate under autocast. Before the fix a program raises because evaluation gives NaN or
-infinity; after the fix it runs to its end.
+The test programs train, and evaluate under autocast. The wrong programs raise because evaluation gives NaN or infinity;
+the corrected programs run to their end.
 
 ## References
 - [Ops that need a particular precision](https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference)

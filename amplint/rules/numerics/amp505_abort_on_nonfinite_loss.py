@@ -15,8 +15,8 @@ amplint reports nothing:
 ## Why is this bad?
 Ending the program can be right: a scaler lowers the scale when gradients overflow, but no scale helps if the forward
 pass itself overflows. Usually, though, one op of one batch exceeded float16's range, and training itself is fine: one
-such batch ends a training run of days. With several ranks, only the rank with that batch ends, and the others wait for
-it until they time out.
+such batch ends a training run of days. With several ranks, only the rank with that batch ends, and the other ranks wait
+until they time out.
 
 ## Example
 ```python
@@ -47,8 +47,8 @@ scaler skips the step.
 There is no fix: amplint can't tell what to do with such a batch.
 
 ## Proof
-The test programs have one batch whose forward overflows in float16, and not in float32. Before the fix the program
-raises. After the fix it trains to its end, and the scaler skips that step.
+The test programs have one batch whose forward overflows in float16, and not in float32. The wrong programs raise. The
+corrected programs train to their end, and the scaler skips that step.
 
 ## References
 - [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)

@@ -11,9 +11,9 @@ amplint reports nothing:
 - if the scaler is disabled, or amplint can see no scaler.
 
 ## Why is this bad?
-A step whose gradients overflow, as the first ones do on purpose, is skipped; its norm is infinite or NaN. One such step
-makes the mean of the epoch infinite, and a moving average infinite or NaN from then on. The log is useless, and
-decisions based on it (a bound that follows the norms, early stopping) are wrong.
+A step whose gradients overflow is skipped (the first steps overflow on purpose), and its norm is infinite or NaN. One
+such step makes the mean of the epoch infinite, and a moving average infinite or NaN from then on. The log is useless,
+and decisions based on it (a bound that follows the norms, early stopping) are wrong.
 
 ## Example
 ```python
@@ -39,8 +39,8 @@ if torch.isfinite(norm):
 There is no fix: it would also change the number by which the sum is divided.
 
 ## Proof
-The test programs print the mean as a whole number, which Python refuses for infinity and NaN: they raise before the
-fix, and print it after it.
+The test programs print the mean as a whole number, which Python refuses for infinity and NaN: the wrong programs raise,
+and the corrected programs print it.
 
 ## References
 - [Gradient clipping](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
@@ -105,7 +105,7 @@ def check(module: Module) -> Iterator[Finding]:
                 module.span(at),
                 f"the norm on {module.line(norm)} is inf or NaN when the scaler skips a step, and makes "
                 "this mean inf or NaN; add only finite norms",
-                fix=Fix(Applicability.DISPLAY, "Skip norms that are not finite"),
+                fix=Fix(Applicability.DISPLAY, "Test the norm with `math.isfinite` or `torch.isfinite`"),
             )
 
 

@@ -17,17 +17,17 @@ amplint reports nothing:
 - if all autocast regions are bfloat16;
 - if the scaler is disabled, or amplint can see no scaler;
 - if a flag turns the replacement on;
-- if the code that assigns something else also leaves the iteration, uses the scaler, or sets what decides whether the
-  loss is scaled;
-- if what it assigns is a new tensor (`torch.zeros(())`), which drops the batch: where the step then has no gradients,
-  AMP407 says so;
+- if the code that assigns something else also leaves the iteration, uses the scaler, or sets the flag that decides
+  whether the loss is scaled;
+- if that code assigns a new tensor (`torch.zeros(())`), which drops the batch: if the step then has no gradients,
+  AMP407 reports it;
 - about a clamp alone: it keeps NaN;
 - about CTC losses, which are infinite if the labels are too long.
 
 ## Why is this bad?
-The scaler recognizes an overflow by NaN or infinity in the gradients. If they were replaced, the scaler does not skip
-the step: the optimizer uses gradients that are zeros or the largest finite number, and the scale stays, so the next
-step overflows again.
+The scaler recognizes an overflow by NaN or infinity in the gradients. If the code replaces them, the scaler does not
+skip the step: the optimizer uses gradients that are zeros or the largest finite number, and the scale stays, so the
+next step overflows again.
 
 If the loss itself overflowed and is replaced, the gradients are zeros: momentum and weight decay still move the
 parameters. If an operation before the loss overflowed, replacing the loss does not help: the gradients are NaN all the
@@ -56,9 +56,9 @@ scaler.update()
 There is no fix: amplint can't tell whether to remove the replacement, or to correct what makes the numbers overflow.
 
 ## Proof
-The test programs have one step whose gradients overflow. Before the fix the scaler makes that step; after the fix it
-skips the step, and lowers the scale. Where the loss is replaced, the scale at the end before the fix is still the one
-at which the loss overflowed.
+The test programs have one step whose gradients overflow. In the wrong programs the scaler takes that step; in the
+corrected programs it skips the step, and lowers the scale. If a wrong program replaces the loss, the scale at its end
+is still the one at which the loss overflowed.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler)

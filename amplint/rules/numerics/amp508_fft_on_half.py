@@ -14,8 +14,8 @@ amplint reports nothing:
 
 ## Why is this bad?
 cuda transforms float16 only in sizes that are powers of two, and bfloat16 never. Other sizes raise RuntimeError, often
-long after training began, at the first input of another size. Where the transform runs, its sums over all positions use
-numbers with 11 bits, and overflow above 65504.
+long after training began, at the first input of another size. Where the transform runs, its sums over all positions
+keep 11 bits in float16, and overflow above 65504.
 
 ## Example
 ```python
@@ -34,7 +34,7 @@ The fix casts the input with `.float()`. Unsafe: the spectrum becomes complex64,
 
 ## Proof
 The test programs train. Before the fix they raise RuntimeError (on the CPU, which simulates cuda, half precision can't
-be transformed at all); after the fix they make the reference's updates.
+be transformed at all); after the fix their updates agree with the reference.
 
 ## References
 - [torch.fft.fft](https://docs.pytorch.org/docs/stable/generated/torch.fft.fft.html)

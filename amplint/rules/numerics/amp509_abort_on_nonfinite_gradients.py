@@ -5,7 +5,7 @@ Finds code in a training step with a float16 autocast region and a scaler that m
 gradients are not finite:
 
 - a `raise`, `assert` or `sys.exit` that checks the gradients or their norm for NaN and infinity, also by a flag that a
-  loop over the parameters sets, or by a function that answers the question;
+  loop over the parameters sets, or by a function that checks them;
 - `clip_grad_norm_(..., error_if_nonfinite=True)`;
 - anomaly detection that is always on (`torch.autograd.set_detect_anomaly(True)`, `with
   torch.autograd.detect_anomaly():`), or that a Lightning `Trainer` for float16 turns on (`detect_anomaly=True`).
@@ -21,7 +21,7 @@ amplint reports nothing:
 ## Why is this bad?
 A GradScaler makes gradients overflow on purpose now and then: the scale starts at 65,536, and grows until the gradients
 overflow. The scaler skips such a step and halves its scale. A program that raises instead stops in its first steps, or
-after days, though nothing is wrong with it.
+after days, though its training is fine.
 
 ## Example
 ```python
@@ -56,8 +56,8 @@ With DistributedDataParallel all ranks have the same gradients, so they count th
 There is no fix: amplint can't tell whether the check should be removed, or should allow some such steps first.
 
 ## Proof
-The test programs train in float16 with gradients that overflow in the first steps. Before the fix the program raises;
-after the fix it trains to its end.
+The test programs train in float16 with gradients that overflow in the first steps. The wrong programs raise; the
+corrected programs train to their end.
 
 ## References
 - [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
@@ -143,7 +143,7 @@ def _detects_anomalies(module: Module, place: ir.Value) -> Finding:
         module.span(place),
         "anomaly detection raises at the first NaN in the backward pass, but the scaler would skip "
         "that step; enable anomaly detection only to find a bug",
-        fix=Fix(Applicability.DISPLAY, "Enable it with a debug flag"),
+        fix=Fix(Applicability.DISPLAY, "Enable anomaly detection with a debug flag"),
     )
 
 

@@ -9,9 +9,9 @@ leaves the result in float16 too:
 - a quotient by `z + eps`, whose epsilon is not 0 in float16 but below 1.53e-5;
 - quotients by constants whose product is below 1.53e-5: a second difference, divided by a step of 0.001 twice.
 
-Also finds a variance that is a difference of two means, `conv2d(x * x, window) - mean * mean`, if the region computes
-a mean in float16, as in SSIM. SSIM from a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) in such a region
-is likely computed so. In bfloat16 it is worse: AMP511.
+Also finds a variance that is a difference of two means, `conv2d(x * x, window) - mean * mean`, if the region computes a
+mean in float16, as in SSIM. SSIM from a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) in such a region is
+a likely finding. AMP511 reports the same in bfloat16, where it is worse.
 
 amplint reports nothing:
 
@@ -25,8 +25,8 @@ The rule is off by default: the code doesn't show whether a number ever gets so 
 float16 ends at 65504. The square of 256 is inf, and so are `exp(11.1)` and `1 / 1e-5`. Variances, distances and norms
 written by hand compute such numbers on the way, though their results would be small.
 
-In the smoothest parts of an image a variance is smaller than the rounding of the two means. Their difference is noise,
-or negative, and SSIM divides by it. AMP511 says how much that was in a test.
+In the smoothest parts of an image a variance is smaller than the rounding of the two means. The difference of the means
+is noise, or negative, and SSIM divides by it. The page of AMP511 has measurements.
 
 ## Example
 ```python
@@ -130,12 +130,12 @@ def _square(module: Module, seen: Seen) -> _Prone | None:
         if product
         else len(tensors) == 1 and (seen.spelling == "square" or seen.operands[1][1].value == 2)
     )
-    return _Prone("its square is inf from 256 on", tensors) if squared else None
+    return _Prone("its square overflows to inf at 256 and above", tensors) if squared else None
 
 
 def _exponential(seen: Seen) -> _Prone | None:
     tensor = _half(seen.operands[0]) if seen.spelling == "exp" and seen.operands else None
-    return _Prone("its exponential is inf from 11.1 on", [tensor]) if tensor is not None else None
+    return _Prone("its exponential overflows to inf above 11.09", [tensor]) if tensor is not None else None
 
 
 def _quotient(seen: Seen) -> _Prone | None:
@@ -158,7 +158,9 @@ def _steps(module: Module, seen: Seen) -> _Prone | None:
     if tensor is None or seen.operands[1][1].what != NUMBER:
         return None
     divisor = abs((seen.operands[1][1].value or 1.0) * (_divided_by(module, tensor) or 1.0))
-    return _Prone(f"all in all it is divided by {divisor:g}", [tensor]) if 0 < divisor < _SMALL else None
+    return (
+        _Prone(f"the divisions by {divisor:g} in all can overflow to inf", [tensor]) if 0 < divisor < _SMALL else None
+    )
 
 
 def _divided_by(module: Module, value: ir.Value, depth: int = 6) -> float | None:
@@ -192,9 +194,9 @@ def _variances(module: Module) -> Iterator[Finding]:
             function = ir.function_of(each.mean)
             yield rule.finding(
                 module.span(each.mean),
-                "the variance is the difference of two means, and float16 rounds this one by more than the smallest "
-                "variances; compute it in float32, under `autocast(enabled=False)`",
-                withheld="the means have to be computed in float32; put them into a region with `enabled=False`",
+                "the variance is the difference of two means, and float16 rounds this mean by more than the smallest "
+                "variances; compute both means in float32, under `autocast(enabled=False)`",
+                withheld="the code of both means has to move into a region with `enabled=False`; do that by hand",
                 cause=f"variance {function.id if function is not None else 0}",
                 confidence=Confidence.LIKELY if each.likely else Confidence.CERTAIN,
             )
@@ -203,7 +205,7 @@ def _variances(module: Module) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(found.call),
                 "the region computes the convolutions of SSIM in float16, which rounds by more than the smallest "
-                "variances; compute it in float32, outside the region",
-                withheld="move the call out of the region, or put it into one with `enabled=False`",
+                "variances; compute SSIM in float32, outside the region",
+                withheld="move the call out of the region, or into a region with `enabled=False`",
                 confidence=Confidence.LIKELY,
             )

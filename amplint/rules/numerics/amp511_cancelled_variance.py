@@ -1,21 +1,21 @@
 """A variance is the difference of two means that an autocast region computes in bfloat16.
 
 ## What it does
-Finds a variance or covariance that is a mean of products minus a product of means, `conv2d(x * x, w) - mean**2`, if
-one of the means is in bfloat16. They are convolutions, which autocast computes in half precision whatever goes in, or
-poolings of half-precision tensors. Losses by SSIM and by local cross-correlation are written so. The means may be
+Finds a variance or covariance that is a mean of products minus a product of means, `conv2d(x * x, w) - mean**2`, if one
+of the means is in bfloat16. Such a mean is a convolution, which autocast computes in half precision whatever its input
+is, or a pooling of a half-precision tensor. SSIM and local cross-correlation are computed in this way. The means may be
 computed by a function or a layer of the project, and for several images joined to one tensor.
 
-SSIM of a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) in a region of bfloat16 is likely computed so.
+SSIM of a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) in a bfloat16 region is a likely finding.
 
 amplint reports nothing:
 
-- if the means are float32, as those in a part with `enabled=False` that gets float32 tensors, and poolings of float32;
+- if the means are float32: poolings of float32 tensors, or means computed under `enabled=False` from float32 tensors;
 - if the region is disabled, or float16 (AMP510, off by default);
-- if what is squared is a difference itself, as `x - x.mean()`: its means are small;
+- if the squared tensor is itself a difference, such as `x - x.mean()`: its means are small;
 - about means over everything, `(x * x).mean() - x.mean()**2`.
 
-A finding is likely if the region can be float16 as well, and if what is pooled comes from a model that amplint can't
+A finding is likely if the region can be float16 as well, or if the pooled tensor comes from a model that amplint can't
 see.
 
 ## Why is this bad?
@@ -23,12 +23,12 @@ bfloat16 keeps 8 bits of a number, so both means are off by up to 0.2%. Where an
 than what the squared mean is off by. The difference is then noise, 0 or negative, and SSIM divides by it.
 
 Measured with torch 2.13 for SSIM (window of 11, sigma of 1.5) of smooth images around 0.6 with noise of 0.03: the
-median error of a variance is 22 to 100%, and 2 to 11% of them are negative. The gradient has a cosine of 0.07 to 0.23
-with float32's, and up to 6 times its norm. With `relu` around the variances SSIM is 0.18 instead of 0.60 for the
-smoothest.
+median error of a variance is 22 to 100%, and 2 to 11% of them are negative. The cosine between the gradient and that of
+float32 is 0.07 to 0.23, and its norm is up to 6 times that of float32. With `relu` around the variances, SSIM of the
+smoothest images is 0.18 instead of 0.60.
 
-float16 keeps 11 bits, and is better, not right: for the same images the median error is 3 to 14%, and the cosine 0.95
-or more. With noise of 0.01 it is 0.69 to 0.97.
+float16 keeps 11 bits, and is better, but not right: for the same images the median error is 3 to 14%, and the cosine
+0.95 or more. With noise of 0.01 the cosine is 0.69 to 0.97.
 
 ## Example
 ```python
@@ -46,12 +46,12 @@ with torch.autocast("cuda", enabled=False):
 ```
 
 ## Fix safety
-There is no fix: the means have to be computed in float32, under `autocast(enabled=False)`, of what is cast with
-`.float()`. `.float()` alone changes nothing: a convolution in the region casts it back.
+There is no fix: cast the tensors with `.float()`, and compute the means from them under `autocast(enabled=False)`.
+`.float()` alone changes nothing: a convolution in the region casts its inputs back.
 
 ## Proof
-The test programs train with smooth images. Before the fix the updates are off from the reference's by more than
-rounding explains, after it they are the same.
+The test programs train with smooth images. The updates of the wrong programs differ from the reference's by more than
+rounding, those of the corrected programs don't.
 
 ## References
 - [Autocast op reference](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float16)
@@ -89,9 +89,9 @@ def check(module: Module) -> Iterator[Finding]:
             sure = not each.likely and each.dtypes == {"bfloat16"}
             yield rule.finding(
                 module.span(each.mean),
-                "the variance is the difference of two means, and bfloat16 rounds them by more than small variances: "
-                "it is noise; compute both means in float32, under `autocast(enabled=False)`",
-                withheld="the means have to be computed in float32; put them into a region with `enabled=False`",
+                "the (co)variance is the difference of two means, and bfloat16 rounds both by more than a small "
+                "difference: the result is noise; compute both means in float32, under `autocast(enabled=False)`",
+                withheld="the code of both means has to move into a region with `enabled=False`; do that by hand",
                 cause=f"variance {function.id if function is not None else 0}",
                 confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
             )
@@ -100,7 +100,7 @@ def check(module: Module) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(found.call),
                 "the region computes the convolutions of SSIM in bfloat16, which rounds by more than small variances: "
-                "they are noise; compute it in float32, outside the region",
-                withheld="move the call out of the region, or put it into one with `enabled=False`",
+                "small variances are noise; compute SSIM in float32, outside the region",
+                withheld="move the call out of the region, or into a region with `enabled=False`",
                 confidence=Confidence.LIKELY,
             )

@@ -5,18 +5,18 @@ Finds a backward pass, scaled or not, that a path reaches while an autocast regi
 decorator, by `ExitStack.enter_context`, or by hand with `__enter__`. A region with `enabled=False` doesn't count; a
 backward inside such a region is outside of autocast.
 
-The region may also be `accelerator.autocast()` of accelerate or `fabric.autocast()` of Lightning, and the backward pass
-theirs, unless the file sets a precision for which they open none ("no", "32-true"). If it sets none, the finding is
-only `likely`: accelerate's precision may be configured elsewhere.
+The region may also be `accelerator.autocast()` of accelerate or `fabric.autocast()` of Lightning, and the backward
+`accelerator.backward()` or `fabric.backward()`; not if the file sets a precision without autocast ("no", "32-true"). If
+the file sets no precision, the finding is only `likely`: accelerate's precision may be configured elsewhere.
 
 ## Why is this bad?
 Backward runs each operation in the dtype of its forward, so the autocast region adds nothing. If a backward has matrix
 products of its own (custom `autograd.Function`s, parts of the forward that were kept in float32), an open region casts
 them to half precision, and gradients lose precision. PyTorch's documentation advises against it.
 
-The finding is an error if the code in the region has such a Function or part; one elsewhere in the file changes
-nothing. It is a suspicion if nothing is trained: clocks are read around the backward, and amplint sees no use of its
-gradients; or the loss is a plain `sum()` of an output, in a file without an optimizer.
+The finding is an error if the region itself runs a custom Function or a float32 part. It is a suspicion if the code
+looks like a benchmark: the backward is timed and amplint sees no use of its gradients, or the loss is a plain `sum()`
+of an output in a file without an optimizer.
 
 ## Example
 ```python
@@ -33,24 +33,25 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-Safe if only backward, calls of the scaler and the optimizer, schedulers, reports and plain reads are moved out of the
-region. Where other contexts of the same `with` have to stay open around what moves, they do.
+Safe if only these are moved out of the region: backward, calls of the scaler, steps of torch's own elementwise
+optimizers (SGD, Adam), schedulers, reports and plain reads. Other contexts of the same `with` stay open around the
+moved code if they have to.
 
-Unsafe if an optimizer's step moves too and is not known to be elementwise, or if the file has a custom
-`autograd.Function` without `custom_fwd`, or a hook, that may multiply matrices: it runs in backward, too, and may meet
-two dtypes that only the open region had hidden. amplint can't see a Function or hook of another file or an extension.
+Unsafe if another optimizer's step moves too, or if the file has a custom `autograd.Function` without `custom_fwd`, or a
+hook, that may multiply matrices: it also runs in backward, and without the region its matrix product may get float32
+and float16 inputs and raise. amplint can't see a Function or hook of another file or an extension.
 
 There is no fix:
 
-- if such a Function or hook does multiply matrices;
+- if such a Function or hook surely multiplies matrices;
 - if the region is a decorator, is entered by hand, or spans a loop;
-- if other contexts of the same `with` can't stay open around what moves;
-- if code that can't move follows, and is not seen to run a forward. (A region is opened again only around code that
-  runs a forward.)
+- if other contexts of the same `with` can't stay open around the moved code;
+- if code follows that has to stay in the region, unless it runs a forward (then the fix opens a second region around
+  it).
 
 ## Proof
 The test programs watch autocast's state at each backward: enabled before the fix, disabled after it. If a part of the
-model is kept in float32, its gradients come nearer to the float32 reference.
+model is kept in float32, its gradients are closer to the float32 reference after the fix.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting): "Backward passes under autocast are not
@@ -96,16 +97,16 @@ def check(module: Module) -> Iterator[Finding]:
         surely = differs(module, found)
         again = stale(module, found.region)  # a step may be reported here, as of the same cause
         effect = (
-            "a custom Function or a float32 part computes its gradients in half precision"
+            "a custom Function or a float32 part of the model computes its gradients in half precision"
             if surely
-            else "PyTorch advises against it: custom Functions and float32 parts lose gradient precision"
+            else "custom Functions and float32 parts of the model can lose gradient precision"
         )
         if again is not None:
             effect = f"{effect}, and {again.said(module)}" if surely else again.said(module)
         yield rule.finding(
             module.span(found.event.call),
             f"backward runs inside the autocast region on {region_line(module, found.region)}: {effect}; "
-            "end the region first",
+            "end the region before backward",
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if surely else None,

@@ -6,8 +6,9 @@ Finds `scaler.step(optimizer)` and `optimizer.step()` that a path reaches while 
 ## Why is this bad?
 An optimizer that multiplies matrices (Adafactor, Shampoo, Muon) does so in half precision inside a region. And the
 region keeps half-precision copies of the weights: a forward after the step, in the same region, still uses the old
-weights. The finding is a suspicion if the file only times its steps, on made-up data. amplint reports nothing if the
-optimizer owns only models of the file's own classes that have no op which autocast runs in half precision.
+weights. The finding is a suspicion if the code looks like a benchmark: steps are timed on made-up data. amplint reports
+nothing if the optimizer owns only models of the file's own classes, and autocast runs none of their ops in half
+precision.
 
 ## Example
 ```python
@@ -78,7 +79,7 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(found.event.call),
             "the optimizer steps inside the autocast region on "
-            f"{region_line(module, found.region)}: {effect}; end the region first",
+            f"{region_line(module, found.region)}: {effect}; end the region before the step",
             fix=offered,
             withheld=withheld,
             confidence=confidence_in(module, found),

@@ -2,34 +2,34 @@
 
 ## What it does
 Finds a loss of torch (`nn.CrossEntropyLoss`, `F.mse_loss`, ...) that is computed outside of every autocast region from
-a value that a region left in half precision: the output of a layer of this file, or of a matrix product. The output of
-a model that amplint can't see, or each of several, is likely half precision, as that of its last layer is; it counts in
-a cross entropy with class indices, and in an L1 or squared difference of two such outputs. A product of such an output
-with a value that amplint can't see is likely half precision, too: with a float32 matrix the product would raise.
+a value that a region left in half precision: the output of a layer of this file, or of a matrix product. The finding is
+likely if the value is an output of a model that amplint can't see: its last layer is probably in half precision. Such
+outputs count in a cross entropy with class indices, and in an L1 or squared difference of two of them. So does the
+matrix product of such an output with a value that amplint can't see: with a float32 matrix the product would raise.
 
-Also finds a loss that is written out, as `(first - second).square().mean()`, and what backward is called on is made of
-it, if autocast computes one of its ops in float32. Where the region is in one branch of an `if` about AMP, the other
-branch is for training without it, and doesn't count.
+Also finds a loss that is written by hand, such as `(first - second).square().mean()`, if backward starts from it (or
+from a sum with it) and autocast would compute one of its ops in float32. If the region is in one branch of an `if`
+about AMP, the other branch, which trains without AMP, doesn't count.
 
 amplint reports nothing:
 
 - if the value is cast with `.float()`, or another operand is float32, so that the loss is too (`mse_loss(half,
   float32)`);
 - if amplint can't see the criterion;
-- if a loss that is written out has an operand that amplint can't see, or is computed in half precision inside a region,
-  too, as `F.relu(1 - scores).mean()` is;
-- about losses that a model computes itself; a loss of a model that gets the targets, too, is a suspicion, since a head
-  with a margin (ArcFace) gives float32;
+- if a loss that is written by hand has an operand that amplint can't see, or would be in half precision inside a
+  region, too (`F.relu(1 - scores).mean()`);
+- about losses that a model computes itself; if a model gets the targets, too, the finding is a suspicion, since a head
+  with a margin (ArcFace) returns float32;
 - about models that accelerate, Fabric or DeepSpeed wrap (their outputs are float32);
 - under `no_grad`, and in functions that evaluate.
 
-The finding is an error if the loss is float16 and scaled, and so can't hold the initial scale. Otherwise it is a
-warning.
+The finding is an error if the loss is float16 and scaled: at the initial scale its gradient is infinite. Otherwise it
+is a warning.
 
 ## Why is this bad?
 Inside a region autocast computes losses in float32. After the region the loss has the dtype of its input: sums over
-classes and batches are rounded to float16 or bfloat16. In float16 it is worse: a scaler starts at 65536, which float16
-can't hold, so the gradient of the loss is inf. The first step is always skipped, and the scale is halved.
+classes and batches are rounded to float16 or bfloat16. In float16 it is worse: the gradient of the loss is the scale,
+which starts at 65536 and is inf in float16. The first step is always skipped, and the scale is halved.
 
 ## Example
 ```python
@@ -119,10 +119,11 @@ def check(module: Module) -> Iterator[Finding]:
         region = module.line(module.value(kind.region))
         scaled = "float16" in kind.names and _is_scaled(module, seen) and not _is_weighed(module, seen)
         if scaled:
-            said = f"{loss} is {dtype_of(kind)} outside the autocast region on {region} and can't hold the initial "
-            said += "scale, 65536: the first step is always skipped"
+            said = f"{loss} is {dtype_of(kind)} outside the autocast region on {region}: at the initial scale, 65536, "
+            said += "its gradient is inf, and the first step is always skipped"
         else:
-            said = f"{loss}, and its gradient, is {dtype_of(kind)} outside the autocast region on {region}"
+            said = f"{loss} is {dtype_of(kind)} outside the autocast region on {region}: "
+            said += "the loss and its gradient are rounded"
         fix, withheld = _fix(module, seen, kind.region)
         yield rule.finding(
             module.span(seen.node),

@@ -2,7 +2,7 @@
 
 ## What it does
 Finds `F.binary_cross_entropy` and calls of an `nn.BCELoss` inside an autocast region for cuda, xpu or mtia: in its
-body, under a decorator, or in a function or `forward` of the project that is called from it. Also finds them in a step
+body, under a decorator, or in a function or `forward` of the project that the region calls. Also finds them in a step
 of a LightningModule, if the file creates a Trainer with mixed precision, which opens a region around the step.
 
 amplint reports nothing:
@@ -14,8 +14,8 @@ amplint reports nothing:
 
 ## Why is this bad?
 The loss raises `RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast`,
-whatever the dtype of its inputs. The reason: a half-precision sigmoid is exactly 1 from about 9 on, and the loss would
-be 100 instead of 9.
+whatever the dtype of its inputs. The reason: a half-precision sigmoid is exactly 1 for logits above about 9, and the
+loss would be 100 instead of 9.
 
 ## Example
 ```python
@@ -142,7 +142,7 @@ def check(module: Module) -> Iterator[Finding]:
         device = "/".join(sorted(_forbidding(module, found)))
         where = f"the autocast region on {module.line(found.entered)}"
         if found.site is not None:
-            where += f", through the call on {module.line(found.site)}"
+            where += f", called from {module.line(found.site)}"
         yield rule.finding(
             module.span(call),
             f"`{module.text(call.func)}` raises RuntimeError on {device} in {where}; {title}",

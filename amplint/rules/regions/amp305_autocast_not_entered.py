@@ -31,14 +31,14 @@ with torch.no_grad(), torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Unsafe for `and`: both contexts are entered after the fix, and the first one was not before it; a backward inside
-`torch.no_grad()` then raises. A call that is a statement of its own is removed if the forwards are in other regions:
-safe, as the call has no effect. Otherwise there is no fix, since amplint doesn't know what the region should contain.
-There is no fix for a generator: use `with` inside it.
+Unsafe for `and`: the fix also enters the first context, so that a backward inside `torch.no_grad()` raises. A call that
+is a statement of its own is removed if the forwards are in other regions: safe, as the call has no effect. Otherwise
+there is no fix, since amplint doesn't know what the region should contain. There is no fix for a generator: use `with`
+inside it.
 
 ## Proof
-The test programs list the regions that were entered and the dtypes of the losses: no region before the fix, those of
-the `with` after it.
+The test programs list the regions that were entered and the dtypes of the losses: no region before the fix, and the
+region of the `with` after it.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)

@@ -12,7 +12,8 @@ amplint reports nothing:
 - if nothing shows that an operand is float32;
 - if no region of this file leads to the Function's `apply`.
 
-The finding is an error if `custom_bwd` raises AttributeError, as the first two do. Otherwise it is a warning.
+The finding is an error if `custom_bwd` raises AttributeError: it is the only decorator, or there is a `setup_context`.
+Otherwise it is a warning.
 
 ## Why is this bad?
 `forward` runs inside the region, where autocast casts the operands of a product. `backward` runs outside of it: the
@@ -248,7 +249,8 @@ def _finding(module: Module, function: _Function, found: Open, name: str) -> Fin
     return rule.finding(
         module.layout.name(function.backward),
         f"`{function.cls.name}.backward` raises RuntimeError: autocast is off in backward, and the gradient from the "
-        f"region on {module.line(found.entered)} is half, but `{name}` is float32; add {_missing(function)}",
+        f"region on {module.line(found.entered)} is in half precision, but `{name}` is float32; add "
+        f"{_missing(function)}",
         fix=fix,
         withheld=withheld,
     )
@@ -392,7 +394,7 @@ def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
     """The missing decorators, below `@staticmethod`."""
     torch, device = module_name(module, "torch"), _device(module, function)
     if torch is None:
-        return None, "the file has no `import torch`; add it"
+        return None, "the file has no `import torch`; add that import"
     if device is None:
         return None, "the file doesn't show which device the model trains on"
     new = module.target.guarantees(_SINCE)

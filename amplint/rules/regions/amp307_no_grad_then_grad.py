@@ -2,7 +2,7 @@
 
 ## What it does
 Finds a call of a model under `torch.no_grad()` or `torch.inference_mode()`, and after it, in the same autocast region,
-a call of the same model that is trained. It counts as trained if the next step is one of an optimizer over the model's
+a call of the same model that is trained. The model counts as trained if the next step is that of an optimizer over its
 parameters, or if it is the only model with a clip, `model.train()` or `model.zero_grad()`. A call of a function of the
 project counts as a call of the model that the function always runs.
 
@@ -37,7 +37,7 @@ with torch.autocast("cuda"):
 
 ## Fix safety
 Unsafe: `torch.clear_autocast_cache()` is inserted after the part without gradients, which also helps inside an outer
-region. The other weights of the region are cast once more. Two regions are just as good, but have to be written by
+region. The other weights of the region are cast once more. Two regions have the same effect, but have to be written by
 hand.
 
 ## Proof
@@ -217,7 +217,7 @@ def _fix(module: Module, first: _Run, second: _Run) -> tuple[Fix | None, str | N
         return None, "the call without gradients is part of a larger statement"
     torch = module_name(module, "torch")
     if torch is None:
-        return None, "the file has no `import torch`; add it"
+        return None, "the file has no `import torch`; add that import"
     edit = line_behind(module, first.without, f"{torch}.clear_autocast_cache()")
     if edit is None:
         return None, "the code without gradients is on one line with other code"

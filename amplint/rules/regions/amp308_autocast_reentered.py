@@ -30,7 +30,8 @@ def encode(node):
 There is no fix: the body of the function has to move into a `with`.
 
 ## Proof
-The test programs watch autocast's state at each backward after the call: enabled before the fix, disabled after it.
+The test programs watch autocast's state at each backward after the call: enabled in the wrong programs, disabled in the
+corrected programs.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
@@ -82,8 +83,9 @@ def check(module: Module) -> Iterator[Finding]:
             if again:
                 yield rule.finding(
                     module.span(regions[-1]),
-                    f"`{function.name}` {again}, which enters the decorator's autocast object a second time: autocast "
-                    f"is not restored afterwards; use `with torch.autocast(...)` inside `{function.name}` instead",
+                    f"`{function.name}` {again}, which enters the decorator's autocast object a second time: the "
+                    "previous autocast state is not restored; use `with torch.autocast(...)` inside "
+                    f"`{function.name}` instead",
                     withheld=f"the whole body of `{function.name}` has to move into a `with`; do that by hand",
                 )
 

@@ -5,10 +5,10 @@ Follows each function along its paths, and finds a backward and a step of one lo
 region that was entered outside that loop: a `with` around the loop, or a decorator on the function that holds it.
 Backward and step may be in functions that the loop calls.
 
-A region in each iteration doesn't help while another one, even a disabled one, is open around the loop: amplint finds
-that, too. If everything that the optimizer steps was cast to float16 or bfloat16, nothing is found: only casts of
-float32 weights are cached. If another model of the file was cast so, or the file compiles a model with `torch.compile`
-(which caches no casts), the finding is likely.
+A region in each iteration doesn't help while another region, even a disabled one, is open around the loop: amplint
+finds that, too. amplint reports nothing if all parameters of the optimizer were cast to float16 or bfloat16: autocast
+caches only casts of float32 weights. If another model of the file was cast to half precision, or the file compiles a
+model with `torch.compile` (which caches no casts), the finding is likely.
 
 amplint also reports nothing:
 
@@ -43,8 +43,8 @@ for inputs, targets in loader:
 
 ## Fix safety
 Safe: the fix writes `cache_enabled=False` into the autocast call. Weights are then cast at each use, which costs a
-little time. A region in each iteration is better, but has to be written by hand. There is no fix if the loop calls
-a function that has a region as its decorator: that one would cache the old weights.
+little time. A region in each iteration is better, but has to be written by hand. There is no fix if the loop calls a
+function that has a region as its decorator: that region would cache the old weights.
 
 ## Proof
 The test programs compare how the loss changes with a float32 run: not at all before the fix, and like the float32 run
@@ -104,15 +104,29 @@ def check(module: Module) -> Iterator[Finding]:
     for region, flow, loop, opened in found.values():
         offered, withheld = _fix(module, region, flow, loop)
         compiled = bool(module.calls_of("torch.compile"))  # what it compiles caches no casts
+        made = region_of(module, region)
         yield rule.finding(
             module.span(region),
-            "one autocast region spans several iterations: autocast caches the old weights, and the model does not "
-            f"learn{' (unless it is compiled)' if compiled else ''}; enter a new region for each forward and loss",
+            _message(off=made is not None and is_false(made.enabled), compiled=compiled),
             fix=offered,
             withheld=withheld,
             cause=cause(opened),
             confidence=Confidence.LIKELY if compiled or casts_a_model_to_half(module) else None,
         )
+
+
+def _message(*, off: bool, compiled: bool) -> str:
+    """What a region around iterations does, and what to do; `off`: it has `enabled=False`."""
+    effect = f"the model does not learn{' (unless it is compiled)' if compiled else ''}"
+    if off:
+        return (
+            "this region spans several iterations and, though disabled, keeps the old weights that the regions inside "
+            f"cache: {effect}; remove this region"
+        )
+    return (
+        f"one autocast region spans several iterations: autocast caches the old weights, and {effect}; enter a new "
+        "region for each forward and loss"
+    )
 
 
 def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -> tuple[Fix | None, str | None]:
@@ -125,7 +139,10 @@ def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -
     others = (each.call for each in regions(module) if each.call is not region)
     inner = next((each for each in others if _decorates_in(module, flow, each, loop)), None)
     if inner is not None:
-        return None, f"the region on {module.line(inner)}, in the loop, caches weights as well; end this one first"
+        return (
+            None,
+            f"the region on {module.line(inner)}, in the loop, caches weights as well; end the outer region by hand",
+        )
     edit = add_last_argument(module, region, "cache_enabled=False")
     return Fix(
         Applicability.SAFE, "Pass `cache_enabled=False` (backward and the step stay in the region)", (edit,)

@@ -5,24 +5,24 @@ Finds an autocast region in which nothing is computed in half precision: it cont
 arithmetic, the backward and the step. The loss is computed from a model of this file that is called right before the
 region and multiplies matrices, or before all calls of the function that has the region.
 
-Also finds a region whose forward is computed once more outside of it, before anything reads the result: `if bf16: ...`,
-`if fp16: ... else: ...` for `elif`.
+Also finds a region whose forward is computed once more outside of the region, before anything reads the result. This
+happens with `if bf16: ...` followed by `if fp16: ... else: ...`, where `elif` was meant.
 
-Also finds the training of a model that an Accelerator has prepared for half precision, by another method of its class
-than `forward`, which computes with the model's layers; as likely.
+Also finds (likely) a model that an Accelerator has prepared for half precision and that is trained through another
+method than `forward`: accelerate opens its region only in `forward`.
 
-Also finds a region with `enabled=False` that runs the model, in just the branch in which the scaler of its loss is
-enabled, if the file has no region that can be enabled; as likely.
+Also finds (likely) a region with `enabled=False` that runs the model exactly when the scaler is enabled, if the file
+has no region that can be enabled.
 
-Also finds a loss that a `GradScaler` scales where no file of the program opens a region: the files that import this
-one, and all that these import; as likely, since a package may open a region itself.
+Also finds (likely) a loss that a `GradScaler` scales, if no file of the program opens a region: neither the files that
+import this file, nor any file that those import. A package may still open a region itself.
 
-It is likely where the layers of the model, or the criterion, are in code that amplint can't see, and where the
-loss multiplies the outputs with each other, as a contrastive loss does: that is the smallest part of the work.
+The finding is likely if amplint can't see the layers of the model or the criterion, and if the loss multiplies the
+outputs with each other, as a contrastive loss does.
 
 amplint reports nothing:
 
-- if amplint can't follow something else in the region, or the name of a criterion says that it has a network;
+- if the region contains other code that amplint can't follow, or the name of a criterion says that it has a network;
 - if the model opens a region itself, any of its calls that have gradients is in a region, or a method of it is named
   for AMP, such as `model.configure_amp(...)`;
 - about models that are frozen or called without gradients;
@@ -31,7 +31,7 @@ amplint reports nothing:
 ## Why is this bad?
 Autocast works on the ops inside the region. Matrix products and convolutions of the forward, which benefit from half
 precision, run in float32 outside of it, with the memory and the time of float32. Losses are computed in float32 inside
-a region anyway. So mixed precision is off, though the code looks as if it were on.
+a region anyway. So the model is trained without mixed precision, though the code looks as if it used it.
 
 ## Example
 ```python
@@ -150,11 +150,15 @@ def _thrown_away(module: Module) -> Iterator[Finding]:
             continue
         again = found[1]
         chain = again.block.owner if again.block.role == "orelse" else None
-        advice = "use `elif`" if isinstance(chain, ir.If) else "remove that call"
+        advice = (
+            f"make the `if` on {module.line(chain)} an `elif`"
+            if isinstance(chain, ir.If)
+            else "remove one of the calls"
+        )
         yield rule.finding(
             module.span(region.call),
-            f"the result of `{module.on_one_line(call.func)}` in this region is thrown away: {module.line(again)} "
-            f"computes it again outside of the region, in float32; {advice}",
+            f"{module.line(again)} calls `{module.on_one_line(call.func)}` again, outside of this region, in float32, "
+            f"and replaces the result of the region; {advice}",
             withheld="amplint can't tell which call is meant",
         )
 
@@ -164,8 +168,8 @@ def _past_forward(module: Module) -> Iterator[Finding]:
     for call in past_forward(module):
         yield rule.finding(
             module.span(call),
-            f"accelerate opens its region in `forward` alone: `{module.on_one_line(call.func)}` runs in float32; "
-            "compute it in `forward`, or inside `accelerator.autocast()`",
+            f"accelerate opens a region only in `forward`: `{module.on_one_line(call.func)}` runs in float32; "
+            f"call `{module.on_one_line(call.func)}` from `forward`, or inside `accelerator.autocast()`",
             withheld="amplint can't tell what `forward` should return",
             confidence=Confidence.LIKELY,
         )
@@ -191,8 +195,8 @@ def _switched_off(module: Module) -> Iterator[Finding]:
             where = said(module, world, on, turning(world, on) - ON_CUDA.facts())
             yield rule.finding(
                 module.span(call),
-                f"{where}{', ' if where else ''}the scaler is enabled, but this region is not: all in it runs in "
-                "float32; remove `enabled=False`",
+                f"{where}{', ' if where else ''}the scaler is enabled, but this region is not: everything in the "
+                "region runs in float32; remove `enabled=False`",
                 withheld="amplint can't tell which dtype the region should have",
                 confidence=Confidence.LIKELY,
             )

@@ -8,8 +8,8 @@ for which autocast would cast: a matrix product, a loss, a norm, softmax, ...
 amplint reports nothing if the inputs are cast, if amplint can't see where they come from (except cross entropy of a
 model's whole output), and if the code casts to half precision on purpose.
 
-The finding is an error if a float32 operand meets the half tensor and the function raises. It is a warning if the
-function runs in half precision.
+The finding is an error if the op also has a float32 operand and raises. It is a warning if the op runs in half
+precision.
 
 ## Why is this bad?
 `enabled=False` disables the casts; it casts nothing itself. A half-precision tensor stays half precision, and what
@@ -40,7 +40,7 @@ not known.
 
 ## Proof
 The test programs train. Before the fix sums overflow to inf and the loss is NaN, or two dtypes meet and raise
-RuntimeError. After the fix they have the reference's losses.
+RuntimeError. After the fix their losses agree with the reference.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)

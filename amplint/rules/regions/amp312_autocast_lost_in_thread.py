@@ -39,9 +39,10 @@ There is no fix: put the region into the function that the thread runs, or into 
 `DistributedDataParallel` has no such threads.
 
 ## Proof
-The test programs with threads compare the dtype of the loss: float32 before the fix, the region's dtype after it. Those
-with `DataParallel` are not executed (shows=none), since it takes two devices to start its threads; torch 2.13's
-`parallel_apply` enters `autocast(device_type, enabled=autocast_enabled)` in each thread, without a dtype.
+The test programs with threads compare the dtype of the loss: float32 in the wrong programs, the region's dtype in the
+corrected programs. The test programs with `DataParallel` are not executed (shows=none), since it needs two devices to
+start threads; torch 2.13's `parallel_apply` enters `autocast(device_type, enabled=autocast_enabled)` in each thread,
+without a dtype.
 
 ## References
 - [Working with multiple GPUs](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#working-with-multiple-gpus)
@@ -350,7 +351,7 @@ def _advice(module: Module, job: _Job) -> str:
     target = _unwrapped(module, job).target
     if isinstance(target, ir.Lambda) or local_function(module, target) is not None:
         return "open a region in the thread's function"
-    return f"give it a function that opens a region and calls `{module.text(target)}`"
+    return f"let the thread run a function that opens a region and calls `{module.text(target)}`"
 
 
 def _given(value: ir.Value, arguments: Mapping[str, ir.Value]) -> ir.Value:

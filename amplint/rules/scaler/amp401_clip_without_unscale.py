@@ -5,9 +5,9 @@ Follows each function along its paths, and finds a clip of gradients from `scale
 `scaler.unscale_(optimizer)`: `clip_grad_norm_`, `clip_grad_value_`, timm's `dispatch_clip_grad`, and manual clipping
 (`p.grad.clamp_(...)`, `p.grad *= max_norm / norm`).
 
-Also finds a function that clips and then calls `scaler.step`, if the same file creates the scaler, scales with it
-elsewhere, passes it to nothing else and unscales nowhere; and a function that clips and then unscales, wherever the
-backward is.
+Also finds a function that clips and then calls `scaler.step`, if the same file creates the scaler, scales a loss in
+another function, passes the scaler to nothing else and never unscales; and a function that clips and then unscales,
+wherever the backward is.
 
 Also finds hooks that clip (`p.register_hook(lambda grad: grad.clamp(-1, 1))`), if the file scales its losses, or if the
 object that registers the hook keeps a scaler (likely). A hook runs during backward: no `unscale_` can come before it.
@@ -15,7 +15,7 @@ object that registers the hook keeps a scaler (likely). A hook runs during backw
 amplint reports nothing:
 
 - if the scaler or the optimizer is passed to a function that amplint can't see;
-- if a branch unscales under a condition that may be AMP's own flag;
+- if the gradients are unscaled under a condition that may be the flag that enables AMP;
 - if the bound is multiplied by `scaler.get_scale()`;
 - if the scaler is disabled on that path;
 - about hooks, if a loss is also trained without the scaler, in another function of the file.
@@ -60,11 +60,11 @@ Unsafe:
 There is no fix:
 
 - if a hook clips;
-- if amplint can't tell the optimizer;
+- if amplint can't tell which optimizer owns the parameters;
 - if the clip's result is divided by the scale;
 - if the parameters are float16;
 - if a path continues without `update()`, such as one that skips a step by hand: the next `unscale_` would raise;
-- if a path leaves between the read of a norm and the clip that uses it.
+- if a path returns or continues between the read of a norm and the clip that uses it.
 
 ## Proof
 The test programs are compared with a float32 reference step. The norm that the clip sees is 65,536 times too large

@@ -4,30 +4,30 @@
 Follows each function along its paths, and finds `optimizer.step()` if the gradients come from
 `scaler.scale(loss).backward()`: still multiplied by the scale, or unscaled by `scaler.unscale_` but not checked for
 inf, or already used by `scaler.step`. The optimizer may be a second one, stepped after a helper that scales the loss of
-both; another branch of the helper without the scaler doesn't hide the finding.
+both, even if the helper has another branch without the scaler.
 
 Also finds the step of an optimizer of torch's after `accelerator.backward(loss)`, if an Accelerator for float16 never
-prepares anything: its backward scales the loss, and only a prepared optimizer steps through its scaler. It is only
-`likely` if the precision comes from elsewhere.
+prepares anything: its backward scales the loss, and only a prepared optimizer steps through its scaler. The finding is
+only `likely` if the precision is configured elsewhere.
 
 amplint reports nothing:
 
-- if another branch of a condition steps through the scaler (the condition may be AMP's own flag);
+- if another branch of the same `if` steps through the scaler (the condition may be the flag that enables AMP);
 - if the function reads the scale, or checks for finite gradients itself;
 - about one of several optimizers, if the scaler never uses it;
 - if the scaler is passed to code that amplint can't see.
 
-A scaler with its own initial scale that is used only for `scale` may be intended: Adam divides a constant out. With SGD
-it is an error all the same. It is only `likely` if amplint can't see the optimizer, or if it has a weight decay that it
-adds to the gradients, and a suspicion for an Adam without one.
+A scaler with an `init_scale` that is used only for `scale` may be intended: a constant factor of the gradients cancels
+in Adam. With SGD it is still an error. The finding is only `likely` if amplint can't see the optimizer, or if Adam adds
+a weight decay to the gradients; for Adam without a weight decay it is a suspicion.
 
 ## Why is this bad?
 With SGD the update from scaled gradients is 65,536 times too large; Adam hides this. `scaler.step(optimizer)` also
 skips the steps whose gradients overflow, and every float16 training has some: with a direct step, the inf reaches the
 weights. A `scaler.update()` that follows raises "No inf checks were recorded prior to update."
 
-What Adam divides out is the scale of all that is in a gradient: a weight decay that it adds to scaled gradients
-(`Adam(..., weight_decay=...)`, not AdamW's) counts less by the scale, 65,536 times at the initial one.
+In Adam the scale cancels, but not for a weight decay that is added to the scaled gradients (`Adam(...,
+weight_decay=...)`, not AdamW): its effect is divided by the scale, 65,536 at first.
 
 ## Example
 ```python
@@ -119,7 +119,7 @@ _DIVIDES = re.compile(r"(?i)\.(\w*adam\w*|adagrad|adadelta|adafactor|rmsprop|rpr
 _FOLLOW = 4  # calls
 # Those of them that don't add the weight decay to the gradients.
 _DECOUPLED = re.compile(r"(?i)\.(\w*adamw\w*|adafactor)$")
-_NO_SKIPS = "overflows aren't skipped"
+_NO_SKIPS = "steps with overflows aren't skipped"
 _SCALED, _UNCHECKED, _AGAIN = (
     "steps on gradients still multiplied by the loss scale",
     "bypasses the scaler, which would skip steps whose gradients overflow",
@@ -136,8 +136,8 @@ def check(module: Module) -> Iterator[Finding]:
             module.span(each.step),
             f"`{module.text(ir.called_on(each.step, 'step') or each.step)}` {_SCALED}: "
             f"`{module.on_one_line(each.backward.func)}` on {module.line(each.backward)} scales the loss, and nothing "
-            "is prepared; pass model, optimizer and data to `prepare()`",
-            withheld="amplint can't tell what else is to be prepared",
+            "is passed to `prepare()`; pass model, optimizer and data to `prepare()`",
+            withheld="amplint can't tell what else has to be passed to `prepare()`",
             confidence=None if each.is_sure else Confidence.LIKELY,
         )
 
@@ -167,8 +167,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return rule.finding(
             module.span(reached.event.call),
             f"{when(module, each)}`{optimizer}` {misuse.what}; step with the scaler on {module.line(value)}, "
-            "which is another object's",
-            withheld="the scaler and the optimizer belong to different objects; hand the scaler to this one",
+            "which belongs to another object",
+            withheld="the scaler and the optimizer belong to different objects; pass the scaler to this object",
         )
     only = " only" if misuse.what is _AGAIN else ""
     confidence = chosen.confidence if chosen is not None else None
@@ -274,10 +274,10 @@ def _chosen_scale(module: Module, scaler: str, each: Misuse) -> _ChosenScale | N
     if learns_more or methods_used(module, scaler) != {"scale"}:
         return None
     if not classes or not all(_DIVIDES.search(name) for name in classes):
-        return _ChosenScale(f"{_NO_SKIPS}, and only Adam and the like divide the scale out", Confidence.LIKELY)
+        return _ChosenScale(f"{_NO_SKIPS}, and only optimizers like Adam cancel the scale", Confidence.LIKELY)
     if any(_decays(module, call) for call in constructions(module, receiver(each.reached.event))):
-        return _ChosenScale(f"{_NO_SKIPS}, and the scale divides the weight decay", Confidence.LIKELY)
-    return _ChosenScale(f"the optimizer divides the scale out, but {_NO_SKIPS}", Confidence.SUSPICION)
+        return _ChosenScale(f"{_NO_SKIPS}, and the scale weakens the weight decay", Confidence.LIKELY)
+    return _ChosenScale(f"the optimizer cancels the scale, but {_NO_SKIPS}", Confidence.SUSPICION)
 
 
 def _decays(module: Module, optimizer: ir.Call) -> bool:

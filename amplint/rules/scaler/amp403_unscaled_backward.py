@@ -1,8 +1,9 @@
 """The scaler divides and steps on gradients of a loss that was not scaled.
 
 ## What it does
-Follows each function along its paths, and finds `loss.backward()` whose gradients `scaler.unscale_` or `scaler.step`
-takes for scaled ones: `scaler.scale` was forgotten, its result is unused, or one of several losses is not scaled.
+Follows each function along its paths, and finds a `loss.backward()` without scaling, after which `scaler.unscale_` or
+`scaler.step` divides the gradients by the scale: `scaler.scale` was forgotten, its result is unused, or one of several
+losses is not scaled.
 
 amplint reports nothing if the loss may be scaled in code that it can't see:
 
@@ -13,10 +14,11 @@ amplint reports nothing if the loss may be scaled in code that it can't see:
 
 amplint also reports nothing:
 
-- if another branch of the condition scales (the condition may be AMP's own flag);
-- if a second loss comes from another forward, and may be another model's;
+- if another branch of the same `if` scales (the condition may be the flag that enables AMP);
+- if a second loss comes from another forward, and may belong to another model;
 - if the scaler is disabled;
-- if a plain `optimizer.step()` uses the gradients before the first scaled loss (a trial of each batch's memory);
+- if a plain `optimizer.step()` uses the gradients before the first scaled loss (as when a program first tries how much
+  memory a batch needs);
 - if the scaler is created after the backward, and scales losses of its own.
 
 ## Why is this bad?

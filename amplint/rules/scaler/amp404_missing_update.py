@@ -9,21 +9,22 @@ Also finds a check of the gradients that skips `step` and `update()` without an 
 the scale never falls, so that the next steps overflow as well (likely).
 
 Also finds a function that steps with a scaler which outlives the call, if this file creates the scaler, passes it to
-nothing else and never updates it. This is likely if the function is given the scaler, nothing in the file calls the
-function, and neither this file nor one that imports it updates a scaler.
+nothing else and never updates it. This is likely if the function gets the scaler as an argument, nothing in the file
+calls the function, and neither this file nor one that imports it updates a scaler.
 
-Also finds a method that makes one step with its object's scaler, and returns before the update if the gradients are not
-finite, by a test or a flag that a test sets.
+Also finds a method that takes one step with its object's scaler, but returns before the update if the gradients are not
+finite.
 
-A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely if it needs
-another setting of the program, or one condition that changes during training. It is a suspicion if a setting has to
-differ from its default, or if two conditions have to hold together. The message names the condition.
+A finding is certain if the code always misbehaves, or does so with the default settings. It is likely if the code
+misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't see. It
+is a suspicion if the code misbehaves only with a setting that is not the default, or only under two conditions that
+change during training. The message names the condition.
 
 amplint reports nothing if another function of the file calls `update()`, if the scaler is passed to code that amplint
-can't see, and if only a flag that no iteration changes decides.
+can't see, and if the update depends only on a flag that stays the same in all iterations.
 
-The finding is a warning if the update is skipped only under a setting that is not the default, as an accumulation over
-several iterations.
+The finding is a warning if the update is skipped only under a setting that is not the default, such as gradient
+accumulation.
 
 ## Why is this bad?
 The second iteration raises "step() has already been called since the last update()." or "unscale_() has already been
@@ -190,7 +191,7 @@ def _never_lowered(module: Module) -> Iterator[Finding]:
                 module.span(check.test),
                 f"when gradients overflow, this check skips `{name}.update()`: the scale never falls, and the next "
                 f"steps overflow as well; let `{name}.step` skip the step",
-                withheld="amplint can't tell what else the check is for; remove it by hand",
+                withheld="amplint can't tell what else the check is for; remove the check by hand",
                 severity=Severity.WARNING,
                 confidence=Confidence.LIKELY,
             )

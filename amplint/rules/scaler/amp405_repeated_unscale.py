@@ -4,12 +4,13 @@
 Follows each function along its paths, and finds a `scaler.unscale_(optimizer)` after another one for the same
 optimizer, in the same iteration, or on the micro steps of an accumulation with one `update()` at the end.
 
-A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely if it needs
-another setting of the program, or one condition that changes during training. It is a suspicion if a setting has to
-differ from its default, or if two conditions have to hold together. The message names the condition. On micro steps the
-finding is likely if the default is not to accumulate.
+A finding is certain if the code always misbehaves, or does so with the default settings. It is likely if the code
+misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't see. It
+is a suspicion if the code misbehaves only with a setting that is not the default, or only under two conditions that
+change during training. The message names the condition. If accumulation is off by default, a finding about micro steps
+is likely.
 
-amplint reports nothing if the two calls have conditions of their own, are in different branches, or are for different
+amplint reports nothing if the two calls are under different conditions, are in different branches, or are for different
 optimizers.
 
 ## Why is this bad?
@@ -32,7 +33,7 @@ scaler.step(optimizer)
 ```
 
 ## Fix safety
-The second call is removed. Safe if it is reached only through the first call. Otherwise there is no fix: on the paths
+The second call is removed. Safe if every path to it runs the first call. Otherwise there is no fix: on the paths
 without the first call, the gradients would stay scaled. On micro steps there is no fix either: move `unscale_`, and the
 clipping with it, to the optimizer's step.
 

@@ -5,18 +5,19 @@ Follows each function along its paths, and finds, within one iteration, a `scale
 `scaler.step(optimizer)`, with or without `update()` in between, and a second `scaler.step(optimizer)` before
 `update()`.
 
-A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely if it needs
-another setting of the program, or one condition that changes during training. It is a suspicion if a setting has to
-differ from its default, or if two conditions have to hold together. The message names the condition.
+A finding is certain if the code always misbehaves, or does so with the default settings. It is likely if the code
+misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't see. It
+is a suspicion if the code misbehaves only with a setting that is not the default, or only under two conditions that
+change during training. The message names the condition.
 
-amplint reports nothing if the two calls have conditions of their own, and nothing for different optimizers. Errors in
-the next iteration because `update()` is missing are AMP404.
+amplint reports nothing if the two calls are under different conditions, and nothing for different optimizers. AMP404
+reports an `update()` that is missing before the next iteration.
 
 ## Why is this bad?
 Without `update()` in between, `unscale_` raises "unscale_() is being called after step().", and a second step raises
 "step() has already been called since the last update()." A disabled scaler doesn't raise, so the error waits for the
-first run with AMP. With `update()` in between, a late `unscale_` raises nothing, and the next step takes its gradients
-for unscaled: the step is 65,536 times too large.
+first run with AMP. With `update()` in between, a late `unscale_` raises nothing, and the next step treats its scaled
+gradients as unscaled: the update is 65,536 times too large.
 
 ## Example
 ```python
@@ -41,7 +42,7 @@ There is no fix:
 
 - if gradients are clipped after a late `unscale_`: move both before the step;
 - if gradients are clipped before a late `unscale_`, without another `unscale_`: they would stay scaled;
-- if the first step is made on some paths only.
+- if the first step is taken on some paths only.
 
 ## Proof
 The test programs raise before the fix. The SGD updates after the fix agree with a float32 reference step within
@@ -114,12 +115,12 @@ def _message(flow: Flow, reached: EventStates, step: Event, line: str, kind: Vio
             f"`{reached.event.kind}()` raises: no `update()` since the step on {line}; call `update()` after that step"
         )
     if reached.event.kind == "step":
-        return f"this second `step()` raises: {line} already stepped the optimizer; step once before `update()`"
+        return f"this second `step()` raises: {line} already stepped the optimizer; step only once before `update()`"
     if kind is ViolationKind.CALL_AFTER_STEP:
         return f"`unscale_()` raises after the step on {line}; call `unscale_()` before the step"
     return (
-        f"`unscale_()` comes after the step on {line}: the next step takes scaled gradients for "
-        "unscaled gradients; call `unscale_()` before the step"
+        f"`unscale_()` comes after the step on {line}: the next step treats scaled gradients as "
+        "unscaled; call `unscale_()` before the step"
     )
 
 

@@ -1,30 +1,31 @@
 """The scaler steps an optimizer whose parameters have no gradients.
 
 ## What it does
-Follows each function along its paths, and finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` whose
-gradients `zero_grad()` has cleared since their backward, in the same iteration.
+Follows each function along its paths, and finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` after
+`zero_grad()` has cleared the gradients of the last backward, in the same iteration.
 
-Also finds a step after backwards of losses that are new tensors (`torch.tensor(values, requires_grad=True)`,
-`loss.detach().requires_grad_()`): these depend on no parameter, whatever they were computed from. This includes a new
-tensor that replaces the loss on one path, if `zero_grad()`, backward and step follow each other in each iteration
-(likely if a function that computes the loss returns it).
+Also finds a step after a backward that starts from a new tensor (`torch.tensor(values, requires_grad=True)`,
+`loss.detach().requires_grad_()`): it depends on no parameter, whatever it was computed from. This includes the case
+that only one branch replaces the loss by a new tensor, and each iteration has its own `zero_grad()`, backward and step
+(*likely* if the new tensor is returned by a function that computes the loss).
 
-Also finds `zero_grad()` of an optimizer over a flat buffer, in which each parameter's gradient is a manually created
-view: the file creates the optimizer from the buffer, or checks for its class.
+Also finds `zero_grad()` of an optimizer over one flat buffer, if the parameters' gradients are views of the buffer's
+gradient: `zero_grad()` sets the buffer's gradient to None, and the views no longer reach the optimizer.
 
-A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely if it needs
-another setting of the program, or one condition that changes during training. It is a suspicion if a setting has to
-differ from its default, or if two conditions have to hold together. The message names the condition.
+A finding is certain if the code always misbehaves, or does so with the default settings. It is likely if the code
+misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't see. It
+is a suspicion if the code misbehaves only with a setting that is not the default, or only under two conditions that
+change during training. The message names the condition.
 
 amplint reports nothing:
 
 - if another backward may come between `zero_grad()` and the step;
-- if `zero_grad()` comes after `unscale_()` under a condition of its own: that skips the update on purpose;
+- if `zero_grad()` comes after `unscale_()` under another condition than the step: that skips the update on purpose;
 - if `zero_grad()` is for another optimizer's or model's gradients;
-- if the two calls have conditions of their own.
+- if `zero_grad()` and the step are under different conditions.
 
-A step after a loop, for the micro steps that are left (`if seen % n:`), is found if it has no condition, or one that
-holds exactly when nothing is left. A condition that amplint can't follow is assumed to be right.
+amplint also reports a last step after the loop, for left-over micro steps (`if seen % n:`), if it runs without a
+condition, or exactly when no micro step is left. A condition that amplint can't follow is assumed to be right.
 
 ## Why is this bad?
 `zero_grad()` sets gradients to None, so the scaler finds nothing to check, and raises "No inf checks were recorded for

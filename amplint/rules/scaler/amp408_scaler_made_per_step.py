@@ -2,16 +2,18 @@
 
 ## What it does
 Finds a `GradScaler(...)` in the loop whose iterations step with it, and in a function that makes one step with it. Such
-a function is one that is called in a loop of the file, a method of the object that keeps the optimizer, or a function
-named like a step that gets the optimizer. It may be a function of the file that creates the scaler in each call, and a
-parameter that is filled in (`scaler = scaler or GradScaler()`) counts if no call in the file passes a scaler.
+a function is called in a loop of the file, or is a method of the object that keeps the optimizer, or gets the optimizer
+and is named like a step. The scaler may also come from a function of the file that creates a scaler in each call, or
+from a default (`scaler = scaler or GradScaler()`) if no call in the file passes a scaler.
 
 The finding is a warning if the scaler is created again for each epoch: in a loop around the loop of the steps, or in a
 function with the loop of the steps that is called in a loop or gets the epoch.
 
-amplint reports nothing if the scaler is created under a condition that may change in the loop (the device doesn't); for
-a training run of its own (the model or optimizer is created, reset or chosen with it; another model that the loop loads
-for an evaluation is neither); and if all autocast regions around its losses are disabled (`enabled=False`).
+amplint reports nothing:
+
+- if the scaler is created under a condition that may change in the loop (the device doesn't);
+- if each scaler has its own training run: the loop also creates, resets or chooses the model or the optimizer;
+- if all autocast regions around its losses are disabled (`enabled=False`).
 
 ## Why is this bad?
 The scale adapts over thousands of steps: it halves when gradients overflow, and grows when they don't. A new scaler
@@ -69,7 +71,7 @@ rule = Rule(
     shown_by=("scale",),
 )
 
-_PASS_IN = "amplint can't tell which object should keep the scaler; create the scaler once, and pass it in"
+_PASS_IN = "amplint can't tell which object should keep the scaler; create the scaler once, and pass the scaler in"
 
 
 @rule.check
@@ -83,7 +85,7 @@ def _finding(module: Module, each: MadeAnew) -> Finding:
     if offered is not None and not module.names.of(each.made.call.func) & SCALERS:
         offered, withheld = None, "amplint can't tell what else the call creates; call it once, before the loop"
     when, then = (
-        "in each iteration" if each.loop is not None else "in each call",
+        "in each iteration" if each.loop is not None else _in_each_call(each.made.call),
         "every overflowing step is skipped and the scale never adapts",
     )
     if each.each_epoch:
@@ -91,11 +93,16 @@ def _finding(module: Module, each: MadeAnew) -> Finding:
         then = "the scale starts again, and steps may be skipped at first"
     return rule.finding(
         module.span(each.made.call),
-        f"a new scaler {when}: {then}; create the scaler once",
+        f"a new scaler is created {when}: {then}; create the scaler once",
         fix=offered,
         withheld=withheld,
         severity=Severity.WARNING if each.each_epoch else None,
     )
+
+
+def _in_each_call(made: ir.Call) -> str:
+    function = ir.function_of(made)
+    return f"in each call of `{function.name}`" if function is not None else "in each call"
 
 
 def _fix(module: Module, call: ir.Call, loop: ir.For | ir.While) -> tuple[Fix | None, str | None]:

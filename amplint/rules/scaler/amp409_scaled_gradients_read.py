@@ -1,14 +1,15 @@
 """Gradients are read for their size, or changed, while they are still multiplied by the loss scale.
 
 ## What it does
-Finds norms and other sizes of gradients that are logged, compared or kept before `scaler.unscale_(optimizer)`:
+Finds norms and other sizes of gradients that are logged, compared or stored before `scaler.unscale_(optimizer)`:
 `p.grad.norm()`, `get_total_norm(...)`, `p.grad.abs().max()`, a clip with an infinite bound, a function of the file that
-returns one. Also finds gradients that are changed by values without the scale: noise, the parameters themselves (manual
-weight decay), a threshold; and gradients, or their norm, that are divided by the scale by hand after `scaler.unscale_`
-or `scaler.step` have divided them.
+returns one. Also finds gradients that are changed by unscaled values: noise, the parameters themselves (manual weight
+decay), a threshold. Also finds code that divides gradients, or their norm, by the scale after `scaler.unscale_` or
+`scaler.step` has already done so.
 
-Also finds them between `accelerator.backward(loss)` and the call that unscales: `accelerator.clip_grad_norm_`,
-`accelerator.unscale_gradients()` or `optimizer.step()`. That is only likely if the precision is chosen elsewhere.
+Also finds such reads and changes between `accelerator.backward(loss)` and the call that unscales:
+`accelerator.clip_grad_norm_`, `accelerator.unscale_gradients()` or `optimizer.step()`. The finding is only likely if
+the precision is configured elsewhere.
 
 amplint reports nothing:
 
@@ -20,8 +21,7 @@ amplint reports nothing:
 - if an Accelerator is made for another precision, with DeepSpeed or with `cpu=True`;
 - if amplint can't see how the number is used.
 
-Code that only logs or compares the scale still reads gradients that nothing has divided. But whoever reads such a log
-may divide, so a size that is logged next to the scale is only likely wrong.
+A size that is logged next to the scale is a likely finding: whoever reads the log may divide.
 
 The finding is an error if the gradients are changed (`grad.add_(...)`, `grad.clamp_(...)`). It is a warning if they are
 only read, as for a norm that is logged.
@@ -64,9 +64,9 @@ There is no fix under accelerate, and none on micro steps, where `unscale_` woul
 
 ## Proof
 The test programs are compared with a float32 reference step. The gradients that the program reads are 65,536 times too
-large before the fix, and right after it. A value that was added to the gradients is missing in the SGD update before
-the fix, and in it after the fix. A norm that is divided again for a log is `shows=none`: it
-is a number that nothing else reads.
+large before the fix, and right after it. Before the fix the SGD update lacks a value that was added to the gradients,
+after the fix the update has it. The test program that divides a norm again for a log is not executed (shows=none):
+nothing else reads that number.
 
 ## References
 - [Working with unscaled gradients](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#working-with-unscaled-gradients)
@@ -133,8 +133,9 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(twice.place),
             f"gradients are divided by the scale again: `{module.on_one_line(twice.first)}` on "
-            f"{module.line(twice.first)} has already divided them, so they are far too small; remove this division",
-            withheld="remove the division by hand",
+            f"{module.line(twice.first)} has already divided them, and the result is far too small; remove "
+            "this division",
+            withheld="amplint can't tell what else needs the divided value; remove the division by hand",
             severity=Severity.ERROR if twice.changes else Severity.WARNING,
         )
     for read in framework_reads(module):
@@ -150,7 +151,11 @@ def _under_a_framework(module: Module, read: FrameworkRead) -> Finding:
     do = f"call `{name}.unscale_gradients()` first, once before the step"
     if read.clip is not None:
         clip = f"`{module.text(read.clip.func)}` on {module.line(read.clip)}, which unscales"
-        do = f"do that after {clip}" if read.changes else f"read after {clip}, or take the norm that it returns"
+        do = (
+            f"change the gradients after {clip}"
+            if read.changes
+            else f"read the gradients after {clip}, or take the norm that the clip returns"
+        )
     return rule.finding(
         module.span(read.call),
         f"{when}{what} while still multiplied by the loss scale of `{module.text(read.backward.func)}` on "

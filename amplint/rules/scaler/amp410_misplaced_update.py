@@ -1,4 +1,4 @@
-"""`update()` is called while the scale must not change, or with nothing checked since the last `update()`.
+"""`update()` is called between a backward and its step, or without a step or `unscale_` since the previous `update()`.
 
 ## What it does
 Follows each function along its paths, and finds `scaler.update()`:
@@ -9,25 +9,26 @@ Follows each function along its paths, and finds `scaler.update()`:
 - after another `update()`, with no step in between;
 - in the handler of a `try` that scales a loss and steps, with no step in the handler before it (likely).
 
-A function that updates before it steps counts too, wherever the backward is.
+A function that updates before it steps is reported too, wherever the backward is.
 
 If one optimizer steps in each iteration, and another one with the same scaler only after several, no place of the
-update is right for both: the second optimizer needs its own scaler. With an accumulation over one iteration nothing is
-wrong; the finding is a warning if that is the default. It is also a warning if nothing is checked only because an
-`unscale_` is skipped that runs by default.
+update is right for both: the second optimizer needs its own scaler. If the second optimizer steps in each iteration by
+default, nothing is wrong by default, and the finding is a warning. It is also a warning if `update()` raises only where
+an `unscale_` is skipped that runs by default.
 
-A finding is certain if the step that the update comes before has no condition, or one that holds by default. It is
-likely if that step depends on other settings of the program. It is a suspicion if such a setting is off by default, if
-two conditions that change during training decide, or if amplint sees nothing that gives that optimizer's parameters
-gradients. The message names the condition.
+A finding about an update before a step is certain if the step is always reached, or is reached with the default
+settings. It is likely if the step depends on a setting whose default amplint can't see. It is a suspicion if the step
+is not reached with the default settings, if two conditions that change during training decide about it, or if amplint
+sees no backward for that optimizer's parameters. The message names the condition.
 
-amplint reports nothing if each optimizer has a backward of its own before its step, about `update(new_scale)`, and if
-there may be a step that amplint can't see.
+amplint reports nothing if each optimizer has its own backward before its step, nothing about `update(new_scale)`, and
+nothing if there may be a step that amplint can't see.
 
 ## Why is this bad?
-A step after the update uses gradients of the old scale: it is off by the factor by which the scale changed (2 or 0.5).
-If `unscale_` came first, the gradients are divided twice (65,536 times too small). With nothing checked since the last
-update, `update()` raises "No inf checks were recorded prior to update."
+A step after the update divides gradients of the old scale by the new scale: the update of the weights is off by the
+factor by which the scale changed (2 or 0.5). If `unscale_` came first, the gradients are divided twice (65,536 times
+too small). Without a step or `unscale_` since the previous `update()`, `update()` raises "No inf checks were recorded
+prior to update."
 
 ## Example
 ```python
@@ -47,8 +48,8 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe if another `update()` follows the last step on every path: the early one is removed. Unsafe if the update has to
-move after the step, and where it is removed from a handler.
+Safe if another `update()` follows the last step on every path: the fix removes the early call. Unsafe if the call has
+to move after the step, or is removed from a handler.
 
 There is no fix if an attribute of the scaler is set next to the update (`scaler._init_scale = 256.0`), which is meant
 to set the scale: `scaler.update(256.0)` does that, and needs no step before it.
@@ -117,11 +118,12 @@ rule = Rule(
     shown_by=("exception", "gradient", "update", "skips"),
 )
 
-_NOTHING = "this `update()` raises: no step or `unscale_()` came after the last `update()`"
+_NOTHING = "this `update()` raises: no step or `unscale_()` ran since the previous `update()`"
+_AFTER = "call `update()` once, after the last optimizer's step"
 # The attribute from which a scaler makes its scale at first.
 _INITIAL = "_init_scale"
 _BY_HAND = "an attribute of the scaler is set next to this call; set the scale by hand"
-_ELSEWHERE = "the step is in another function; call `update()` in that function, after the last step"
+_ELSEWHERE = "the step is in another function; call `update()` in that function, after the step"
 
 
 @rule.check
@@ -144,8 +146,8 @@ def _of_handler(module: Module, each: HandledUpdate) -> Finding:
     withheld = why_not_removed("the call", own_statement(each.call)) if edit is None else _BY_HAND
     return rule.finding(
         module.span(each.call),
-        f"this `update()` raises if the exception comes before {module.line(each.step)}: no step or `unscale_()` came "
-        f"after the last `update()`; {beside.to_do(module) if beside is not None else 'remove this call'}",
+        f"this `update()` raises if the exception comes before {module.line(each.step)}: no step or `unscale_()` ran "
+        f"since the previous `update()`; {beside.to_do(module) if beside is not None else 'remove this call'}",
         fix=offered,
         withheld=None if offered else withheld,
         confidence=Confidence.LIKELY,
@@ -170,7 +172,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         said = _said(each, _when(module, each, step))
         return rule.finding(
             module.span(each.node),
-            f"{when(module, each)}{said}; call `update()` once, after the last step",
+            f"{when(module, each)}{said}; {_AFTER}",
             fix=offered,
             withheld=withheld,
             confidence=_how_sure(module, each, own is not None),
@@ -183,7 +185,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if apart is not None and not _comes_twice_anyway(each):
         return _said_of_two(module, each, apart, _NOTHING)
     offered, withheld = _fix_again(module, own, each) if own else (None, _ELSEWHERE)
-    to_do, beside = "call `update()` once, after the last step", _set_beside(module, each.node)
+    to_do, beside = _AFTER, _set_beside(module, each.node)
     if beside is not None:
         to_do, offered, withheld = beside.to_do(module), None, _BY_HAND
     left_out = _unscale_left_out(each)
@@ -270,7 +272,7 @@ def _when(module: Module, each: Misuse, step: Event) -> str:
     update, line = each.node, module.line(step.call)
     pairs = side_by_side(each.flow, step.call, update)
     return (
-        f"the step on {line} of the next iteration"
+        f"the next iteration's step on {line}"
         if pairs and all(one.id < two.id for one, two in pairs)
         else f"the step on {line}"
     )
@@ -279,10 +281,10 @@ def _when(module: Module, each: Misuse, step: Event) -> str:
 def _said(each: Misuse, step: str) -> str:
     """What an update does that comes before a step, which is told by its line."""
     if each.violation.kind is ViolationKind.UPDATE_WITHOUT_CHECK:
-        return f"`update()` before {step} raises: no step or `unscale_()` came after the last `update()`"
+        return f"this `update()` before {step} raises: no step or `unscale_()` ran since the previous `update()`"
     if each.violation.gradients in (GradientKind.UNSCALED, GradientKind.UNKNOWN):
-        return f"`update()` before {step} resets the scaler: the unscaled gradients are divided by the scale again"
-    return f"`update()` before {step} changes the scale, but the gradients of that step have the old scale"
+        return f"this `update()` before {step} resets the scaler: the unscaled gradients are divided by the scale again"
+    return f"{step} divides by the scale that this `update()` changes, but its gradients have the old scale"
 
 
 def _is_early(module: Module, update: int) -> bool:
@@ -477,7 +479,7 @@ def _fix_again(module: Module, flow: Flow, each: Misuse) -> tuple[Fix | None, st
     ):
         return None, "on other paths, a step comes before this `update()`; call `update()` on those paths only"
     if not any(event.call.id < call.id for event in calls_of(flow, str(reached.event.scaler), "update")):
-        return None, "no other `update()` comes before this call; call `update()` once, after the last step"
+        return None, "no other `update()` comes before this call"
     edit = call_removed(module, call)
     if edit is None:
         return None, why_not_removed("the call", own_statement(call))

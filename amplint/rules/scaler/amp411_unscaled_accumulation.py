@@ -4,12 +4,12 @@
 Finds, in a loop that accumulates gradients, a `scaler.step` (or `unscale_` with an `update`) that runs in each
 iteration while every `zero_grad()` runs only if `(i + 1) % k == 0`.
 
-amplint reports nothing if gradients are cleared in each iteration, in any way, or if the step, too, runs only every
-k-th time.
+amplint reports nothing if gradients are cleared in each iteration, in any way, or if the step also runs only every k-th
+time.
 
 ## Why is this bad?
-The step has divided the gradients by the scale. The next backward adds scaled gradients to them, and the next step
-divides the sum once more: what was accumulated before is lost, and each micro step moves the weights by a part of the
+The step divides the gradients by the scale. The next backward adds scaled gradients to them, and the next step divides
+the sum again: the gradients of earlier micro steps are lost, and each micro step moves the weights by a part of the
 gradient.
 
 ## Example
@@ -34,8 +34,8 @@ if (i + 1) % k == 0:
 There is no fix: amplint can't tell what else belongs to the optimizer's step (clipping, the scheduler).
 
 ## Proof
-The test programs are compared with a float32 reference step: the SGD updates are wrong before the fix, and agree after
-it.
+The test programs are compared with a float32 reference step: the SGD updates of the wrong programs differ, those of the
+corrected programs agree.
 
 ## References
 - [Gradient accumulation](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
@@ -148,8 +148,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     several = _several(module, each)
     return rule.finding(
         module.span(each.node),
-        f"{when(module, each, several and several.when)}gradients are already unscaled when the next backward pass "
-        "adds scaled gradients; unscale, step, update and call `zero_grad()` once, after the last backward pass",
+        f"{when(module, each, several and several.when)}the next backward pass adds scaled gradients to gradients "
+        "that are already unscaled; unscale, step, update and call `zero_grad()` once, after the last backward pass",
         withheld="amplint can't tell which other lines have to move with the step",
         confidence=Confidence.LIKELY if unseen or (several is not None and several.is_unusual) else None,
     )

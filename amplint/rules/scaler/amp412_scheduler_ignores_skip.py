@@ -6,8 +6,8 @@ loop, unless something in between checks whether the optimizer has stepped.
 
 amplint reports nothing:
 
-- if no autocast region that amplint can see can be float16: nothing is skipped then. (If the dtype comes from
-  elsewhere, the message says so.);
+- if amplint sees no autocast region that can be float16: then nothing is skipped (if the dtype comes from elsewhere,
+  the finding is reported, and its message says so);
 - if the function reads the scale (`scaler.get_scale()`);
 - if the scheduler's step depends on a variable of the iteration;
 - if the code itself skips `scaler.step` when gradients are not finite;

@@ -1,11 +1,11 @@
 """A checkpoint contains the optimizer's state, but not the scaler's.
 
 ## What it does
-Finds `optimizer.state_dict()` that is saved with a model, or loaded from a file again, if the scaler that steps this
-optimizer is accessible and its own state is at most printed, but not saved (likely, if the state is loaded
-nevertheless). Also finds `optimizer.load_state_dict(...)` if the scaler's state is saved but never loaded.
+Finds an `optimizer.state_dict()` that is saved with a model, or loaded from a file again, if the code has access to the
+scaler that steps this optimizer and doesn't save its state (likely if the code loads that state). Also finds
+`optimizer.load_state_dict(...)` if the scaler's state is saved but never loaded.
 
-These findings are likely:
+Findings about these are likely:
 
 - a scaler that is off by default: a flag of the command line, a parameter or a constant has to be set, and the message
   says which;
@@ -17,50 +17,49 @@ These findings are likely:
 - a class whose objects step an optimizer with a scaler of their own, and whose `state_dict` and `load_state_dict` are
   the optimizer's alone;
 - a method of an object that amplint can't see, if only one class has a method of that name (`self.manager.save(...)`);
-- a state whose load is under a test that is never true (`scaler is checkpoint.keys()`);
-- a checkpoint that only a function loads which nothing calls, but which its package passes on;
-- the state of an optimizer that accelerate prepared, saved and loaded by hand, if the Accelerator scales
-  (`mixed_precision="fp16"`, also as one choice of a condition, or an option with that default), and nothing takes its
-  `scaler` or calls `save_state` or `load_state`;
+- a state that is loaded only under a test that is never true (`scaler is checkpoint.keys()`);
+- a checkpoint that is loaded only by a function that nothing calls, but that its package exports;
+- the state of an optimizer that accelerate prepared, if it is saved and loaded by hand, the Accelerator scales
+  (`mixed_precision="fp16"`, also under a condition, or as the default of an option), and nothing uses
+  `accelerator.scaler`, `save_state` or `load_state`;
 - the state of an optimizer, saved and loaded by hand, if apex scales the loss and its `amp.state_dict()` is not used;
 - a state that accelerate saves and loads with `save_state` and `load_state`, which doesn't include the program's own
   scaler;
-- a checkpoint next to a scaler that code amplint does not see uses, if no file of the program takes a scaler's state,
-  or the state of whatever has one; also where such a program only restores the optimizer's state
+- a checkpoint, if the scaler is used in code that amplint can't see, and no file of the program takes the state of a
+  scaler (or of all objects that have one); also if such a program only restores the optimizer's state
   (`load_checkpoint(model, optimizer)`);
-- the load of `checkpoint["scaler"]`, without a test, if the program's own checkpoint is written out and has no such
-  key, whatever is done with the scaler;
+- a load of `checkpoint["scaler"]` without a test, if amplint sees all keys of the program's own checkpoint and "scaler"
+  is not one of them;
 - the state of timm's `NativeScaler`, if it is loaded under another key than the one under which it is saved;
-- the state of an object of the project that keeps a scaler, if it is saved, and only the optimizer's is loaded.
+- the state of an object of the project that holds a scaler, if that state is saved, but only the optimizer's state is
+  loaded.
 
-The finding is a suspicion if nothing resumes from the checkpoint: no file connected with this one by imports loads an
-optimizer's state, or only the state of other optimizers, under keys that this checkpoint lacks. In that case amplint
-reports nothing about the file of the best model or the final one.
+The finding is a suspicion if nothing resumes from the checkpoint: no file that is connected with this file by imports
+loads this optimizer's state. In that case amplint reports nothing about checkpoints of the best or the final model.
 
 In all other cases amplint has to see everything that happens to the scaler: this file creates it, it can be saved under
-one of its names, and it is not returned, kept in a container or passed to code elsewhere. Objects of the project's own
-classes that get the scaler in their constructor are followed, and those that create it and step the optimizers that
-they are given. Classes that inherit torch's scaler and leave its state alone count as torch's. Optimizers may be items
-of a dict or list, and the function that saves may be a callback of the training.
-`torch.distributed.checkpoint`'s functions for states and FSDP's count as `state_dict()` and `load_state_dict()`.
+one of its names, and it is not returned, kept in a container or passed to code elsewhere. amplint follows objects of
+the project's own classes that get the scaler in their constructor, or create it and step the optimizers that they get.
+Classes that inherit torch's scaler and leave its state alone count as torch's. Optimizers may be items of a dict or
+list, and the function that saves may be a callback of the training. `torch.distributed.checkpoint`'s functions for
+states and FSDP's count as `state_dict()` and `load_state_dict()`.
 
 amplint also reports nothing:
 
 - about a scaler that nothing scales or steps with, and if the scaler is disabled;
-- if code may reach the scaler's state by taking all attributes of the object that keeps the scaler, or one by a
-  computed name;
+- if code may reach the scaler's state through all attributes of its object (`vars(self)`), or through a computed name;
 - if all autocast regions, or those of the scaler's losses, are bfloat16 or disabled;
 - if no connected file has a region or anything in half precision;
-- if the scaler is created again for each step or epoch (AMP408), or in a loop, unless the loop makes the optimizer as
-  well (a loop over folds);
+- if the scaler is created again for each step or epoch (AMP408), or in a loop, unless the loop also creates the
+  optimizer (a loop over folds);
 - if the scale is saved by hand;
-- about states that stay in memory, and saves that a test around them never lets run (`if rank == 0 and False`).
+- about states that stay in memory, and saves under a test that is never true (`if rank == 0 and False`).
 
 The finding is a note, and a suspicion, if amplint sees no code that resumes from the checkpoint.
 
 ## Why is this bad?
-A resumed run starts at a scale of 65,536 again, whatever the scale had become. The first steps overflow and are skipped
-until the scale has come down (8 of 20 in a measured case), and the optimizer's momentum meets a new jump.
+A resumed run starts at a scale of 65,536 again, whatever the scale was. The first steps overflow and are skipped until
+the scale is low enough (8 of 20 steps in a measured case).
 
 ## Example
 ```python
@@ -413,7 +412,7 @@ def _resumed_alone(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(shown),
                 "this restores the optimizer's state but not the scaler's, which no file of the program saves: the "
-                "scaler starts at its initial scale and may skip steps; save and load its `state_dict()` too",
+                "scaler starts at its initial scale and may skip steps; save and load the scaler's `state_dict()` too",
             )
             return
 
@@ -809,7 +808,7 @@ def _handed_out(module: Module, usage: ScalerUsage, loaded: list[State]) -> Iter
         module.span(call),
         f"`{module.on_one_line(call.func)}` gets the optimizer but not the scaler: {said} "
         "starts at the initial scale and may skip steps; pass the scaler too, and save and load "
-        "its `state_dict()`",
+        "the scaler's `state_dict()`",
         withheld=f"amplint can't see what `{module.on_one_line(call.func)}` saves",
         severity=None if resumed else Severity.NOTE,
         confidence=Confidence.LIKELY if resumed else Confidence.SUSPICION,
@@ -1151,10 +1150,8 @@ def _load_edits(
         why, scaler = why_not_at(module, usage, call), text_at(module, usage, call)
         if why is not None or scaler is None:
             todo = "create the scaler first, and load its `state_dict()` after the optimizer's"
-            return (
-                f"{where} {why}; "
-                f"{todo if in_reach(module, usage, call) else 'load its `state_dict()` where the scaler is accessible'}"
-            )
+            elsewhere = "load the scaler's `state_dict()` where the scaler is accessible"
+            return f"{where} {why}; {todo if in_reach(module, usage, call) else elsewhere}"
         plain = f"{where} in a form that amplint can't extend; load the scaler's `state_dict()` by hand"
         if statement is None or indentation(module, statement) is None:
             return plain

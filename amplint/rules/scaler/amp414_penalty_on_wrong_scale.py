@@ -1,12 +1,13 @@
 """A gradient penalty is computed from gradients at the wrong scale.
 
 ## What it does
-Finds `torch.autograd.grad(..., create_graph=True)` whose result goes into a loss that a scaler scales for backward:
+Finds `torch.autograd.grad(..., create_graph=True)` whose result goes into a loss that a scaler scales for backward, in
+two cases:
 
-- of a scaled loss, if nothing divides the gradients by the scale: the penalty is computed from 65,536 times the
-  gradients;
-- of the loss itself, unscaled, if the loss was computed in float16 (a warning): small gradients vanish on the way, and
-  the penalty with them.
+- the gradients are of a scaled loss, and nothing divides them by the scale: the penalty is computed from 65,536 times
+  the gradients;
+- the gradients are of the unscaled loss, which was computed in float16 (a warning): small gradients become 0 in the
+  backward, and so does the penalty.
 
 amplint reports nothing:
 
@@ -17,9 +18,10 @@ amplint reports nothing:
 - if amplint can't see where the gradients go.
 
 ## Why is this bad?
-A penalty of scaled gradients outweighs the loss by the scale, or by its square, and changes whenever the scale does.
-Without a scale, gradients below 6e-8 are zero in float16: with a loss that is 1e-5 times its usual size, the whole
-penalty was lost.
+A penalty of scaled gradients is too large by the scale, or by its square, and changes whenever the scale does. Without
+a scale, gradients below 6e-8 are zero in float16: in a test with a loss of 1e-5 times its usual size, the penalty was
+0. `1.0 / scaler.get_scale()` raises ZeroDivisionError once the scale has fallen to 0, which means that gradients
+overflow at every scale.
 
 ## Example
 ```python
@@ -41,8 +43,8 @@ scaler.scale(loss + penalty).backward()
 There is no fix: the division belongs between the gradients and the penalty, and amplint can't tell at which line.
 
 ## Proof
-The test programs are compared with a float32 reference step: the SGD update is far off before the fix, and agrees after
-it.
+The test programs are compared with a float32 reference step: the SGD update of the wrong programs is far off, that of
+the corrected programs agrees.
 
 ## References
 - [Gradient penalty](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-penalty)
@@ -98,8 +100,8 @@ def check(module: Module) -> Iterator[Finding]:
                 if _is_scaled(module, outputs) or _is_scaled(module, start):
                     yield rule.finding(
                         module.span(call),
-                        "the penalty uses gradients that are multiplied by the loss scale; divide the gradients by "
-                        "`get_scale()` first",
+                        "the penalty uses gradients that are multiplied by the loss scale; divide these gradients by "
+                        "`get_scale()` before the penalty",
                         withheld="amplint can't tell where the penalty is computed from the gradients",
                     )
                 elif start is None and _is_loss(module, outputs, losses):

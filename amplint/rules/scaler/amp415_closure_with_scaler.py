@@ -7,16 +7,16 @@ is None, and a step of `torch.optim.LBFGS` through a scaler.
 amplint reports nothing:
 
 - if the scaler is disabled;
-- of a positional closure, if the scaler is not created in this file (some libraries have scalers that take closures); a
-  keyword is `likely` then;
+- about a positional closure, if the scaler is not created in this file (some libraries have scalers that take
+  closures); a closure as a keyword is then a `likely` finding;
 - if the second argument is not a function of this file that runs a backward, directly or made by `partial` or by
   another function.
 
 ## Why is this bad?
 A closure as a keyword raises "Closure use is not currently supported if GradScaler is enabled." A closure as the second
-positional argument fails silently: the optimizer runs the closure, whose backward makes scaled gradients that nothing
-unscales, and steps 65,536 times too far. If the closure doesn't scale the loss, small gradients are lost in float16.
-LBFGS without its closure raises TypeError.
+positional argument fails silently: the optimizer runs the closure, whose backward computes scaled gradients that
+nothing unscales, and its step is 65,536 times too large. If the closure doesn't scale the loss, small gradients are
+lost in float16. LBFGS without its closure raises TypeError.
 
 ## Example
 ```python
@@ -35,7 +35,7 @@ There is no fix: an optimizer that evaluates the loss several times has to train
 float32.
 
 ## Proof
-Before the fix the test programs raise, or their SGD updates are 65,536 times too large. After the fix the updates agree
+The wrong programs raise, or their SGD updates are 65,536 times too large. The updates of the corrected programs agree
 with a float32 reference step.
 
 ## References
@@ -82,7 +82,7 @@ _SCALERS = {SCALER, *OLD_SCALER}
 _RAISES = "`step()` with a closure raises: the scaler does not support closures"
 _NEEDED = "LBFGS needs a closure, and `step()` of the scaler does not take one"
 _ALONE = "train without the scaler, in bfloat16 or float32"
-_FIRST = "run backward first, and step without a closure"
+_FIRST = "call backward before `step()`, and step without a closure"
 _REMOVE = "all of the training has to do without the scaler; change that by hand"
 _NEEDS = "amplint can't tell whether the optimizer works without its closure"
 

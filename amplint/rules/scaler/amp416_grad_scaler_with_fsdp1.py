@@ -8,7 +8,7 @@ the file gets model and scaler, runs the model and scales its loss.
 amplint reports nothing:
 
 - about `fully_shard` (FSDP2), with which the plain scaler is right;
-- about `ShardingStrategy.NO_SHARD`, and strategies of which amplint sees none that shards;
+- about `ShardingStrategy.NO_SHARD`, and if amplint sees no strategy that shards;
 - if all autocast regions are bfloat16;
 - if one condition decides both on sharding and on the scaler.
 
@@ -117,7 +117,7 @@ def check(module: Module) -> Iterator[Finding]:
                 yield rule.finding(
                     module.span(made.call),
                     f"the model is sharded on {module.line(wrap)}, but a plain GradScaler sees only its own "
-                    "rank's overflows: the ranks diverge; use ShardedGradScaler",
+                    f"rank's overflows: the ranks diverge; use `{_HOME}.{_SHARDED}`",
                     fix=offered,
                     withheld=withheld,
                     confidence=_shards(module, wrap),

@@ -2,7 +2,7 @@
 
 ## What it does
 Finds a variable assigned from `scaler.scale(loss)` that backward starts from, and that is then logged, summed up for a
-log, compared, kept or returned as the loss. Also finds a loss that is scaled where it is read:
+log, compared, stored or returned as the loss. Also finds a loss that is scaled where it is read:
 `scaler.scale(loss).item()`.
 
 amplint reports nothing:
@@ -37,8 +37,8 @@ already, the report uses the unscaled loss. There is no fix if the loss is scale
 that amplint can't see.
 
 ## Proof
-A test program that guards against a large loss raises before the fix, and trains after it. Those that only print are
-not executed (shows=none): printing doesn't change the training.
+Test programs that check the size of the loss raise before the fix, and train after it. Those that only print are not
+executed (shows=none): printing doesn't change the training.
 
 ## References
 - [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
@@ -77,7 +77,7 @@ rule = Rule(
     not_shown="verify doesn't follow what happens to reported numbers",
 )
 
-_WORDS = {"logged": "logged", "compared": "compared", "stored": "kept", "returned": "returned"}
+_WORDS = {"logged": "logged", "compared": "compared", "stored": "stored", "returned": "returned"}
 _NO_REPORT = {"backward", "compensated", "divisor", "lost"}
 # Functions that ask for NaN and infinity, which are the same at every scale.
 _TESTS = {"isfinite", "isinf", "isnan"}
@@ -126,9 +126,9 @@ def _judge_read(module: Module, flow: Flow, reached: EventStates) -> Iterator[Fi
         offered = Fix(Applicability.UNSAFE, f"Replace with `{text}` (this number changes)", (edit,))
     yield rule.finding(
         module.span(call),
-        f"the {what} loss is multiplied by the loss scale; read `{text}` itself",
+        f"the {what} loss is multiplied by the loss scale and far too large; read `{text}` instead",
         fix=offered,
-        withheld="the loss has no name; read it before `scale()`" if offered is None else None,
+        withheld="the loss has no name; assign the loss to a variable before `scale()`" if offered is None else None,
     )
 
 
@@ -150,8 +150,8 @@ def _judge(module: Module, reached: EventStates, target: ir.Name) -> Iterator[Fi
             offered, withheld = _fix(module, reached, target, reads, read)
             yield rule.finding(
                 module.span(read.value),
-                f"the {what} `{target.name}` is still multiplied by the loss scale, since `scale()` on "
-                f"{module.line(target)}; use the loss from before `scale()`",
+                f"`{target.name}` is the loss times the loss scale, by `scale()` on {module.line(target)}: the {what} "
+                "loss is far too large; use the loss from before `scale()`",
                 fix=offered,
                 withheld=withheld,
             )

@@ -4,9 +4,10 @@
 Follows each function (or script) that creates a scaler along its paths, and finds `unscale_`, `step` and `update` that
 run before the first `scaler.scale(...)`.
 
-A finding is certain if no condition decides about it, or only conditions that hold by default. It is likely if it needs
-another setting of the program, or one condition that changes during training. It is a suspicion if a setting has to
-differ from its default, or if two conditions have to hold together. The message names the condition.
+A finding is certain if the code always misbehaves, or does so with the default settings. It is likely if the code
+misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't see. It
+is a suspicion if the code misbehaves only with a setting that is not the default, or only under two conditions that
+change during training. The message names the condition.
 
 amplint reports nothing if the scaler comes from elsewhere (it may have scaled in an earlier call), if another function
 of the file scales, and if a plain `backward()` comes first: that is AMP403.
@@ -36,7 +37,7 @@ for inputs, targets in loader:
 There is no fix: amplint can't tell what the loss is, and where its backward belongs.
 
 ## Proof
-The test programs raise before the fix, and run after it.
+The wrong programs raise, and the corrected programs run.
 
 ## References
 - [GradScaler.scale](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.scale)

@@ -2,9 +2,9 @@
 
 ## What it does
 Follows each function along its paths, and finds a clip that every path reaches after `scaler.step(optimizer)`, with no
-further step before the next backward. In a loop that is also a clip before the backward: it clips what the iteration
-before has left. Also a clip before the backward in a function that does all of a step and clears the gradients at its
-end (likely: a caller that amplint can't see could leave gradients).
+further step before the next backward. In a loop this includes a clip before the backward, which clips the gradients of
+the previous iteration. Also finds a clip before the backward in a function that takes one whole step and clears the
+gradients at its end (likely: a caller that amplint can't see could leave gradients).
 
 amplint reports nothing:
 

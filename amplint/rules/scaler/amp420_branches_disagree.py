@@ -2,38 +2,37 @@
 
 ## What it does
 Compares, statement by statement, the branches of `if use_amp: ... else: ...`, of which one trains through a scaler and
-one without, and which are equal except for AMP. Finds what only one of them does:
+one without, and which are equal except for AMP. Finds what only one of the branches does, or does in another way:
 
 - running backward, clearing the gradients, clipping, dividing the loss;
 - clipping in a call that scales and steps as well (`loss_scaler(loss, optimizer, clip_grad=1.0)`; likely);
 - stepping only at every k-th iteration;
 - stepping the scheduler, or a further optimizer;
 - updating a moving average of the weights;
-- using a name that the file never defines, or a flag of AMP that its `argparse` parser does not declare (likely);
-- creating the scaler, or an object that makes it, if code that runs in either case uses it (likely): a variable, an
-  attribute of `self`, or a scaler that is None without AMP;
-- a constant factor of a loss that differs between a branch in an autocast region and an otherwise equal one without
+- using a name that the file never defines, or an AMP option that the program's `argparse` parser does not declare
   (likely);
-- another number of values that is taken from the same call (`loss = model(x)` and `loss, logits = model(x)`; likely);
-- a term that only one of two such branches adds to a loss to which both add others (likely);
-- `torch.no_grad()` around one of two otherwise equal branches, with and without autocast, of a function that evaluates
-  (likely);
-- a scaler's step of what an object wraps, if the other branch calls the object's own `step`, which also sets the
-  learning rate.
+- creating the scaler, if code that runs with and without AMP uses it (likely): a variable, an attribute of `self`, or a
+  scaler that is None without AMP;
+- multiplying the loss by another constant than the otherwise equal branch without autocast (likely);
+- taking another number of values from the same call (`loss = model(x)` and `loss, logits = model(x)`; likely);
+- adding a term to the loss that the other branch doesn't add (likely);
+- entering `torch.no_grad()` in a function that evaluates, if the otherwise equal branch doesn't (likely);
+- stepping an optimizer through the scaler, if the other branch calls `step()` of a wrapper of that optimizer, which
+  also sets the learning rate.
 
-There may be three branches (float16, bfloat16, float32), also as an `if` in an `if`; two functions of this file that
-the branches only call; and the code after an `if` that ends with `return` or `continue`.
+There may be three branches (float16, bfloat16, float32), also as an `if` in an `if`. A branch may only call a function
+of this file, and may be the code after an `if` that ends with `return` or `continue`.
 
 amplint reports nothing if the function, or one of its callers in the file, does the same before or after the `if`; and
-nothing if the branches differ in anything else: then each may have its own purpose. A clip is the exception: it is
-reported (likely) if both branches have a whole step of the same optimizers, and only the one without the scaler clips;
-and if only one of two branches before a step clips (`if use_amp: scaler.unscale_(optimizer); clip(...)`).
-The finding is also only likely if only the branch with the scaler clips, as float16 may be the reason, and if only
-names say what an average is.
+nothing if the branches differ in anything else: then each may have its own purpose. A clip is the exception: amplint
+reports it (likely) if both branches take a whole step of the same optimizers, and only the branch without the scaler
+clips; and if the step comes after the branches, and only one of them clips (`if use_amp: scaler.unscale_(optimizer);
+clip(...)`). The finding is also only likely if only the branch with the scaler clips (float16 may be the reason), and
+if amplint recognizes a moving average only by its name.
 
 ## Why is this bad?
-One of the branches runs every day, and the other is forgotten. Training without AMP (or with it) then accumulates
-gradients forever, is not clipped, never trains a part of the model, or raises NameError.
+One of the branches is used every day, and the other one is forgotten. Training without AMP (or with it) then
+accumulates gradients forever, is not clipped, never trains a part of the model, or raises NameError.
 
 ## Example
 ```python
@@ -63,9 +62,9 @@ else:
 There is no fix: amplint can't tell which branch is right. A scaler with `enabled=use_amp` needs no branches at all.
 
 ## Proof
-The test programs run both branches from the same start. A branch that doesn't clear steps with gradients that were
-already used. The other test programs compare what their two branches have learned, and raise if that differs by more
-than rounding.
+The test programs run both branches from the same weights. A branch that doesn't clear gradients steps with gradients
+that were already used. The other test programs compare the weights that their two branches have learned, and raise if
+they differ by more than rounding.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling): "enabled"
@@ -118,7 +117,7 @@ rule = Rule(
         "Scaler( & autocast",
         "scaler( & backward & step(",
     ),
-    not_shown="no branch is compared with another, and a name without a value is a stand-in",
+    not_shown="verify doesn't compare branches, and replaces names without a value",
     about_absence=True,
     formerly=("arms-disagree",),
 )
@@ -131,20 +130,30 @@ _NOTEBOOK = ("display", "get_ipython", "_")
 # What happens in the arm that doesn't do it.
 _MISSING = {
     CLEARS: "gradients of all iterations add up",
-    CLIPS: "gradients are not clipped",
+    CLIPS: "its large gradients are not limited",
     DIVIDES: "the gradients are larger by the divisor",
     WAITS: "the optimizer steps in every iteration",
     SCHEDULES: "the learning rate never changes",
     AVERAGES: "the average never changes",
-    BACKWARDS: "its optimizer steps without gradients and the parameters never change",
+    BACKWARDS: "the optimizer steps without gradients, and the parameters never change",
     STEPS: "the parameters of {} are never trained",
+}
+_TO_DO = {
+    CLEARS: "clear the gradients",
+    CLIPS: "clip",
+    DIVIDES: "divide the loss",
+    WAITS: "accumulate",
+    SCHEDULES: "step the scheduler",
+    AVERAGES: "update the average",
+    BACKWARDS: "run backward",
+    STEPS: "step {}",
 }
 
 
 _ON_PURPOSE = "amplint can't tell whether the branches differ on purpose"
 _HOW_TO_CLIP = {
-    True: "unscale in this branch only, and clip after it in either case",
-    False: "clip in either case, with the scaler after `unscale_()`",
+    True: "unscale in this branch, and clip after the `if` in both cases",
+    False: "clip in both branches, with the scaler after `unscale_()`",
 }
 
 
@@ -161,14 +170,14 @@ def check(module: Module) -> Iterator[Finding]:
             module.span(each.call),
             f"this branch steps what `{wrapper}` wraps, the one without the scaler calls `{each.cls.name}.step()`, "
             f"which also sets the learning rate on {module.line(each.sets)}: with the scaler the learning rate never "
-            "changes; set it in this branch too",
+            "changes; set the learning rate in this branch too",
             withheld="amplint can't tell how the learning rate is set without the step",
         )
     for clipped in clipped_apart(module):
         yield rule.finding(
             module.span(clipped.bound),
             f"this branch clips the gradients, but the branch without the scaler, on {module.line(clipped.step)}, does "
-            f"not: {_MISSING[CLIPS]}; do so in both branches",
+            f"not: {_MISSING[CLIPS]}; {_TO_DO[CLIPS]} in both branches",
             withheld=_ON_PURPOSE,
             confidence=Confidence.LIKELY,
         )
@@ -187,14 +196,15 @@ def check(module: Module) -> Iterator[Finding]:
     for flag in undeclared_options(module):
         yield rule.finding(
             module.span(flag),
-            f"this program's parser declares no option `{flag.attr}`: this raises AttributeError; declare it",
+            f"this program's parser declares no option `{flag.attr}`: this line raises AttributeError; declare "
+            "the option",
             withheld="amplint can't tell which option is meant",
             confidence=Confidence.LIKELY,
         )
     for unbound in unbound_uses(module):
         yield rule.finding(
             module.span(unbound.use),
-            f"{_without_scaler(module, unbound)}; create the scaler in either case, with `enabled`",
+            f"{_without_scaler(module, unbound)}; always create the scaler, and pass the condition as `enabled`",
             withheld="amplint can't tell which flag enables the scaler",
             confidence=Confidence.LIKELY,
         )
@@ -203,13 +213,13 @@ def check(module: Module) -> Iterator[Finding]:
 def _without_scaler(module: Module, unbound: UnboundUse) -> str:
     name = module.on_one_line(unbound.use)
     if unbound.test is None:
-        return f"{unbound.when}, `{name}` is None, and this raises AttributeError"
+        return f"{unbound.when}, `{name}` is None, and this line raises AttributeError"
     error = "NameError" if ir.function_of(unbound.use) is None else "UnboundLocalError"
     if unbound.missing is Missing.NO_ATTRIBUTE:
         error = "AttributeError"
     return (
         f"`{name}` is created only in the `if` on {module.line(unbound.test)}: "
-        f"where `{module.on_one_line(unbound.test)}` is false this raises {error}"
+        f"where `{module.on_one_line(unbound.test)}` is false, this line raises {error}"
     )
 
 
@@ -228,8 +238,8 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(each.context),
             f"this branch computes without gradients, but the otherwise equal one {_precision(not each.region)}, on "
-            f"{module.line(each.other.statements[0])}, does not: it keeps the activations of each batch for a backward "
-            f"pass that never comes; put `{module.on_one_line(each.context)}` around both branches",
+            f"{module.line(each.other.statements[0])}, does not: that branch keeps the activations of each batch for a "
+            f"backward pass that never comes; put `{module.on_one_line(each.context)}` around both branches",
             withheld="the two branches have to be indented by hand",
             confidence=Confidence.LIKELY,
         )
@@ -238,7 +248,8 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(taken.statement),
             f"this branch takes {one} from `{module.on_one_line(taken.call)}`, but the branch without "
-            f"autocast, on {module.line(taken.other)}, takes {other}: one of them raises; take the same in both",
+            f"autocast, on {module.line(taken.other)}, takes {other}: one of the branches raises; take the "
+            "same in both",
             withheld="amplint can't tell what the call returns",
             confidence=Confidence.LIKELY,
         )
@@ -266,16 +277,16 @@ def _precision(region: bool) -> str:
 
 
 def _of_one_arm(module: Module, found: Difference) -> Finding:
-    what, missing = found.what, _MISSING[found.what]
+    what, missing, to_do = found.what, _MISSING[found.what], _TO_DO[found.what]
     if found.steps:
         names = " and ".join(f"`{module.on_one_line(_optimizer(each, found.arm.scaled))}`" for each in found.steps)
-        what, missing = f"{what} {names}", missing.format(names)
+        what, missing, to_do = f"{what} {names}", missing.format(names), to_do.format(names)
     unscaled = found.what == CLIPS and not found.arm.scaled
     where = " (after `unscale_()`)" if unscaled else ""
     return rule.finding(
         module.span(found.node),
         f"this branch {what}, but the branch {_scaler(not found.arm.scaled)}, on "
-        f"{module.line(found.other.block.statements[0])}, does not: {missing}; do so in both branches{where}",
+        f"{module.line(found.other.block.statements[0])}, does not: {missing}; {to_do} in both branches{where}",
         withheld=_ON_PURPOSE,
         confidence=Confidence.LIKELY if _may_be_meant(found) else Confidence.CERTAIN,
     )
@@ -310,7 +321,8 @@ def _unbound(module: Module, arms: list[Arm]) -> Iterator[Finding]:
                 return
             yield rule.finding(
                 module.span(value),
-                f"`{name}` is not defined in this file: this branch raises NameError; the other branches don't use it",
+                f"`{name}` is not defined in this file: this branch raises NameError; the other branches don't use "
+                "the name",
                 withheld=f"amplint can't tell what replaced `{name}`",
             )
 

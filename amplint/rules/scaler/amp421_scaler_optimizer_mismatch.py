@@ -34,12 +34,13 @@ scaler.step(lookahead)
 ```
 
 ## Fix safety
-Unsafe: `unscale_` gets the object that steps. If there are two scalers, both calls get the one that scaled the loss;
-there is no fix if amplint can't tell which one did.
+Unsafe: `unscale_` gets the object that steps. If there are two scalers, both calls get the scaler that scaled the loss;
+there is no fix if amplint can't tell which scaler that is.
 
 ## Proof
-The test programs compare the gradients that the step used with those of a float32 reference step: about 1/65,536 of
-them before the fix, equal within float16's noise after it.
+The test programs compare the gradients that the step used with those of a float32 reference step: before the fix they
+are 1/65,536 of the reference (or 1/scale of the second scaler), or `unscale_` raises; after the fix they are equal
+within float16's rounding.
 
 ## References
 - [GradScaler.unscale_](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.unscale_)
@@ -102,7 +103,8 @@ def check(module: Module) -> Iterator[Finding]:
                     yield rule.finding(
                         module.span(unscale.call),
                         f"`{module.text(receiver(unscale))}` unscales, but `{module.text(receiver(step))}` "
-                        f"steps on {module.line(step.call)} and divides again by another scale; use one scaler",
+                        f"steps on {module.line(step.call)} and divides the gradients again, by its own scale; "
+                        "use one scaler",
                         fix=offered,
                         withheld=withheld,
                     )

@@ -36,12 +36,12 @@ scaler.step(optimizer)
 ```
 
 ## Fix safety
-There is no fix: give the tensor to an optimizer, or divide its gradient by `scaler.get_scale()` and skip it if it is
-not finite.
+There is no fix: add the tensor to an optimizer, or divide its gradient by `scaler.get_scale()` and skip the update if
+the gradient is not finite.
 
 ## Proof
 The test programs compare the updates of the model, which trains on the tensor's new values, with those of a float32
-reference: they are wrong before the fix, and agree within float16's noise after it.
+reference: the updates of the wrong programs differ, those of the corrected programs agree within float16's rounding.
 
 ## References
 - [Gradient penalty](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-penalty), which divides

@@ -18,14 +18,14 @@ has no CUDA.
 
 amplint also reports nothing:
 
-- if the run that saves and the run that loads are seen to take the flag from the same place: both scalers are then
-  enabled, or both are disabled, and a disabled one ignores what it loads;
+- if the run that saves and the run that loads take the flag from the same place: then both scalers are enabled, or both
+  are disabled, and a disabled scaler ignores the state that it loads;
 - if an `if` checks that the state is not empty;
 - if the load is in a `try` that goes on after the error (not with `raise` or `sys.exit(1)` in its handler);
 - if the program compares its flag with the one in the checkpoint.
 
-To check that a state exists is not enough: `checkpoint["scaler"] is not None` is true for an empty dict, and `"scaler"
-in checkpoint` is true even if None was saved under that key.
+It is not enough to check that a state exists: `checkpoint["scaler"] is not None` is true for an empty dict, and
+`"scaler" in checkpoint` is true even if None was saved under that key.
 
 ## Why is this bad?
 The state of a disabled scaler is `{}`. `load_state_dict` of an enabled scaler refuses it, and raises "The source state
@@ -206,7 +206,7 @@ def _given_whole(module: Module, usage: ScalerUsage) -> list[ir.Value]:
 
 def _of_lost(module: Module, load: ir.Call, save: ir.Value, found: Lost) -> Finding:
     when = said(module, found.world, found.formula, turning(found.world, found.formula)) or "if the scaler was disabled"
-    state = f"the state saved on {module.line(save)} is empty"
+    state = f"the state saved on {module.line(save)} is empty (the scaler is disabled)"
     if found.what == "None":
         state = f"None is saved on {module.line(save)} instead of the scaler's state"
     goes_on = "on cuda" if found.device else "with the scaler enabled"

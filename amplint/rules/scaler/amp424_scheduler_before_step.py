@@ -3,8 +3,8 @@
 ## What it does
 Finds `scheduler.step()` before `scaler.step(optimizer)` in the same innermost loop, or in the same function if there is
 no loop, if the scheduler is a class of `torch.optim.lr_scheduler`, or SWALR, and was created for that optimizer. The
-finding is likely if the scheduler is a parameter with the name of such a scheduler in the file, and the optimizer has
-the name of that one's.
+finding is likely if amplint knows the scheduler and its optimizer only by name: they are parameters with the names that
+they have elsewhere in the file.
 
 amplint reports nothing:
 
@@ -15,8 +15,8 @@ amplint reports nothing:
 
 ## Why is this bad?
 The first value of the schedule is never used: each step uses the learning rate meant for the following step. torch
-warns once, "Detected call of `lr_scheduler.step()` before `optimizer.step()`", and users take that warning for the
-harmless one that a skipped first step causes.
+warns once, "Detected call of `lr_scheduler.step()` before `optimizer.step()`", and users mistake that warning for the
+harmless one after a skipped first step.
 
 ## Example
 ```python

@@ -5,13 +5,14 @@ Finds a variable that holds a new `GradScaler`, or one that a flag creates (`Gra
 the code only compares it with None, prints it, or saves and loads its state. It never scales a loss, and is not passed
 to a function, returned or stored.
 
-If a function of this project takes a scaler (`def train_one_epoch(..., scaler=None)`) and the call of it passes none,
-the finding names that call; and also if it gets the scaler, trains without a region, and never reads that parameter.
+If a function of this project takes a scaler (`def train_one_epoch(..., scaler=None)`) and its call passes none, the
+message names that call. Also finds a scaler that is passed to a function which trains without a region and never reads
+that parameter.
 
 amplint reports nothing:
 
-- if the file opens an autocast region, unless it has such a call: AMP207 finds float16 regions without a scaler, and
-  bfloat16 needs none;
+- if the file opens an autocast region, unless it has such a call or function: AMP207 finds float16 regions without a
+  scaler, and bfloat16 needs none;
 - if the file calls nothing that trains (`backward`, `step`, `fit`, `train`, by the words in a name);
 - about attributes (`self.scaler`), which another file may use;
 - about a variable outside of functions that another file may import; in a file with `if __name__ == "__main__":`, or in
@@ -40,7 +41,7 @@ for epoch in range(args.epochs):
 There is no fix: amplint can't tell whether AMP is wanted.
 
 ## Proof
-The test programs have `shows=none`: a step is the same with a scaler that nothing uses and without it.
+The test programs are not executed (shows=none): a step is the same with an unused scaler and without it.
 
 ## References
 - [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
@@ -114,13 +115,13 @@ def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None, ignoring: 
         )
     if leaving_out is None:
         return (
-            f"`{name.name}` is never used: no loss is scaled, and no optimizer steps through it; use it, together with "
-            "an autocast region, or remove it"
+            f"`{name.name}` is never used: no loss is scaled, and no optimizer steps through it; use the scaler "
+            "with an autocast region, or remove the scaler"
         )
     called = module.on_one_line(leaving_out.func)
     return (
         f"`{name.name}` is never used: the call of `{called}` on {module.line(leaving_out)} passes no scaler, and "
-        "trains without it; pass it"
+        "trains without one; pass the scaler"
     )
 
 

@@ -2,8 +2,8 @@
 
 ## What it does
 Finds `clip_grad_norm_` and `clip_grad_value_` (torch's and accelerate's) where the parameters are a generator that is
-kept in a variable or an attribute: `model.parameters()`, `filter(...)`, `map(...)`, `itertools.chain(...)`, a
-generator expression, or what a function with `yield` returns. Reported is a clip
+kept in a variable or an attribute: `model.parameters()`, `filter(...)`, `map(...)`, `itertools.chain(...)`, a generator
+expression, or the result of a function with `yield`. amplint reports a clip
 
 - after something else that reads the generator to its end: an optimizer's constructor, `list(...)`, `sum(...)`, a loop
   over it, another clip;
@@ -16,10 +16,10 @@ amplint reports nothing:
 - if the value may be something else than a generator on some path, or comes from code that amplint can't see.
 
 ## Why is this bad?
-A generator gives its items once. Then `clip_grad_norm_` gets no parameters: it clips nothing, returns a norm of 0, and
-raises nothing. (Current torch warns of an empty generator, but not of an empty `filter` or `itertools.chain`.) One
-outlier batch can ruin the weights, as it would without clipping, and the logged norm is 0. `clip_grad_value_` raises
-RuntimeError.
+A generator yields its items once. After that `clip_grad_norm_` gets no parameters: it clips nothing, returns a norm of
+0, and raises nothing. (Current torch warns of an empty generator, but not of an empty `filter` or `itertools.chain`.)
+One outlier batch can ruin the weights, as it would without clipping, and the logged norm is 0. `clip_grad_value_`
+raises RuntimeError.
 
 ## Example
 ```python
@@ -47,7 +47,7 @@ for batch in loader:
 Unsafe: with a list the clip has an effect for the first time, or in each iteration.
 
 ## Proof
-The programs are not executed (shows=none): a run is compared with the same run without AMP, which has the same
+The test programs are not executed (shows=none): a run is compared with the same run without AMP, which has the same
 generator. A test gives torch's clip a generator that an optimizer has used up: the norm is 0 and no gradient changes.
 
 ## References
@@ -81,7 +81,7 @@ rule = Rule(
     severity=Severity.ERROR,
     fixes=(Applicability.UNSAFE,),
     triggers=("clip_grad & GradScaler", "clip_grad & autocast", "clip_grad & ccelerat"),
-    not_shown="the same step without AMP clips nothing either",
+    not_shown="verify compares with the same step without AMP, which clips nothing either",
 )
 
 _CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grad_value")
@@ -109,13 +109,13 @@ def _of_variable(module: Module, call: ir.Call, given: ir.Name) -> Iterator[Find
     reader = next((each for each in _readers(module, given, call) if dominates(each, call)), None)
     text, raises = module.text(given), _raises(call)
     if reader is not None:
-        what = "raises RuntimeError" if raises else "clips nothing"
+        what = "this clip raises RuntimeError" if raises else "this clip does nothing"
         yield _finding(module, call, made, f"{what}: {module.line(reader)} has used up the generator `{text}`")
     elif any(all(loop not in loops_round(each) for each in made) for loop in loops_round(call)):
         what = (
-            "raises RuntimeError in the second iteration: the first"
+            "this clip raises RuntimeError in the second iteration: the first iteration"
             if raises
-            else "clips in the first iteration only: it"
+            else "this clip works in the first iteration only: that iteration"
         )
         yield _finding(module, call, made, f"{what} uses up the generator `{text}`")
 
@@ -129,7 +129,9 @@ def _of_attribute(module: Module, call: ir.Call, given: ir.Attribute) -> Iterato
         return  # a property, or a method that is called again, gives a new one
     text = module.text(given)
     what = (
-        "raises RuntimeError in the second call: the first" if _raises(call) else "clips in the first call at most: it"
+        "this clip raises RuntimeError in the second call: the first call"
+        if _raises(call)
+        else "this clip works in the first call at most: that call"
     )
     yield _finding(module, call, made, f"{what} uses up the generator `{text}`")
 
@@ -154,7 +156,7 @@ def _is_stored_as(value: ir.Value, attr: str) -> bool:
 def _finding(module: Module, call: ir.Call, made: list[ir.Value], what: str) -> Finding:
     edits = [edit for each in made if module.is_own(each) for edit in _listed(module, each)]
     fix = Fix(Applicability.UNSAFE, "Make the generator a list", tuple(edits)) if edits else None
-    return rule.finding(module.span(call), f"{what}; make it a list: `list(...)`", fix=fix)
+    return rule.finding(module.span(call), f"{what}; make the generator a list", fix=fix)
 
 
 def _listed(module: Module, value: ir.Value) -> list[Edit]:

@@ -43,13 +43,13 @@ for i, batch in enumerate(loader):
 
 ## Fix safety
 Unsafe: the training changes, as all micro steps count. The fix moves `zero_grad()` after the step and its `update()`,
-or deletes it if another one follows the step already. There is no fix if one of the calls is part of a larger
+or deletes it if another `zero_grad()` already follows the step. There is no fix if one of the calls is part of a larger
 statement, or if its name means something else at the step.
 
 ## Proof
-The programs are not executed (shows=none): a run is compared with the same run without AMP, which clears its gradients
-in the same places. A test compares the gradients of one accumulated step before and after the fix with those of the
-whole batch.
+The test programs are not executed (shows=none): a run is compared with the same run without AMP, which clears its
+gradients in the same places. A test compares the gradients of one accumulated step before and after the fix with those
+of the whole batch.
 
 ## References
 - [Gradient accumulation with torch.amp](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
@@ -80,7 +80,7 @@ rule = Rule(
     severity=Severity.WARNING,
     fixes=(Applicability.UNSAFE,),
     triggers=("zero_grad & backward & scaler & %", "zero_grad & backward & autocast & %"),
-    not_shown="a run without AMP clears its gradients in the same places",
+    not_shown="verify compares with the same step without AMP, which clears its gradients in the same places",
 )
 
 _STEPS = ("step", "optimizer_step")
@@ -116,8 +116,8 @@ def _judge(module: Module, flow: Flow, step: Event, clear: Event) -> Finding | N
     offered, withheld = _fix(module, flow, step, clear)
     return rule.finding(
         module.span(clear.call),
-        f"{when}`{module.on_one_line(clear.call)}` clears the gradients of each micro step: the step on "
-        f"{module.line(step.call)} gets only the last one's; clear the gradients after that step",
+        f"{when}`{module.on_one_line(clear.call)}` clears the gradients on each micro step: the step on "
+        f"{module.line(step.call)} uses only those of the last micro step; clear the gradients after that step",
         fix=offered,
         withheld=withheld,
     )

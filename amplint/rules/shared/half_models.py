@@ -63,7 +63,7 @@ class HalfModel(NamedTuple):
     @property
     def under(self) -> str:
         """For a message, after the dtype: under which condition the cast is to it."""
-        return "" if self.cast.dtype == self.dtype else " if that dtype is"
+        return "" if self.cast.dtype == self.dtype else f" (where the dtype is {self.dtype})"
 
     @property
     def optimizers(self) -> set[str]:

@@ -112,8 +112,8 @@ def _clips(module: Module) -> Iterator[Against]:
             own = module.text(backward.func).rpartition(".")[0]
             yield Against(
                 clip,
-                f"this clip comes before `{module.text(backward.func)}` on {module.line(backward)}, which makes the "
-                f"gradients: it has no effect; call `{own}.clip_gradients` between the backward pass and the step",
+                f"this clip has no effect: it comes before `{module.text(backward.func)}` on {module.line(backward)}, "
+                f"which computes the gradients; call `{own}.clip_gradients` between the backward pass and the step",
             )
         for clip, backward in _after_backward(module, functions, lambda call: _kind_of_fabric(module, call)):
             own = module.text(backward.func).rpartition(".")[0]
@@ -183,5 +183,5 @@ def _regions(module: Module) -> Iterator[Against]:
             yield Against(
                 region.call,
                 f"the Trainer on {module.line(trainers[0].call)} uses bfloat16 without a scaler: "
-                "gradients of this float16 region underflow; remove the region, or use precision='16-mixed'",
+                "gradients of this float16 region underflow; remove the region, or use `precision='16-mixed'`",
             )
