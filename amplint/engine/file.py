@@ -18,7 +18,7 @@ from amplint.engine.reading import INTERNAL_ERROR, UnreadableError
 from amplint.engine.result import FixResult, Result
 from amplint.engine.trial import try_out
 from amplint.registry import all_rules
-from amplint.sources.load import load
+from amplint.sources.load import load, with_commands
 from amplint.sources.parsing import refusal, require_size, with_room
 from amplint.sources.source import Source, SourceError
 from amplint.suppression.byte_scan import UNUSED
@@ -64,7 +64,7 @@ def check_text(text: str, filename: str, settings: Settings, *, noqa: bool = Tru
         return check_bytes(data, filename, settings, noqa=noqa)
     if not prefilter.matters(data, settings.codes) and "\0" not in text and prefilter.is_utf8(data):
         return Result(filename, None, ())
-    return _check(Source.from_text(text, filename), settings, noqa=noqa)
+    return _check(with_commands(Source.from_text(text, filename)), settings, noqa=noqa)
 
 
 @_forgets
@@ -74,7 +74,7 @@ def draft_text(text: str, filename: str, settings: Settings) -> tuple[Result, Ca
     if settings.docs or is_always_utf8(filename) or not prefilter.matters(data, settings.codes):
         done = check_text(text, filename, settings)
         return done, lambda: done
-    source = Source.from_text(text, filename)
+    source = with_commands(Source.from_text(text, filename))
     comments = Suppressions(source)
     if comments.whole_file:
         done = Result(filename, source, ())
@@ -104,7 +104,7 @@ def fix_text(text: str, filename: str, settings: Settings, *, unsafe: bool | Non
     if before.source is None or not _offered(before, unsafe):
         return text
     source, _, _ = _fix(before.source, before, settings, unsafe)
-    return "\ufeff" * source.bom + source.text
+    return "\ufeff" * source.bom + source.original
 
 
 @_forgets

@@ -33,9 +33,6 @@ INVALID_SYNTAX = "AMP001"
 _PACKAGE = Path(__file__).parents[1]
 
 
-_SHOWN = 60  # characters of a line
-
-
 class UnreadableError(Exception):
     """There is no module to ask rules about; `finding` says why."""
 
@@ -145,17 +142,10 @@ def check_syntax(source: Source) -> ast.Module:
 
 def _of_a_notebook(source: Source, refusal: Refusal) -> str | None:
     """What is wrong with a program in which a command of a notebook's stands, as exports of notebooks have them."""
-    from amplint.sources.ipython import is_command  # noqa: PLC0415 - few files are refused
+    from amplint.sources.ipython import is_command, refused_command  # noqa: PLC0415 - few files are refused
 
     line = source.line(source.row(refusal.start)).strip()
-    if not is_command(line):
-        return None
-    return f"{source.named(refusal.start)}, `{_cut(line)}`, is a command of a notebook: Python can't run it"
-
-
-def _cut(line: str) -> str:
-    """The start of a line, for a message."""
-    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
+    return refused_command(source.named(refusal.start), line) if is_command(line) else None
 
 
 def invalid_syntax(source: Source, row: int, message: str, column: int | None = None) -> Finding:

@@ -27,6 +27,7 @@ from amplint.config.settings import Overrides, Resolver, Settings
 from amplint.integrations.lsp_actions import KINDS, Actions, resolves, workspace_edit
 from amplint.integrations.lsp_documents import Document
 from amplint.runner import describe
+from amplint.sources.load import with_commands
 from amplint.sources.source import Source, SourceError, encoded
 
 T = TypeVar("T")
@@ -88,7 +89,7 @@ class Server(LanguageServer):
 
     async def _analysed(self, text: TextDocument) -> Document:
         version, code = text.version, text.source
-        source = Source.from_text(code, _path(self, text))
+        source = with_commands(Source.from_text(code, _path(self, text)))
         settings = self._settings(source.filename)
         drafted = None
         if settings is not None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from amplint.sources.parsing import Refusal, python_tree
 from amplint.sources.source import LINE_END, MARK, Source, lines_of
 
+_SHOWN = 60  # characters of a line, in a message
 # The commands that need no `%`: see `_is_automagic`.
 _AUTOMAGIC = {
     "alias", "alias_magic", "autoawait", "autocall", "automagic", "autosave", "bookmark", "cat", "cd", "clear",
@@ -143,6 +144,13 @@ def _understood(written: str, refusal: Refusal) -> Code:
 def is_command(line: str) -> bool:
     """Whether a line that is no Python is one that only a notebook takes: `%matplotlib inline`, `!pip`, `x?`."""
     return bool(_IN_A_FILE.match(line) or _ASSIGNED.match(line.lstrip()) or _HELP.match(line))
+
+
+def refused_command(place: str, line: str) -> str:
+    """The message on a line of a program that is a command of a notebook, at a place: `line 10`."""
+    line = line.strip()
+    shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
+    return f"{place}, `{shown}`, is a command of a notebook: Python can't run it"
 
 
 def _plain(written: str) -> str:

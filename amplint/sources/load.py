@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from amplint.base.paths import NOTEBOOK
+import re
+
+from amplint.base.paths import NOTEBOOK, is_document
 from amplint.sources.source import Source
+
+# A line that may be a command of a notebook; an expression that goes on can start its line with `%`, too.
+_COMMAND = re.compile(r"^[ \t]*[!%?]|=[ \t]*[!%](?!=)|^[^#\r\n'\"?]*\?{1,2}[ \t]*$", re.MULTILINE)
 
 
 def load(data: bytes, filename: str) -> Source:
@@ -16,4 +21,13 @@ def load(data: bytes, filename: str) -> Source:
         from amplint.sources.notebook import Notebook  # noqa: PLC0415 - few files are notebooks
 
         return Notebook.from_bytes(data, filename)
-    return Source.from_bytes(data, filename)
+    return with_commands(Source.from_bytes(data, filename))
+
+
+def with_commands(source: Source) -> Source:
+    """A program as it is read: if it has commands of a notebook, with what Python understands in their place."""
+    if is_document(source.filename) or not _COMMAND.search(source.text):
+        return source
+    from amplint.sources.exported import Exported  # noqa: PLC0415 - few files have commands
+
+    return Exported.of(source)

@@ -167,6 +167,11 @@ class Source:
         """The cells of a notebook: the line of the text with which each starts, and its number."""
         return []
 
+    @property
+    def original(self) -> str:
+        """The text as it is written, where the program has something else in place of what is no Python."""
+        return self.text
+
     def shown(self, row: int) -> str:
         """The text of line `row` as it stands in the file."""
         return self.line(row)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from amplint.api import check, fix
 from amplint.base.paths import TooLargeError
 from amplint.config.settings import Settings
-from amplint.engine.file import check_bytes, fix_bytes
+from amplint.engine.file import check_bytes, fix_bytes, fix_text
 from amplint.registry import all_rules
 from tests.conftest import processor_time
 
@@ -341,9 +341,37 @@ def test_no_bytes_are_too_odd(junk: bytes, head: bytes, tail: bytes) -> None:
     "line", ["%matplotlib inline", "!pip install -q torch", "%%time", "x = !ls", "out = %time f()", "model?", "?model"]
 )
 def test_a_command_of_a_notebook_in_a_program_is_called_that(line: str) -> None:
-    [finding] = check(f"import torch\n{line}\nscaler = torch.cuda.amp.GradScaler()\n", "nb.py")
+    findings = check(f"import torch\n{line}\nscaler = torch.cuda.amp.GradScaler()\n", "nb.py")
+    assert [each.code for each in findings] == ["AMP001", "AMP102"]
+    assert findings[0].message == f"line 2, `{line}`, is a command of a notebook: Python can't run it"
+    assert findings[1].location.row == 3
+
+
+EXPORTED = """\
+import torch
+!nvidia-smi
+# %cd in a comment
+text = (
+    "%d and"
+    % 3
+)
+if text:
+    %cd data
+scaler = torch.cuda.amp.GradScaler()
+out = !ls
+"""
+
+
+def test_the_rest_of_an_exported_notebook_is_fixed_and_its_commands_stay() -> None:
+    fixed = fix_bytes(EXPORTED.encode(), "nb.py", EVERYTHING).data.decode()
+    assert fixed == EXPORTED.replace("torch.cuda.amp.GradScaler()", 'torch.amp.GradScaler("cuda")')
+    assert fix_text(EXPORTED, "nb.py", EVERYTHING) == fixed
+    assert [each.location.row for each in check(EXPORTED, "nb.py") if each.code == "AMP102"] == [10]
+
+
+def test_a_command_beside_another_error_leaves_a_file_unread() -> None:
+    [finding] = check(EXPORTED + "x = (\n", "nb.py")
     assert finding.code == "AMP001"
-    assert finding.message == f"line 2, `{line}`, is a command of a notebook: Python can't run it"
 
 
 @pytest.mark.parametrize("line", ["x = (", "print 1", "x = 3 !", "% 3", "x = a %% b"])
