@@ -131,3 +131,58 @@ def test_a_choice_that_another_file_reads(tmp_path: Path) -> None:
     assert found(text, tmp_path / "train.py")
     engine.write_text("def run(args):\n    return args.precision.startswith('bf')\n", "utf-8")
     assert not found(text, tmp_path / "train.py")
+
+
+UNREAD = """\
+import argparse
+import logging
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--fp16", action="store_true", help=HELP)
+parser.add_argument("--lr", type=float, default=0.1)
+args = parser.parse_args()
+logging.info("in 16 bits: {}".format(args.fp16))
+print(f"fp16={args.fp16}", args.fp16)
+model = torch.nn.Linear(3, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+REST
+"""
+
+
+def unread(tmp_path: Path, rest: str = "", shown: str = '"train in float16"') -> list[str]:
+    text = UNREAD.replace("REST", rest).replace("HELP", shown)
+    return [message for _, message in found(text, tmp_path / "train.py")]
+
+
+def test_an_option_that_is_only_logged(tmp_path: Path) -> None:
+    (message,) = unread(tmp_path)
+    assert message == "`--fp16` changes nothing: no code reads `fp16`; use the option, or remove it"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "if args.fp16:\n    model.half()",
+        'use = getattr(args, "fp16")',
+        'use = vars(args)["fp16"]',
+        "train(**vars(args))",
+        "for name in names:\n    use(getattr(args, name))",
+        "def main(fp16):\n    return fp16",
+    ],
+)
+def test_an_option_that_may_be_read(rest: str, tmp_path: Path) -> None:
+    assert unread(tmp_path, rest) == []
+
+
+@pytest.mark.parametrize("shown", ['"deprecated: use --precision"', '"not supported yet"', "argparse.SUPPRESS"])
+def test_an_option_that_is_kept_for_old_scripts(shown: str, tmp_path: Path) -> None:
+    assert unread(tmp_path, shown=shown) == []
+
+
+def test_an_option_that_another_file_reads(tmp_path: Path) -> None:
+    engine = tmp_path / "engine.py"
+    engine.write_text("def run(args):\n    return args.fp16\n", "utf-8")
+    assert unread(tmp_path, "import engine") == []
+    engine.write_text("def run(args):\n    return args.lr  # fp16\n", "utf-8")
+    assert len(unread(tmp_path, "import engine")) == 1

@@ -33,13 +33,13 @@ with argparse.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
+from amplint.rules.shared.precision_tests import names_amp
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -59,9 +59,6 @@ rule = Rule(
     not_shown="verify parses no command line",
 )
 
-# As words of the option's name: `--use_amp`, `--no-fp16`; not `--sample`.
-_OF_AMP = re.compile(r"(?i)(?<![a-z])(?:use|no)?(?:amp|b?fp?16|b?float16|half|autocast|mixed_?precision)(?![a-z])")
-
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
@@ -73,7 +70,7 @@ def check(module: Module) -> Iterator[Finding]:
         kind = call.keyword("type")
         if kind is None or module.names.of(kind) != {"builtins.bool"}:
             continue
-        name = next((each for each in names if _OF_AMP.search(each.replace("-", "_"))), None)
+        name = next((each for each in names if names_amp(each)), None)
         if name is not None:
             what = f"`{name} False` turns the option on" if name.startswith("-") else '"False" counts as true'
             message = (

@@ -3,6 +3,7 @@
 ## What it does
 Finds
 
+- an option of mixed precision that nothing reads: `--fp16` is declared, and at most logged;
 - a choice of an option that the program treats as full precision: `choices=["fp32", "amp", "bf16"]`, where `"amp"` is
   asked for, and neither `"bf16"` nor `"fp32"` is;
 - a comparison that is never true, as it compares a `torch.dtype` with a text, or the text of an option with a
@@ -11,8 +12,9 @@ Finds
   "bfloat16"]` asks for the first text only;
 - a condition that asks for bfloat16 and selects `torch.float16`, or selects the two the other way round.
 
-The first is likely, and amplint reports nothing if the option is used in another way than by comparisons with texts, or
-if another file of the program reads it.
+The first two are likely. amplint reports nothing about a choice if the option is used in another way than by
+comparisons with texts; and nothing about either if another file of the program has the option's name, or the parsed
+arguments go to other code as a whole (`Trainer(**vars(args))`).
 
 ## Why is this bad?
 Nothing fails: the run that should be in half precision trains in float32, slower and with more memory, or a run in
@@ -65,8 +67,9 @@ from amplint.model.names.reaching_definitions import reaching
 from amplint.model.project.importers import surely_lack
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round, parts_that_hold
+from amplint.model.syntax.text_scan import code_of
 from amplint.registry.rule import Rule
-from amplint.rules.shared.precision_tests import BFLOAT16, FLOAT16, asked_dtype, names_full, names_half
+from amplint.rules.shared.precision_tests import BFLOAT16, FLOAT16, asked_dtype, names_amp, names_full, names_half
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -77,6 +80,11 @@ rule = Rule(
     severity=Severity.WARNING,
     fixes=(Applicability.UNSAFE,),
     triggers=(
+        "add_argument & fp16",
+        "add_argument & bf16",
+        "add_argument & mixed_precision",
+        "add_argument & use_amp",
+        "add_argument & --amp",
         "choices & bf16",
         "choices & fp16",
         "choices & float16",
@@ -96,6 +104,14 @@ rule = Rule(
 _CHOICE = "amplint can't tell what each choice is to do"
 _EQUAL, _MEMBER = ("Equal", "NotEqual", "Is", "IsNot"), ("In", "NotIn")
 _DTYPES = {"torch.bfloat16": BFLOAT16, "torch.float16": FLOAT16, "torch.half": FLOAT16}
+# What may read any of the parsed arguments, by names that are not written, or in code out of sight.
+_TAKES_ALL = re.compile(
+    r"\*\*\s*(?:vars\(|args\b|opts?\b|options\b|flags\b|hparams\b)|__dict__|from_argparse_args|setattr\("
+    r"|parse_args_into_dataclasses|\b(?:subprocess|os\.system|execv\w*)\b|getattr\(\s*\w+\s*,\s*[^'\"\s]"
+    r"|\b(?:deepspeed|fairseq|megatron|detectron2)\b"
+)
+_RETIRED = re.compile(r"(?i)deprecat|ignored|unused|not (?:used|supported|implemented)|legacy|no effect|todo|compatib")
+_LOGS = LOGS - {"format", "update"}
 # Values that are followed from an option to what is asked of them.
 _DEEP = 6
 
@@ -113,7 +129,13 @@ class _Ignored(NamedTuple):
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Choices that nothing asks for, tests that are never or always true, and dtypes that are not what is asked."""
-    for each in (*_same_as_full(module), *_never_true(module), *_joined(module), *_other_dtype(module)):
+    for each in (
+        *_unread(module),
+        *_same_as_full(module),
+        *_never_true(module),
+        *_joined(module),
+        *_other_dtype(module),
+    ):
         fix = None
         if each.corrected is not None:
             edit = Edit(*module.layout.outer(each.node), each.corrected)
@@ -121,6 +143,56 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(each.node), each.message, fix=fix, withheld=each.withheld, confidence=each.confidence
         )
+
+
+def _unread(module: Module) -> Iterator[_Ignored]:
+    """Each option of mixed precision that the program declares, and does not read but to log it."""
+    if _TAKES_ALL.search(code_of(module.source.text)):
+        return
+    for attr, calls in module.once(Options).declared.items():
+        call = calls[0]
+        name = call.positional[0]
+        if len(calls) > 1 or not module.is_own(call) or not names_amp(attr) or _is_retired(call):
+            continue
+        if _has_elsewhere(module, attr) or any(_is_read(module, each, attr, call) for each in _named(module, attr)):
+            continue
+        flag = module.text(name).strip("\"'")
+        said = f"`{flag}` changes nothing: no code reads `{attr}`; use the option, or remove it"
+        yield _Ignored(name, said, withheld="amplint can't tell what the option is to do", confidence=Confidence.LIKELY)
+
+
+def _is_retired(call: ir.Call) -> bool:
+    """Whether the help of an option says that it does nothing, or there is none to be shown."""
+    text = call.keyword("help")
+    shown = text.value if isinstance(text, ir.Constant) else ""
+    return _RETIRED.search(str(shown)) is not None or isinstance(text, ir.Attribute)  # argparse.SUPPRESS
+
+
+def _has_elsewhere(module: Module, attr: str) -> bool:
+    """Whether another file of the program has a word, as far as can be told."""
+    return not surely_lack(module.source.filename, re.compile(rb"\b" + re.escape(attr.encode()) + rb"\b"))
+
+
+def _named(module: Module, attr: str) -> Iterator[ir.Value]:
+    """The attributes, names, parameters' defaults and texts that have an option's name."""
+    for value in module.whole.near(attr).values:
+        if ir.last_name(value) == attr or (isinstance(value, ir.Constant) and value.value == attr):
+            yield value
+
+
+def _is_read(module: Module, value: ir.Value, attr: str, declared: ir.Call) -> bool:
+    """Whether something with the name of an option may read it, for more than to log it."""
+    if _is_below(value, declared) or (isinstance(value, ir.Attribute) and _is_set(value)):
+        return False
+    at: ir.Node = value
+    while isinstance(at.parent, (ir.FString, ir.Binary, ir.Sequence, ir.Mapping)):
+        at = at.parent
+    up = at.parent
+    if not isinstance(value, ir.Attribute) or not isinstance(up, ir.Call) or up.func is at:
+        return True
+    if isinstance(up.parent, ir.Call) and ir.last_name(up.func) == "format":
+        up = up.parent  # `logger.info("fp16: {}".format(args.fp16))`
+    return module.names.of(up.func) != {"builtins.print"} and ir.last_name(up.func) not in _LOGS
 
 
 def _same_as_full(module: Module) -> Iterator[_Ignored]:
@@ -150,8 +222,7 @@ def _asked_of_option(module: Module, attr: str, declared: ir.Call) -> set[str] |
 
     None where the program does something else with it, or sets it otherwise.
     """
-    elsewhere = re.compile(rb"\b" + re.escape(attr.encode()) + rb"\b")
-    if not surely_lack(module.source.filename, elsewhere):
+    if _has_elsewhere(module, attr):
         return None
     asked = set[str]()
     for value in module.whole.near(attr).values:
