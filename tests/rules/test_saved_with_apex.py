@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from amplint import check
@@ -65,3 +67,38 @@ def test_what_has_no_scale_that_changes(initialized: str) -> None:
 def test_what_saves_or_loads_it() -> None:
     assert "AMP413" not in codes('opt_level="O1"', ', "amp": amp.state_dict()', 'amp.load_state_dict(kept["amp"])')
     assert "AMP413" not in codes('opt_level="O1"', ', "amp": amp.state_dict()')
+
+
+def test_a_run_that_goes_back_keeps_its_scale() -> None:
+    text = TEXT.replace("INITIALIZED", 'opt_level="O1"').replace("SAVED", "").replace("LOADED", "pass")
+    start = text.index("    if args.resume:")
+    end = text.index("    for x, y in loader:")
+    load = text[start:end].replace("\n        ", "\n            ").replace("    if args.resume", "        if loss > 9")
+    inside = text[:start] + text[end:].replace(
+        "        optimizer.zero_grad()\n", f"        optimizer.zero_grad()\n{load}"
+    )
+    assert "AMP413" in {each.code for each in check(text)}
+    assert "AMP413" not in {each.code for each in check(inside)}
+
+
+def test_what_another_file_trains_with_apex_is_not_saved_here(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    trainer = tmp_path / "trainer.py"
+    trainer.write_text(
+        "from apex import amp\n\n\nclass Trainer:\n    def __init__(self, model, optimizer):\n"
+        "        self.model, self.optimizer = amp.initialize(model, optimizer)\n\n    def step(self, loss):\n"
+        "        with amp.scale_loss(loss, self.optimizer) as scaled:\n            scaled.backward()\n",
+        "utf-8",
+    )
+    text = TEXT.replace("from apex import amp", "from trainer import Trainer  # apex")
+    text = text.replace(
+        "    model, optimizer = amp.initialize(model, optimizer, INITIALIZED)\n", "    Trainer(model, None)\n"
+    )
+    text = text.replace(
+        "        with amp.scale_loss(loss, optimizer) as scaled_loss:\n            scaled_loss.backward()",
+        "        loss.backward()",
+    )
+    text = text.replace("SAVED", "").replace("LOADED", "pass")
+    file = tmp_path / "train.py"
+    file.write_text(text, "utf-8")
+    assert "AMP413" not in {each.code for each in check(text, str(file))}

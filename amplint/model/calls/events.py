@@ -30,6 +30,8 @@ _OF_STEP = {"closure", "grad_scaler"}
 _INFINITE = {"math.inf", "torch.inf", "numpy.inf"}
 # Receivers whose `backward(loss)` belongs to a framework that scales by itself.
 _FRAMEWORKS = ("accelerator", "fabric", "engine", "self", "strategy", "deepspeed", "trainer", "booster", "plugin")
+# A method that an optimizer of another library has for a part of its step.
+_OWN_STEP = re.compile(r"_step|step_|ascent|descent|perturb")
 
 
 class Events:
@@ -105,6 +107,9 @@ class Events:
             return Event("optimizer_step", call, optimizer=stepped)
         if func.attr == "zero_grad":
             return Event("zero_grad", call, optimizer=self._objects.cleared(func.base))
+        if _OWN_STEP.search(func.attr) and self._objects.is_optimizer(func.base) is not None:
+            # SAM's `first_step` or `ascent_step`: of a class out of sight, it may use and clear the gradients.
+            return Event("opaque", call) if local_function(self._module, func) is None else None
         is_clamp = func.attr in BOUNDS and is_grad(func.base) and (func.attr.endswith("_") or _stored_in_grad(call))
         if not is_clamp or (call.args and all(_is_zero(arg.value) for arg in call.args)):
             return None  # where it bounds by zero, the sign is the same at every scale

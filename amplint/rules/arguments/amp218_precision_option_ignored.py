@@ -69,7 +69,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round, parts_that_hold
 from amplint.model.syntax.text_scan import code_of
 from amplint.registry.rule import Rule
-from amplint.rules.shared.precision_tests import BFLOAT16, FLOAT16, asked_dtype, names_amp, names_full, names_half
+from amplint.rules.shared.precision_tests import BFLOAT16, FLOAT16, asked_dtype, names_full, names_half, names_switch
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -152,7 +152,7 @@ def _unread(module: Module) -> Iterator[_Ignored]:
     for attr, calls in module.once(Options).declared.items():
         call = calls[0]
         name = call.positional[0]
-        if len(calls) > 1 or not module.is_own(call) or not names_amp(attr) or _is_retired(call):
+        if len(calls) > 1 or not module.is_own(call) or not names_switch(attr) or _is_retired(call):
             continue
         if _has_elsewhere(module, attr) or any(_is_read(module, each, attr, call) for each in _named(module, attr)):
             continue

@@ -140,6 +140,7 @@ from amplint.rules.shared.float32_programs import is_float32
 from amplint.rules.shared.missing_keys import lacks_what_is_read
 from amplint.rules.shared.other_runs import entries as entries_read
 from amplint.rules.shared.resumes import (
+    goes_back,
     handed_over,
     is_last_of_all,
     is_resumed,
@@ -255,8 +256,11 @@ def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
 
 def _of_apex(module: Module) -> Iterator[Finding]:
     """The states that are saved and loaded by hand where apex scales the loss, whose own state is not."""
-    if next(scaling_calls(module), None) is None or any(module.references(*APEX_STATES)):
+    scaling = next(scaling_calls(module), None)
+    if scaling is None or any(module.references(*APEX_STATES)):
         return
+    if not module.is_own(scaling) and not module.own.near("scale_loss").calls:
+        return  # what another file trains with apex need not be what this one saves
     amp = next(module.references("apex.amp.initialize"), None)
     name = module.text(amp.base) if isinstance(amp, ir.Attribute) else "amp"
     for saved in _saved_by_hand(module):
@@ -276,7 +280,7 @@ def _saved_by_hand(module: Module) -> Iterator[State]:
     loaded = {
         each.key
         for each in states(module, "load_state_dict")
-        if (value := loaded_by(each.call)) and from_file(module, value)
+        if (value := loaded_by(each.call)) and from_file(module, value) and not goes_back(module, each.call)
     }
     for each in states(module, "state_dict"):
         if known.is_optimizer(each.of) is None or each.key not in loaded or not module.is_own(each.call):
@@ -962,7 +966,11 @@ def _loads(module: Module, usage: ScalerUsage) -> list[State]:
 def _placed_loads(module: Module, usage: ScalerUsage) -> list[tuple[State, ir.Node]]:
     """The same, each with the place where the scaler can be reached."""
     found = _of_its_optimizers(module, usage, "load_state_dict")
-    return [each for each in found if (value := loaded_by(each[0].call)) and from_file(module, value)]
+    return [
+        each
+        for each in found
+        if (value := loaded_by(each[0].call)) and from_file(module, value) and not goes_back(module, each[0].call)
+    ]
 
 
 def _beside_a_model(module: Module, call: ir.Node) -> bool:

@@ -17,6 +17,10 @@ _FLOAT16 = re.compile(r"(?i)(?<![a-z])fp_?16|float16|half")
 _EITHER = re.compile(rf"{_FLOAT16.pattern}|auto")
 # As words of an option's name: `--use_amp`, `--no-fp16`; not `--sample`.
 _OF_AMP = re.compile(r"(?i)(?<![a-z])(?:use|no)?(?:amp|b?fp?16|b?float16|half|autocast|mixed_?precision)(?![a-z])")
+_SWITCH = re.compile(
+    r"(?i)(?:use|no|enable|with)?_?(?:torch|native|cuda)?_?(?:amp|b?fp?16|b?float16|half|autocast|mixed_?precision)"
+    r"(?:_?(?:training|mode|dtype|type|precision))?"
+)
 # What a precision is called that is half, and one that is not; the whole text.
 _HALF_TEXT = re.compile(
     r"(?i)(?:torch\.)?(?:b?fp?_?16|b?float_?16|half|(?:b?fp?)?16-(?:mixed|true)|mixed(?:_(?:b?fp?|b?float)16)?|amp(?:_\w+)?)"
@@ -27,6 +31,11 @@ _FULL_TEXT = re.compile(r"(?i)(?:torch\.)?(?:f(?:p|loat)?_?32|32(?:-true)?|float
 def names_amp(option: str) -> bool:
     """Whether the name of an option speaks of mixed precision: `--use-amp`, `fp16`."""
     return _OF_AMP.search(option.replace("-", "_")) is not None
+
+
+def names_switch(option: str) -> bool:
+    """Whether an option is called as what turns mixed precision on: `--use-amp`, not `--amp-init-scale`."""
+    return _SWITCH.fullmatch(option.replace("-", "_")) is not None
 
 
 def names_half(text: str) -> bool:

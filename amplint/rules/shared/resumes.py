@@ -13,10 +13,10 @@ from amplint.model.objects.loop_sources import container_of
 from amplint.model.project.importers import loader_of_optimizers
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
-from amplint.model.syntax.nesting import ifs_round, loop_of, upwards
+from amplint.model.syntax.nesting import ifs_round, loop_of, loops_round, upwards
 from amplint.model.syntax.operators import ORDERS
 from amplint.rules.shared.checkpoints import is_of_none, loaded_by, saved_by, torchs_states
-from amplint.rules.shared.scaler_usage import holds_optimizers
+from amplint.rules.shared.scaler_usage import holds_optimizers, starts_anew
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -43,7 +43,20 @@ def _loads_in_sight(module: Module) -> list[ir.Call]:
         if base is not None and _is_of_an_optimizer(module, base, call):
             found.append((call, base))
     loads = [(call, of, value) for call, of in found if (value := loaded_by(call)) is not None]
-    return [call for call, of, value in loads if not _from_memory(module, value) and not is_of_none(module, of)]
+    return [
+        call
+        for call, of, value in loads
+        if not _from_memory(module, value) and not is_of_none(module, of) and not goes_back(module, call)
+    ]
+
+
+def goes_back(module: Module, load: ir.Call) -> bool:
+    """Whether a load is in the loop that trains: the run itself goes back to a better state, and keeps its scaler."""
+    return any(
+        any(ir.last_name(each.func) == "backward" for each in ir.calls_below(loop.body))
+        and not starts_anew(module, loop)
+        for loop in loops_round(load)
+    )
 
 
 def _is_of_an_optimizer(module: Module, base: ir.Value, call: ir.Call) -> bool:
