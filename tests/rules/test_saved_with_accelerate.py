@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import check
+from amplint.base.findings import Confidence
 
 TEXT = """\
 import argparse
@@ -47,9 +48,17 @@ def test_an_option_that_is_float16_by_default(option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", ['default="bf16", choices=["fp16", "bf16"]', 'choices=["fp16", "no"]', 'default=None, choices=["fp16"]']
+    "option", ["type=str", 'default="no", choices=["fp16", "no"]', 'default=None, choices=["fp16"]']
 )
-def test_one_that_is_not_by_default(option: str) -> None:
+def test_an_option_that_is_off_by_default(option: str) -> None:
+    text = TEXT.replace("PRECISION", "args.precision").replace("OPTION", option)
+    (finding,) = (each for each in check(text) if each.code == "AMP413")
+    assert finding.confidence is Confidence.LIKELY
+    assert finding.message.startswith('with "fp16" ')
+
+
+@pytest.mark.parametrize("option", ['default="bf16", choices=["fp16", "bf16"]', 'choices=["bf16", "no"]'])
+def test_one_that_is_bfloat16(option: str) -> None:
     assert "AMP413" not in codes("args.precision", option)
 
 

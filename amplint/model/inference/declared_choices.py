@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.external_calls import ancestors, local_class
-from amplint.model.inference.declared_settings import is_settings, option_named
+from amplint.model.inference.declared_settings import Option, is_settings, option_named
 from amplint.model.inference.values import option_read, parameter_read
 from amplint.model.names.reaching_definitions import only_reaching
 from amplint.model.syntax import ir
@@ -126,11 +126,17 @@ def _unquoted(annotation: ir.Value) -> ir.Value:
     return annotation.value if isinstance(annotation, ir.Quoted) else annotation
 
 
-def _option(module: Module, value: ir.Attribute) -> Iterator[object]:
-    """The choices of an option of the command line, where the file doesn't set it otherwise."""
+def option_of(module: Module, value: ir.Attribute) -> Option | None:
+    """The option of the command line that an attribute is, by where it comes from or by the names of both."""
     found = option_read(module, value)
     if found is None and is_settings(value) and owner_class(value) is None:
-        found = option_named(module, value.attr)
+        return option_named(module, value.attr)
+    return found
+
+
+def _option(module: Module, value: ir.Attribute) -> Iterator[object]:
+    """The choices of an option of the command line, where the file doesn't set it otherwise."""
+    found = option_of(module, value)
     if found is None or not found.choices or found.changed or found.call.keyword("nargs") is not None:
         return
     yield from (each.value for each in found.choices)

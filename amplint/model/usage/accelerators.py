@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.external_calls import local_class
+from amplint.model.inference.declared_choices import option_of
+from amplint.model.inference.declared_settings import Option
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.values import Doubt, held, option_read, values_of
 from amplint.model.objects.amp_objects import objects
@@ -39,7 +41,7 @@ class ScaledBackward(NamedTuple):
     """A backward pass of an Accelerator, which may scale the loss.
 
     `is_sure`: it is for float16 only; `by_default`: it is, or an option is whose default is float16; `is_chosen`: the
-    code writes float16 down as one of its choices: `"fp16" if half else "no"`.
+    code writes float16 down as one of its choices, `"fp16" if half else "no"`, or an option of the file may be that.
     """
 
     call: ir.Call
@@ -106,8 +108,12 @@ class Accelerators:
         return bool(defaults) and all(isinstance(each, ir.Constant) and each.value == SCALES for each in defaults)
 
     def _can_choose_scaling(self, value: ir.Value) -> bool:
-        """Whether the code chooses float16 for an Accelerator in one of its branches."""
+        """Whether the code chooses float16 for an Accelerator in one of its branches, or has an option for it."""
         given = [each for call in self.made(value) if (each := call.keyword("mixed_precision")) is not None]
+        read = [held(self._module, each) for each in given]
+        options = [option_of(self._module, each) if isinstance(each, ir.Attribute) else None for each in read]
+        if any(each is not None and _offers_scaling(each) for each in options):
+            return True
         leaves = [leaf for each in given for leaf in values_of(self._module, each).leaves]
         return any(
             leaf.doubt is Doubt.NONE and isinstance(leaf.value, ir.Constant) and leaf.value.value == SCALES
@@ -198,3 +204,10 @@ class Accelerators:
 def accelerators(module: Module) -> Accelerators:
     """The module's Accelerators."""
     return module.once(Accelerators)
+
+
+def _offers_scaling(option: Option) -> bool:
+    """Whether an option that is off by default may be float16: one of its choices is, or it has none."""
+    choices, default = option.call.keyword("choices"), option.default
+    is_off = default is None or (isinstance(default, ir.Constant) and default.value in (None, "no"))
+    return is_off and (choices is None or any(each.value == SCALES for each in option.choices))

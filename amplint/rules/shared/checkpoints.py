@@ -245,8 +245,8 @@ def saved_by(module: Module, value: ir.Value, seen: set[object] | None = None) -
             name = ir.last_name(up.func)
             if _HOOK.search(name):
                 return None
-            if SAVES.search(name) or SAVES.search(_run_by(up)):
-                return up
+            if name != "dumps" and (SAVES.search(name) or SAVES.search(_run_by(up))):
+                return up  # `dumps` gives a text, which may only be printed
             if name in ("update", "setdefault") and isinstance(up.func, ir.Attribute):
                 return _saved_as(module, up.func.base, seen)
         at = up
