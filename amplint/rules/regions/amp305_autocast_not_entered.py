@@ -4,6 +4,7 @@
 Finds:
 
 - `torch.autocast(...)` as a statement of its own;
+- a local variable that holds one, alone or as one of two contexts, if nothing reads it (a warning);
 - `with a and torch.autocast(...)`, which enters only the last one;
 - the decorator on a generator function, whose body runs outside the autocast region.
 
@@ -90,6 +91,8 @@ def check(module: Module) -> Iterator[Finding]:
     for statement in near_regions(module).statements:
         if isinstance(statement, ir.Expr) and _is_region(module, statement.value) and not _is_tried_out(statement):
             yield _alone(module, statement)
+        elif isinstance(statement, ir.Assign):
+            yield from _kept_unread(module, statement)
         elif isinstance(statement, ir.With):
             for item in statement.items:
                 yield from _joined(module, item)
@@ -101,6 +104,28 @@ def check(module: Module) -> Iterator[Finding]:
                         f"a generator's body runs outside its decorator's region{_inside(module, statement)}",
                         withheld="amplint can't tell what the region should contain",
                     )
+
+
+def _kept_unread(module: Module, statement: ir.Assign) -> Iterator[Finding]:
+    """The region in a variable of a function that nothing reads."""
+    target = statement.targets[0] if len(statement.targets) == 1 else None
+    arms = _arms(module, statement.value) if statement.value is not None else []
+    region = next((each for each in arms if _is_region(module, each)), None)
+    if not isinstance(target, ir.Name) or target.name.startswith("_") or region is None:
+        return
+    home = target.scope.home(target.name)
+    if home is None or home.kind != "function" or not all(_is_context(module, each) for each in arms):
+        return
+    for each in module.own.near(target.name, "locals").values:
+        if ir.is_variable(each, "locals") or (ir.is_variable(each, target.name) and not each.bound):
+            if each.scope.home(target.name) is home:
+                return
+    yield rule.finding(
+        module.span(region),
+        f"autocast object kept in `{target.name}` but never entered: it has no effect; use `with {target.name}:`",
+        withheld="amplint can't tell what the region should contain",
+        severity=Severity.WARNING,
+    )
 
 
 def _alone(module: Module, statement: ir.Expr) -> Finding:

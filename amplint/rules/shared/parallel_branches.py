@@ -498,9 +498,9 @@ def _compare(module: Module, branches: Branches) -> Iterator[Difference]:
                 if _without_backward(scaled) != _without_backward(plain):
                     continue
             elif [each for each in more.rest if each not in left] != fewer.rest:
-                # Whatever else they do: each has a whole step of its own, and only the plain one clips.
+                # Whatever else they do: each has a whole step of its own, and only one of them clips.
                 whole = all(map(_runs_one_step, (scaled, plain))) and _steps_alike(scaled, plain)
-                if not whole or differing != {CLIPS} or not _clips_by_itself(plain):
+                if not whole or differing != {CLIPS} or not any(map(_clips_by_itself, (scaled, plain))):
                     continue
             if not 0 < len(differing) + bool(alone) <= _MOST:
                 continue

@@ -1,0 +1,51 @@
+"""AMP305: an autocast object in a variable that nothing reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint import check
+
+STEP = """\
+import contextlib
+import torch
+
+KEPT = torch.autocast("cuda")
+
+
+def step(model, x, low, helper):
+    ctx = VALUE
+    USE
+    return model(x)
+"""
+REGION = 'torch.autocast("cuda", dtype=torch.bfloat16)'
+
+
+def found(value: str, use: str = "pass") -> list[str]:
+    text = STEP.replace("VALUE", value).replace("USE", use)
+    return [each.message for each in check(text) if each.code == "AMP305"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [REGION, f"{REGION} if low else torch.no_grad()", f"contextlib.nullcontext() if low else {REGION}"],
+)
+def test_one_that_nothing_reads(value: str) -> None:
+    (message,) = found(value)
+    assert message == "autocast object kept in `ctx` but never entered: it has no effect; use `with ctx:`"
+
+
+@pytest.mark.parametrize(
+    ("value", "use"),
+    [
+        (REGION, "with ctx:\n        model(x)"),
+        (REGION, "helper(ctx)"),
+        (REGION, "run = lambda: ctx"),
+        (REGION, "helper(**locals())"),
+        (f"helper({REGION})", "pass"),
+        (f"{REGION} if low else helper()", "pass"),
+        ("KEPT and low", "pass"),
+    ],
+)
+def test_one_that_may_be_entered(value: str, use: str) -> None:
+    assert found(value, use) == []
