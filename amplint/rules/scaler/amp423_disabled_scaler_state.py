@@ -79,11 +79,13 @@ from amplint.rules.shared.other_runs import (
     Lost,
     Resumed,
     entries,
+    file_name,
     is_asked_for,
     is_of_another_run,
     none_of_another_run,
     off_in_another_run,
     where_made,
+    whole_files,
 )
 from amplint.rules.shared.scaler_keepers import reads
 from amplint.rules.shared.scaler_usage import ScalerUsage, argument_of, asks, every_scaler_usage
@@ -174,7 +176,7 @@ def _guarding(module: Module, load: ir.Call) -> tuple[Edit, ...]:
 def _of_another_run(module: Module, usage: ScalerUsage, load: State) -> Finding | None:
     """A load of what a run saves with the scaler off, or without one, by a run with the scaler on."""
     saves = [each.call for each in states(module, "state_dict") if each.key in usage.keys]
-    for entry in entries(module, load.call):
+    for entry in (*entries(module, load.call), *whole_files(module, load.call)):
         for save in saves or _given_whole(module, usage):
             if entry.key in _keys(module, save) and is_of_another_run(module, load.call, save, entry):
                 resumed = Resumed(usage, save, load.call, entry)
@@ -248,7 +250,15 @@ def _keys(module: Module, save: ir.Value) -> set[str]:
     for target in up.targets if isinstance(up, ir.Assign) else ():
         if isinstance(target, ir.Name) and module.names.bound_once(target) is not None:
             values += reads(module, target.scope.home(target.name), target.name)
-    return {slot.key for each in values if (slot := slot_of(module, each)) is not None}
+    keys = {slot.key for each in values if (slot := slot_of(module, each)) is not None}
+    return keys | {name for each in values if (name := _own_file(module, each))}
+
+
+def _own_file(module: Module, state: ir.Value) -> str:
+    """The name of the file in which a state is saved, and nothing else; "" if it isn't in one, or has no name here."""
+    saved = saved_by(module, state)
+    given = saved.positional if saved is not None and saved is state.parent else ()
+    return file_name(given[1]) if len(given) > 1 and given[0] is state else ""
 
 
 def _is_on(usage: ScalerUsage) -> bool:

@@ -84,6 +84,22 @@ def _entries(
             yield from _entries(module, source, (*given, (source, place)), depth - 1)
 
 
+def whole_files(module: Module, load: ir.Call) -> Iterator[Entry]:
+    """The files that hold just the state that a call of `load_state_dict()` is given; their names are the keys."""
+    for leaf in values_of(module, load.args[0].value).leaves if load.args else ():
+        call = leaf.value if isinstance(leaf.value, ir.Call) and not leaf.is_open else None
+        name = file_name(call.positional[0]) if call is not None and call.positional else ""
+        if call is not None and name and _reads_file(call):
+            yield Entry(name, call, ((load.args[0].value, load),))
+
+
+def file_name(path: ir.Value) -> str:
+    """The name of a file, as far as its path is written out, `f"{folder}/scaler.pt"`; "" if it isn't."""
+    texts = [each.value for each in ir.walk_values(path) if isinstance(each, ir.Constant)]
+    last = texts[-1] if texts and isinstance(texts[-1], str) else ""
+    return last.rpartition("/")[2] if "." in last else ""
+
+
 def _taken_by_name(value: ir.Value) -> tuple[ir.Value | None, ir.Value] | None:
     """Under which name a value is taken out of what: `checkpoint["scaler"]`, `checkpoint.get("scaler")`."""
     if isinstance(value, ir.Subscript):
@@ -438,9 +454,9 @@ def _is_replaced(module: Module, value: ir.Value) -> bool:
 
 
 def _compared_at(module: Module, entry: Entry, place: ir.Value, save: ir.Value | None, what: str) -> set[Setting]:
-    state = set[str]().union(
-        *(flags_in(module, each) for each in (entry.checkpoint, *(value for value, _ in entry.given)))
-    )
+    held = (entry.checkpoint, *(value for value, _ in entry.given))
+    # What a call reads the state with, a path, is no part of it.
+    state = set[str]().union(*(flags_in(module, each) for each in held if not _reads_file(each)))
     tests = [test for test, _ in conditions_round(place)]
     function = ir.function_of(place)
     tests += [
@@ -451,6 +467,10 @@ def _compared_at(module: Module, entry: Entry, place: ir.Value, save: ir.Value |
     ]
     atoms = [atom for test in tests for atom in _atoms(test) if _asks_for_more(module, atom, entry, state, what)]
     return set[Setting]().union(*(_compared(module, atom, entry, state, save) for atom in atoms))
+
+
+def _reads_file(value: ir.Value) -> bool:
+    return isinstance(value, ir.Call) and _CHECKPOINTS.search(ir.last_name(value.func)) is not None
 
 
 def _leaves(statement: ir.Statement) -> bool:
