@@ -85,7 +85,7 @@ class TestTheTable:
         assert len(names) == len(set(names)) > 60
         for message in known():
             assert message.causes, message.id
-            assert message.says or message.asked, message.id
+            assert message.says or message.questions, message.id
             assert set(message.codes) <= all_rules().keys(), message.id
 
     def test_no_wording_stands_twice(self) -> None:
@@ -94,7 +94,7 @@ class TestTheTable:
 
     @pytest.mark.parametrize("message", known(), ids=lambda each: each.id)
     def test_questions_lead_to_their_symptom(self, message: Any) -> None:
-        assert bool(message.questions) == bool(message.asked), message.id
+        assert bool(message.questions) == bool(message.when), message.id
         for question in message.questions:
             assert ids(question, asked=True) == [message.id], question
 
