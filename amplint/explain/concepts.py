@@ -316,7 +316,7 @@ _CONCEPTS: dict[str, str] = {
     "dtype mismatch": (
         r"expect\w* (?:\w+ )?(?:floats?|float32|half|fp16|fp32|float16)(?: \w+){0,4} (?:receiv\w*|gets?|got|given)|"
         r"d?types? (?:mismatch\w*|errors?)|mismatch\w* (?:of |in )?(?:d?types?|precision)|different d?types?|"
-        r"half and float|float and half|same d?type|(?:expected|found) (?:scalar type )?(?:half|float)"
+        r"half and float|float and half|same dtype|(?:expected|found) (?:scalar type )?(?:half|float)"
     ),
     "unsupported": (
         r"(?:cant|cannot|unable to) (?:be )?(?:use|enabl|run|appl|activat)\w*|not support\w+|unsupported|"
@@ -531,8 +531,8 @@ _EXPRESSIONS = {name: re.compile(rf"\b(?:{words})\b") for name, words in _CONCEP
 # What amplint knows nothing of: other frameworks, and other ways to make a model small.
 _ELSEWHERE = re.compile(
     r"\b(?:tensorflow\w*|tf (?:tensor|nn|keras|float16|cast|function)|set floatx|"
-    r"keras|jax|flax|mxnet|paddle\w*|mindspore|oneflow|tensorrt|onnx\w*|int8|int4|[1248] ?bit|gptq|awq|"
-    r"gguf|fp8|float8|fp4|nvfp4|quanti[sz]\w*|sklearn|xgboost)\b"
+    r"keras|jax|flax|mxnet|paddle\w*|mindspore|oneflow|tensorrt|onnx\w*|tpus?|xla|vllm|llama ?cpp|"
+    r"int8|int4|[1248] ?bit|gptq|awq|gguf|fp8|float8|fp4|nvfp4|quanti[sz]\w*|sklearn|xgboost)\b"
 )
 # What a question about half precision speaks of.
 _HALF_PRECISION = frozenset(
