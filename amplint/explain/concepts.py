@@ -367,7 +367,7 @@ _CONCEPTS: dict[str, str] = {
         r"|dataset|transforms?|workers?|pipeline"
     ),
     "inaccurate": (
-        r"(?:numeric\w*|rounding|round off|precision) (?:errors?|issues?|problems?|differences?)|"
+        r"(?:numeric\w*|rounding|round off) (?:errors?|issues?|problems?|differences?)|precision errors?|"
         r"inaccura\w*|imprecis\w*|"
         r"not accurate|not precise|stop(?:s|ped)? (?:growing|increasing)|"
         r"(?:sums?|averages?|means?) (?:of )?(?:\w+ ){0,5}(?:is |are )?(?:wrong|incorrect|off)|"

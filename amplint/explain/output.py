@@ -118,7 +118,7 @@ def _hit(hit: Hit, found: Found, width: int) -> Iterator[str]:
 def _title(hit: Hit, found: Found) -> str:
     """The message as it was printed; where it is spread over lines, as it is known; for a symptom, what is meant."""
     if found.asked and hit.text is None and hit.message.when:
-        return f"Understood as: {hit.message.title} ({hit.message.id})"
+        return f"Understood as: {hit.message.questions[0]} ({hit.message.id})"
     if hit.text and "{" not in hit.text.text:
         return hit.text.text
     if hit.text is None or not hit.shown:

@@ -105,11 +105,11 @@ class TestOtherForms:
         assert ids(typo, asked=True) == ["fp16-needs-an-accelerator"]
 
     def test_what_rules_a_message_out(self) -> None:
+        saved = "'shape': torch.Size([9, 5]), 'dtype': torch.bfloat16, 'device': device(type='cuda')"
         text = (
-            "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the "
-            "forward pass.\ntensor at position 4:\n"
-            "saved metadata: {{'shape': torch.Size([9, 5]), 'dtype': torch.bfloat16, 'device': device(type='cuda')}}\n"
-            "recomputed metadata: {{'shape': torch.Size([{}, 5]), 'dtype': torch.float32, 'device': device(type='cuda')}}"
+            "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during "
+            f"the forward pass.\ntensor at position 4:\nsaved metadata: {{{{{saved}}}}}\nrecomputed metadata: "
+            "{{'shape': torch.Size([{}, 5]), 'dtype': torch.float32, 'device': device(type='cuda')}}"
         )
         for asked in (False, True):
             assert ids(text.format(9), asked=asked) == ["checkpoint-recompute"]
