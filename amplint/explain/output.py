@@ -85,7 +85,7 @@ def _apart(found: Found) -> Iterator[str]:
     """What tells the answers to a question apart, where more than one fits."""
     symptoms = [each.message for each in found.hits if found.asked and each.text is None and each.message.when]
     if len(symptoms) > 1:
-        yield "More than one explanation fits. What tells them apart:"
+        yield "More than one explanation fits. How they differ:"
         yield from (f"  {each.id}: if {each.when}" for each in symptoms)
         yield ""
 

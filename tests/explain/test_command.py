@@ -279,7 +279,7 @@ def train(model, optimizer, scaler, batches):
         ran = amplint("explain", "my gan with amp")
         assert ran.code == 0
         assert ran.out.startswith(
-            "More than one explanation fits. What tells them apart:\n  gan-not-finite: if a GAN is "
+            "More than one explanation fits. How they differ:\n  gan-not-finite: if a GAN is "
         )
         assert "\nUnderstood as: GAN training with amp (several-optimizers)\n\n" in ran.out
 
