@@ -278,9 +278,7 @@ def train(model, optimizer, scaler, batches):
         monkeypatch.setattr("amplint.explain.search.ranked", lambda _: both)
         ran = amplint("explain", "my gan with amp")
         assert ran.code == 0
-        assert ran.out.startswith(
-            "More than one explanation fits. How they differ:\n  gan-not-finite: if a GAN is "
-        )
+        assert ran.out.startswith("More than one explanation fits. How they differ:\n  gan-not-finite: if a GAN is ")
         assert "\nUnderstood as: GAN training with amp (several-optimizers)\n\n" in ran.out
 
     def test_nothing_is_near(self, project: Write, amplint: Run) -> None:
