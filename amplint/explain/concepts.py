@@ -127,7 +127,6 @@ _CONCEPTS: dict[str, str] = {
         r"(?:decreas|increas|halv|shrink|grow|doubl|collaps|explod)\w*)"
         r"|(?:grad ?scaler|scaler|amp) ?s? scale|scale of (?:the |my )?(?:grad ?)?scaler|attempted loss scale"
     ),
-    "scale not finite": r"scale (?:\w+ ){0,3}(?:nan|inf|infinity)",
     "low scale": r"(?:scale|reducing(?! hysteresis)) (?:\w+ ){0,2}to (?:[0-8](?: \d+)?|\de \d+)(?! ?\d)",
     "scaler": rf"{_SCALER}|(?:loss|gradient) scaling",
     "quality": (

@@ -31,7 +31,7 @@ _KINDS = {"word": 0.5, "concept": 1.0, "pair": 1.0}
 
 
 # The score that an answer needs, how far the next one has to be behind it, and behind two that both may be the answer.
-_LEAST, _AHEAD, _TWO_AHEAD = -0.5, 0.5, 0.4
+_LEAST, _AHEAD, _TWO_AHEAD = -0.5, 0.5, 0.3
 # What a question needs that says nothing of half precision: a brief one, since amplint is asked, and a longer one.
 _LEAST_BRIEF, _LEAST_WITHOUT_AMP = -0.1, 0.2
 # How much less the other questions count for one that does.

@@ -27,7 +27,7 @@ LIKE = {"b": ("c",)}
         (AMP, {"a": -0.6, "b": -0.9}, (), ("a",)),
         # Two that are far before the others.
         (AMP, {"a": 0.2, "b": 0.0, "c": -0.9}, ("a", "b"), ()),
-        (AMP, {"a": 0.2, "b": 0.0, "d": -0.1}, (), ("a", "b", "d")),
+        (AMP, {"a": 0.2, "b": 0.0, "d": -0.05}, (), ("a", "b", "d")),
         # One is as good as another that is like it.
         (AMP, {"b": 0.2, "c": 0.1, "d": -0.9}, ("b",), ()),
         # A question about AMP is more likely to have an answer, and one without to have none.

@@ -20,7 +20,7 @@ from tests.explaining.labelled import labelled
 Example = tuple[str, frozenset[str]]
 Matrix = NDArray[np.float64]
 # How strongly weights are drawn to 0, how much a feature that all texts have would count, and below what a weight is 0.
-RIDGE, CONSTANT, _LEAST = 0.3, 0.2, 0.05
+RIDGE, CONSTANT, _LEAST = 0.3, 0.2, 0.07
 # Texts that have a feature at least.
 _TEXTS = 2
 
