@@ -1,4 +1,4 @@
-"""Writes the files that are made of others: the rules' pages, the tables of the documentation, the schema, the proofs.
+"""Writes the files that are made of others: the rules' pages, the documentation's tables, the schema, proofs, weights.
 
     python -m tests.generate                     # fixtures of which nothing is written down are run, the others are not
     python -m tests.generate --proofs AMP401     # those of a rule are run again
@@ -24,11 +24,13 @@ from pathlib import Path
 from amplint.config import schema
 from amplint.config.defaults import DEFAULT_EXCLUDE
 from amplint.config.keys import KEYS
+from amplint.explain.ranking import WEIGHTS
 from amplint.guide import RULES
 from amplint.guide.rule_pages import FAMILIES, PROOFS, as_document, proofs
 from amplint.registry import all_rules
 from amplint.registry.rule import OURS, Rule
 from tests import ROOT, shown
+from tests.explaining import training
 from tests.field import rounds
 from tests.field.packages import read_packages
 from tests.proofs import proofs_table, run_again, without_the_gone
@@ -117,6 +119,7 @@ def proofs_text() -> str:
 FILES: Mapping[Path, Callable[[], str]] = {
     PROOFS: proofs_text,
     SCHEMA: schema.text,
+    WEIGHTS: training.text,
     RULES: lambda: as_document(_own()),
     **{path: partial(document, path) for path in SECTIONS},
 }

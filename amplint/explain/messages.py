@@ -57,10 +57,9 @@ class Cause(NamedTuple):
 class Message(NamedTuple):
     """What is known of one message, in all its wordings, or of one symptom.
 
-    `causes` begin with the most likely. `lines` are expressions for lines of logs, from which what matches `but` is
-    taken before; `asked` are concepts that a question about it has, joined by `&` (`amplint.explain.concepts`), and
-    `questions` are such questions. A wording that is general counts only `beside` one of these words, and with `half`
-    only where one of the dtypes in it is a half type.
+        `causes` begin with the most likely. `lines` are expressions for lines of logs, from which what matches `but` is
+    XX A wording that is general counts only `beside` one of these words, and with `half`
+        only where one of the dtypes in it is a half type.
     """
 
     id: str
@@ -69,20 +68,18 @@ class Message(NamedTuple):
     causes: tuple[Cause, ...]
     lines: tuple[str, ...] = ()
     but: tuple[str, ...] = ()
-    asked: tuple[Asked, ...] = ()
+    never: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
+    when: str = ""
+    like: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     half: bool = False
+    general: bool = False
 
     @property
     def title(self) -> str:
         """What the message is called where there is no text of it to show: its first wording, or a question."""
         return plain(self.says[0].text) if self.says else self.questions[0]
-
-    def knows(self, contexts: frozenset[str]) -> bool:
-        """Whether it is asked with one of these contexts, or has a cause about one; True if there are none."""
-        of = (*self.asked, *(each for cause in self.causes for each in cause.about))
-        return not contexts or any(not contexts.isdisjoint(each.wanted) for each in of)
 
     def ordered_for(self, concepts: Collection[str]) -> Message:
         """The same message for a text that speaks of these concepts.
@@ -91,8 +88,8 @@ class Message(NamedTuple):
         not the first.
         """
 
-        def said(cause: Cause) -> float:
-            return max((1 + each.weight for each in cause.about if each.fits(concepts)), default=0.0)
+        def said(cause: Cause) -> int:
+            return max((1 + len(each.wanted) for each in cause.about if each.fits(concepts)), default=0)
 
         left = [each for each in self.causes if not any(every.fits(concepts) for every in each.unless)]
         ordered = sorted(left, key=said, reverse=True)
@@ -147,8 +144,11 @@ def _message(table: dict[str, Any]) -> Message:
         ),
         tuple(table.get("lines", ())),
         tuple(table.get("but", ())),
-        tuple(map(asked, table.get("asked", ()))),
+        tuple(table.get("never", ())),
         tuple(table.get("questions", ())),
+        table.get("when", ""),
+        tuple(table.get("like", ())),
         tuple(table.get("beside", ())),
         table.get("half", False),
+        table.get("general", False),
     )

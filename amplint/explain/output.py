@@ -38,7 +38,7 @@ def as_text(found: Found, files: Sequence[Linted], width: int) -> str:
     if not found.hits:
         lines = _nothing(found, width)
     else:
-        lines = [line for hit in found.hits[:_MOST] for line in _hit(hit, found, width)]
+        lines = [*_apart(found), *(line for hit in found.hits[:_MOST] for line in _hit(hit, found, width))]
         if more := found.hits[_MOST:]:
             lines += [f"And {len(more)} more: {', '.join(each.message.id for each in more)}.", ""]
         lines += _files(files)
@@ -81,9 +81,18 @@ def list_json(messages: Iterable[Message]) -> str:
     return json.dumps([{"schema_version": SCHEMA_VERSION, **_object(each)} for each in messages], indent=2) + "\n"
 
 
+def _apart(found: Found) -> Iterator[str]:
+    """What tells the answers to a question apart, where more than one fits."""
+    symptoms = [each.message for each in found.hits if found.asked and each.text is None and each.message.when]
+    if len(symptoms) > 1:
+        yield "More than one explanation fits. How they differ:"
+        yield from (f"  {each.id}: if {each.when}" for each in symptoms)
+        yield ""
+
+
 def _hit(hit: Hit, found: Found, width: int) -> Iterator[str]:
     message = hit.message
-    yield _title(hit)
+    yield _title(hit, found)
     told = []
     if not found.asked:
         told.append(f"line {hit.at + 1}{f' and {hit.times - 1} more' if hit.times > 1 else ''} of the text")
@@ -106,8 +115,10 @@ def _hit(hit: Hit, found: Found, width: int) -> Iterator[str]:
     yield ""
 
 
-def _title(hit: Hit) -> str:
-    """The message as it was printed; where it is spread over lines, as it is known."""
+def _title(hit: Hit, found: Found) -> str:
+    """The message as it was printed; where it is spread over lines, as it is known; for a symptom, what is meant."""
+    if found.asked and hit.text is None and hit.message.when:
+        return f"Understood as: {hit.message.questions[0]} ({hit.message.id})"
     if hit.text and "{" not in hit.text.text:
         return hit.text.text
     if hit.text is None or not hit.shown:
@@ -193,9 +204,14 @@ def _next_in(wrong: Sequence[Linted]) -> list[str]:
 
 def _nothing(found: Found, width: int) -> list[str]:
     lines = ["amplint knows no message in this text."]
-    if found.nearest:
+    if found.nearest and found.asked:
+        lines = ["amplint is not sure what this is about. What is nearest, which may be something else:"]
+    elif found.nearest:
         lines += ["", "The nearest known messages, which may mean something else:"]
-        lines += [f"  {each.title} ({each.id})" for each in found.nearest]
+    for each in found.nearest:
+        lines.append(f"  {each.title} ({each.id})")
+        if each.when:
+            lines.append(f"    if {each.when}")
     return [*lines, "", *_wrapped(_MORE, "", width)]
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import NamedTuple
 
-from amplint.explain.concepts import concepts_of, contexts, is_elsewhere, is_long_without_amp, is_without_amp
+from amplint.explain.concepts import concepts_of, is_elsewhere
 from amplint.explain.languages import english
 from amplint.explain.log_reader import Frame, Log, without_places
 from amplint.explain.messages import Message, Text, known
 from amplint.explain.patterns import Pattern, literals, pattern, squeeze
+from amplint.explain.ranking import Decision, decided, ranked
 
-# What a question has at most, or a message that stands alone; more is a log.
-_SHORT, _SHORT_LINES = 500, 4
+# What a message has at most that stands alone, and a question; more is a log.
+_SHORT, _SHORT_LINES, _LONGEST_QUESTION = 500, 4, 2000
 # Words that identify a message of which only a part is given.
 _PART = 3
 _EXCEPTION = re.compile(r"^\s*(?:[\w.]*(?:Error|Warning|Exception)\s*:\s*)+")
@@ -44,6 +45,7 @@ _SENTENCE = re.compile(
     r"it|why|how|while|only)\b",
     re.IGNORECASE,
 )
+_PRINTED = re.compile(r"\s*(?:[\w.]*(?:Error|Exception|Warning)|ERROR|WARNING|INFO)\s*:")
 _CLAUSE = re.compile(r"[:;,\n\"\u201c\u201d]\s|\([-+\d.e]+\)")
 # Messages that one part of a wording may be of: more, and it says nothing.
 _FEW = 3
@@ -65,48 +67,85 @@ class Hit(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a text holds; `asked` says that it is a question, and not what a program printed; else what is `nearest`."""
+    """What a text holds, else what is `nearest`; `asked` says that it is a question, and not what a program printed."""
 
     hits: tuple[Hit, ...]
     asked: bool
     nearest: tuple[Message, ...] = ()
 
 
-def find(text: str, *, asked: bool = False) -> Found:
+def decide(text: str) -> Decision:
+    """What a question without a message is about."""
+    return decided(text, ranked(text), {each.id: each.like for each in known()})
+
+
+def find(text: str, *, asked: bool = False, decide: Callable[[str], Decision] = decide) -> Found:
     """The messages in a text, each once, in the order in which they first stand there.
 
-    What a person has `asked` may be a question, if it is short; what a program has printed never is. If a short text
-    says nothing as it is, it is read again without the places that it names, and with its words spelled as messages
-    spell them.
+    What a person has `asked` may be a question, unless it has a traceback; what a program has printed never is. Where a
+    question holds no message as it is, it is read again without the places that it names, with its words spelled as
+    messages spell them, and line by line; if there is none in it, `decide` says of which symptom it tells.
     """
-    found = _find(text, asked)
-    if not found.hits and asked and len(text) <= _SHORT:
-        bare = without_places(text)
-        for form in dict.fromkeys((bare, _spelled(bare))):
-            if form and form != text and (other := _find(form, asked)).hits:
-                return other
-    return found
-
-
-def _find(text: str, asked: bool) -> Found:
     log = Log(text)
     short = len(text) <= _SHORT and len(log.lines) <= _SHORT_LINES and not log.frames
-    question = asked and short
-    hits = _by_text(log, alone=short, asked=question)
-    if not question:
-        hits = _more(hits, _by_line(log))
-    elif not hits:
-        general = is_elsewhere(text)
-        hits = [each for each in _by_words(text) or _by_part(text) if not (general and each.message.beside)]
-        sentence = _SENTENCE.search(english(text)) is not None
-        if not (hits or is_elsewhere(text) or is_without_amp(text) or (sentence and is_long_without_amp(text))):
-            hits = _asked(text)
-            if not (hits and sentence):
-                hits = _more(hits, _by_line(log, alone=True))
-    if hits:
-        ordered = (_ordered(each, text if question else "") for each in hits)
-        return Found(tuple(sorted(ordered, key=lambda each: each.at)), question)
-    return Found((), question, _nearest(text if question else _complaints(log), asked=question))
+    if not (asked and len(text) <= _LONGEST_QUESTION and len(log.frames) <= 1):
+        ruled_out = _ruled_out(log)
+        printed = _more(_by_text(log, alone=short, asked=False), _by_line(log))
+        told = _in_order((each for each in printed if each.message not in ruled_out), "")
+        return Found(told, False, () if told else _nearest(_complaints(log)))
+    ruled_out = _ruled_out(log)
+    for form in _forms(text):
+        if hits := [each for each in _messages(form, alone=short) if each.message not in ruled_out]:
+            return Found(_in_order(hits, text), True)
+    return _symptoms(text, log, decide)
+
+
+def _ruled_out(log: Log) -> set[Message]:
+    """The messages that something else in a text rules out."""
+    return {message for message in known() if any(re.search(each, log.squeezed) for each in message.never)}
+
+
+def _forms(text: str) -> Iterable[str]:
+    """A question as it is, and what may be read in its place."""
+    bare = without_places(text)
+    spelled = _spelled(bare)
+    lines = [each for each in spelled.splitlines() if len(_words_of(each)) >= _PART] if "\n" in spelled else []
+    return dict.fromkeys(each for each in (text, bare, spelled, *lines) if each)
+
+
+def _messages(text: str, *, alone: bool) -> list[Hit]:
+    """The messages that a question quotes: as they are, in another form, or a part of one."""
+    log = Log(text)
+    elsewhere = is_elsewhere(text)
+    return _by_text(log, alone=alone and not elsewhere, asked=True) or [
+        each
+        for each in _by_words(text) or _by_part(text)
+        if _is_beside(each.message, log) or not (elsewhere or each.message.general)
+    ]
+
+
+def _symptoms(text: str, log: Log, decide: Callable[[str], Decision]) -> Found:
+    """What a question without a message is about, if that is sure; else what is nearest."""
+    ids = {each.id: each for each in known()}
+    # A line that a program prints says more than the words in it.
+    printed = not is_elsewhere(text) and (_PRINTED.match(text) or not _SENTENCE.search(english(text)))
+    hits = _by_line(log, alone=True) if printed else []
+    if is_elsewhere(text) or _is_another_error(text):
+        return Found(_in_order(hits, text), True, () if hits else _nearest(text))
+    decision = decide(text)
+    said = [Hit(ids[name], None, text.strip().splitlines()[0], 0, 1, ()) for name in decision.sure]
+    hits = _more(said, hits)
+    return Found(_in_order(hits, text), True, () if hits else tuple(ids[name] for name in decision.near))
+
+
+def _is_another_error(text: str) -> bool:
+    """Whether a question has an error that is not known, wherever it stands, unless it is about numbers or memory."""
+    return bool(_ERROR.search(text)) and "nan" not in concepts_of(text) and not _OUT_OF_MEMORY.search(text)
+
+
+def _in_order(hits: Iterable[Hit], question: str) -> tuple[Hit, ...]:
+    """Hits as they stand in a text, each with its likeliest cause first."""
+    return tuple(sorted((_ordered(each, question) for each in hits), key=lambda each: each.at))
 
 
 def _ordered(hit: Hit, question: str) -> Hit:
@@ -132,16 +171,20 @@ def _patterns() -> tuple[tuple[Message, Text, Pattern], ...]:
 
 def _by_text(log: Log, *, alone: bool, asked: bool) -> list[Hit]:
     at_place: dict[int, list[tuple[Message, Text]]] = {}
-    quantized = asked and is_elsewhere("\n".join(log.lines))
+    ruled_out = {message for message in known() if any(re.search(each, log.squeezed) for each in message.never)}
 
     def elsewhere(message: Message, text: Text) -> bool:
         """Whether a message that is general is likely to be about something else."""
-        return text.origin == "python" or (quantized and bool(message.beside))
+        return text.origin == "python" or message.general
 
     for message, text, wording in _patterns():
         places = wording.places(log.squeezed)
-        # What Python says of anything is a question about AMP only next to a word that is.
-        if places and ((alone and not (asked and elsewhere(message, text))) or _is_beside(message, log)):
+        # What is said of anything is a question about AMP only next to a word that is.
+        if (
+            places
+            and message not in ruled_out
+            and ((alone and not (asked and elsewhere(message, text))) or _is_beside(message, log))
+        ):
             for place in places:
                 at_place.setdefault(place, []).append((message, text))
     found: dict[Message, tuple[Text, list[int]]] = {}
@@ -182,22 +225,6 @@ def _says(line: str, expressions: Iterable[re.Pattern[str]], but: Iterable[re.Pa
     for each in but:
         line = each.sub("", line)
     return any(each.search(line) for each in expressions)
-
-
-def _asked(text: str) -> list[Hit]:
-    """The symptoms that a question is about: those that say most of it."""
-    concepts = concepts_of(text)
-    # An error that is not known is no question, wherever it stands, unless it is about numbers or memory.
-    if _ERROR.search(text) and "nan" not in concepts and not _OUT_OF_MEMORY.search(text):
-        return []
-    weights = {
-        message: max((each.weight for each in message.asked if each.fits(concepts)), default=0.0)
-        for message in known()
-        if message.knows(contexts(concepts))
-    }
-    best = max(weights.values(), default=0.0)
-    line = text.strip().splitlines()[0]
-    return [Hit(message, None, line, 0, 1, ()) for message, weight in weights.items() if weight == best > 0]
 
 
 def _by_words(text: str) -> list[Hit]:
@@ -293,10 +320,9 @@ def _complaints(log: Log) -> str:
     return "\n".join([line for line in log.lines if _EXCEPTION.match(line)][-3:])
 
 
-def _nearest(text: str, *, asked: bool) -> tuple[Message, ...]:
-    """The messages that share most of a text's words, rare ones weighing more, or of a question's concepts."""
+def _nearest(text: str) -> tuple[Message, ...]:
+    """The messages that share most of a text's words, rare ones weighing more."""
     words = set(_words_of(_EXCEPTION.sub("", text)))
-    concepts = concepts_of(text) if asked else frozenset()
     of = {each: _words(each) for each in known()}
     spread = Counter(word for found in of.values() for word in found)
     weight = {word: math.log(1 + len(of) / (1 + spread[word])) for word in words}
@@ -304,8 +330,7 @@ def _nearest(text: str, *, asked: bool) -> tuple[Message, ...]:
 
     def alike(message: Message) -> float:
         common = words & of[message]
-        by_words = sum(weight[word] for word in common) / total if len(common) > 1 else 0.0
-        return max(by_words, *(each.share(concepts) for each in message.asked), 0.0)
+        return sum(weight[word] for word in common) / total if len(common) > 1 else 0.0
 
     near = sorted(((alike(each), each) for each in of), key=lambda each: -each[0])
     return tuple(each for score, each in near[:_AT_MOST] if score >= _ALIKE)

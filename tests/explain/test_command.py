@@ -72,7 +72,7 @@ def train(model, optimizer, scaler, batches):
     def test_only_words_are_a_question(
         self, project: Write, amplint: Run, stdin: Callable[[str | bytes], None]
     ) -> None:
-        log = "Training done: 3 epochs, final loss 0.02, nan steps: 0\n"
+        log = "done, accuracy stays at 0.98, amp off\n"
         project({"log.txt": log})
         stdin(log)
         assert amplint("explain").code == amplint("explain", "log.txt").code == 1
@@ -257,16 +257,32 @@ def train(model, optimizer, scaler, batches):
             "amplint check --diff train.py",
             f"amplint run train.py{RUN}",
         ]
-        nothing = json.loads(amplint("explain", "--output-format=json", "inf checks of the optimizer were made").out)
-        assert nothing["messages"] == []
-        assert "no-inf-checks-for-optimizer" in nothing["nearest"]
 
-    def test_nearest(self, project: Write, amplint: Run) -> None:
+    def test_nearest(self, project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         project({})
-        ran = amplint("explain", "inf checks of my optimizer were recorded twice")
+        near = [(-0.6, "no-inf-checks-for-optimizer"), (-0.65, "several-optimizers"), (-0.7, "none"), (-0.99, "gtx-16")]
+        with monkeypatch.context() as patched:
+            patched.setattr("amplint.explain.search.ranked", lambda _: near)
+            ran = amplint("explain", "checks of my optimizers with amp")
+            nothing = json.loads(amplint("explain", "--output-format=json", "checks of my optimizers with amp").out)
         assert ran.code == 1
-        assert ran.out.startswith("amplint knows no message in this text.\n\nThe nearest known messages, which")
-        assert "  No inf checks were recorded for this optimizer. (no-inf-checks-for-optimizer)\n" in ran.out
+        assert ran.out.startswith("amplint is not sure what this is about. What is nearest, which may be something el")
+        inf_checks = "  No inf checks were recorded for this optimizer. (no-inf-checks-for-optimizer)\n"
+        assert f"{inf_checks}    if `scaler.step` finds no gradients\n  GAN training with amp (several" in ran.out
+        assert nothing["messages"] == []
+        assert nothing["nearest"] == ["no-inf-checks-for-optimizer", "several-optimizers"]
+
+    def test_two_answers(self, project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        project({})
+        both = [(0.3, "gan-not-finite"), (0.1, "several-optimizers"), (-0.7, "none"), (-0.99, "gtx-16")]
+        monkeypatch.setattr("amplint.explain.search.ranked", lambda _: both)
+        ran = amplint("explain", "my gan with amp")
+        assert ran.code == 0
+        assert ran.out.startswith("More than one explanation fits. How they differ:\n  gan-not-finite: if a GAN is ")
+        assert "\nUnderstood as: GAN training with amp (several-optimizers)\n\n" in ran.out
+
+    def test_nothing_is_near(self, project: Write, amplint: Run) -> None:
+        project({})
         far = amplint("explain", "Segmentation fault (core dumped)")
         assert "nearest" not in far.out
         assert "amplint explain --list" in far.out

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.utils import parametrize
 
 from amplint.explain.log_reader import place_of
@@ -85,7 +87,7 @@ class TestTheTable:
         assert len(names) == len(set(names)) > 60
         for message in known():
             assert message.causes, message.id
-            assert message.says or message.asked, message.id
+            assert message.says or message.questions, message.id
             assert set(message.codes) <= all_rules().keys(), message.id
 
     def test_no_wording_stands_twice(self) -> None:
@@ -94,7 +96,7 @@ class TestTheTable:
 
     @pytest.mark.parametrize("message", known(), ids=lambda each: each.id)
     def test_questions_lead_to_their_symptom(self, message: Any) -> None:
-        assert bool(message.questions) == bool(message.asked), message.id
+        assert bool(message.questions) == bool(message.when), message.id
         for question in message.questions:
             assert ids(question, asked=True) == [message.id], question
 
@@ -243,6 +245,20 @@ class TestWhatTheTableClaims:
         for _ in range(1000):
             average.lerp_(weight, 0.001)
         assert (average > 0.92).all() == moves
+
+    def test_parameters_that_were_frozen_in_the_first_forward_of_fsdp2(self) -> None:
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        try:
+            half = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
+            layer = fully_shard(nn.Linear(4, 2).requires_grad_(False), mp_policy=half)
+            layer(torch.ones(3, 4))
+            layer.requires_grad_(True)
+            with pytest.raises(RuntimeError) as error:
+                layer(torch.ones(3, 4)).float().sum().backward()
+        finally:
+            dist.destroy_process_group()
+        (hit,) = find(f"frozen parameters: RuntimeError: {error.value}", asked=True).hits
+        assert "while parameters were frozen" in hit.message.causes[0].why
 
     def test_a_parametrization_may_return_the_weights_dtype(self) -> None:
         class Cast(programs_of_dtypes.LowRank):

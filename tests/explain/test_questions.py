@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from amplint.explain.concepts import asked, concepts_of, normalized
 from amplint.explain.languages import english
 from amplint.explain.messages import known
+from amplint.explain.ranking import NOTHING
 from amplint.explain.search import find
-from tests import ROOT
 from tests.explaining import ids
+from tests.explaining.labelled import labelled
 
-ASKED = [
-    tuple(line.split("|", 1))
-    for line in Path(ROOT, "tests", "explaining", "asked.txt").read_text("utf-8").splitlines()
-    if not line.startswith("#")
-]
+# Texts that teach what they ask, and are answered otherwise all the same: of thousand one or two.
+_MISSED = 0.03
 
 
-@pytest.mark.parametrize(("kind", "text"), ASKED)
-def test_what_is_asked(kind: str, text: str) -> None:
-    found = ids(text, asked=True)
-    assert kind in found if kind != "none" else not found
+def test_what_is_asked() -> None:
+    """What it was taught it knows, if not each single text of it, and nothing of what it does not know."""
+    missed = [each for each in labelled() if each.kind not in (ids(each.text, asked=True) or [NOTHING])]
+    assert len(missed) <= _MISSED * len(labelled()), missed
+    assert not [each for each in missed if each.kind == NOTHING]
 
 
 def test_the_kinds_are_known() -> None:
-    kinds = {kind for kind, _ in ASKED}
-    assert kinds - {"none"} < {each.id for each in known()}
-    assert len(ASKED) > 280
+    kinds = {each.kind for each in labelled()}
+    assert kinds - {NOTHING} < {each.id for each in known()}
+    assert len(labelled()) > 1800
+    assert {each.id for each in known() if each.questions} < kinds
 
 
 @pytest.mark.parametrize(

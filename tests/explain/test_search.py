@@ -312,9 +312,8 @@ class TestNothingElse:
     @pytest.mark.parametrize(
         "text",
         [
-            "Training done: 3 epochs, final loss 0.02, nan steps: 0\n",
             "done, accuracy stays at 0.98, amp off\n",
-            "epoch 1 loss 0.31 lr stays constant\nepoch 2 loss 0.12 lr stays constant\n",
+            "epoch 1 loss stays constant with amp\nepoch 2 loss stays constant with amp\n",
         ],
     )
     def test_a_short_log_is_no_question(self, text: str) -> None:
@@ -388,8 +387,7 @@ FIRST = [
 
 @pytest.mark.parametrize(("text", "why"), FIRST)
 def test_the_first_cause_is_that_of_the_text(text: str, why: str) -> None:
-    (hit,) = find(text, asked=True).hits
-    assert why in hit.message.causes[0].why
+    assert why in find(text, asked=True).hits[0].message.causes[0].why
 
 
 def test_the_first_cause_of_a_log_is_that_of_its_lines() -> None:
