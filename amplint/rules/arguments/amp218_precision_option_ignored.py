@@ -10,11 +10,13 @@ Finds
   `torch.dtype`;
 - two texts joined by `or` or `and`: `precision == "fp16" or "bf16"` is always true, `precision in ["bf16" or
   "bfloat16"]` asks for the first text only;
-- a condition that asks for bfloat16 and selects `torch.float16`, or selects the two the other way round.
+- a condition that asks for bfloat16 and selects `torch.float16`, or takes the one for the other.
 
-The first two are likely. amplint reports nothing about a choice if the option is used in another way than by
-comparisons with texts; and nothing about either if another file of the program has the option's name, or the parsed
-arguments go to other code as a whole (`Trainer(**vars(args))`).
+The first two are likely. About options and their choices amplint reports nothing
+
+- if another file of the program has the option's name;
+- if the parsed arguments go to other code as a whole (`Trainer(**vars(args))`);
+- about a choice, if the option is used in another way than by comparisons with texts.
 
 ## Why is this bad?
 Nothing fails: the run that should be in half precision trains in float32, slower and with more memory, or a run in
@@ -211,8 +213,8 @@ def _same_as_full(module: Module) -> Iterator[_Ignored]:
         for choice in option.choices:
             if choice.value in half and choice.value not in asked:
                 message = (
-                    f'"{choice.value}" is the same as "{full[0]}": nothing asks whether `{attr}` is "{choice.value}", '
-                    "so training stays in full precision; handle it, or remove the choice"
+                    f'the choice "{choice.value}" has no effect: no code compares `{attr}` with it, and training stays '
+                    f'in full precision, as with "{full[0]}"; implement the choice, or remove it'
                 )
                 yield _Ignored(choice, message, withheld=_CHOICE, confidence=Confidence.LIKELY)
 
