@@ -13,7 +13,7 @@ amplint reports nothing:
 
 - about a copy (`copy.deepcopy(model).half()`), and about a model that each iteration creates;
 - if nothing is trained after the cast;
-- about models without an optimizer in sight, such as frozen ones and moving averages;
+- about models for which amplint sees no optimizer, such as frozen ones and moving averages;
 - if the model has been in half precision since before the loop: that is AMP208 or AMP217.
 
 ## Why is this bad?
