@@ -40,7 +40,7 @@ for epoch in range(epochs):
 ```
 
 ## Fix safety
-There is no fix: amplint can't tell whether a copy or an autocast region is better there.
+There is no fix: amplint can't tell whether a copy or an autocast region is better.
 
 ## Proof
 The programs are not executed (shows=none): a step is right, and only the weights after the cast are not. A test casts
