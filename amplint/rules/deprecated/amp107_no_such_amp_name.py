@@ -4,6 +4,8 @@
 Finds:
 
 - names that no release of torch has (`torch.cuda.autocast`, `torch.cuda.GradScaler`, ...);
+- names that torch has only since a release that the project doesn't admit: `torch.amp.GradScaler`, which came with 2.3,
+  if the requirements say `torch==2.0.1` (likely, as another release may be installed);
 - keyword arguments that the function does not take (`GradScaler(device_type=...)`, `autocast(device=...)`);
 - `torch.amp.custom_fwd` and `custom_bwd` without `device_type`;
 - `autocast` or `GradScaler` in a file that neither imports nor defines the name, unless the file has a star import or
@@ -47,7 +49,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.fixes.device_choice import Choice, choose
 from amplint.fixes.edits import add_last_argument, insert, line_end
 from amplint.fixes.inherited_arguments import module_name
@@ -65,6 +67,7 @@ from amplint.registry.rule import Rule
 
 if TYPE_CHECKING:
     from amplint.model import Module
+    from amplint.model.syntax.positions import Span
 
 rule = Rule(
     __name__,
@@ -95,6 +98,7 @@ _MEANT = {
 def check(module: Module) -> Iterator[Finding]:
     """Names first, then arguments."""
     yield from _missing_names(module)
+    yield from _newer_names(module)
     yield from _unbound_names(module)
     for call in filter(module.is_own, module.calls_of(*_CLASSES)):
         name = module.names.only(call.func)
@@ -118,6 +122,36 @@ def _missing_names(module: Module) -> Iterator[Finding]:
                 instead = _instead(module, full)
                 message = f"no release of torch has `{full}` (AttributeError); use `{instead}`"
                 yield rule.finding(module.span(value), message, fix=_name_fix(module, value, full))
+
+
+def _newer_names(module: Module) -> Iterator[Finding]:
+    """The uses of names that no release has which the project admits."""
+    for full, since in _NEW.items():
+        old = f"torch.cuda.amp.{full.rpartition('.')[2]}"
+        if not module.target.is_declared or module.target.reaches(since):
+            continue
+        others: list[ir.Node] = [*module.references(old)]
+        for node, span, error in _uses(module, full):
+            if not (guarded(module.names, node, others) or may_be_missing(node)):
+                yield rule.finding(
+                    span,
+                    f"torch has `{full}` since {since}, and the project admits only older releases "
+                    f"({module.target.origin}): {error}; use `{old}`, or require torch>={since}",
+                    withheld="amplint can't tell which release is installed",
+                    confidence=Confidence.LIKELY,
+                )
+
+
+def _uses(module: Module, full: str) -> Iterator[tuple[ir.Node, Span, str]]:
+    """The reads of a name and its imports, each with its place and the error where torch doesn't have the name."""
+    for value in module.references(full):
+        if isinstance(value, ir.Attribute):
+            yield value, module.span(value), "AttributeError"
+    home, _, name = full.rpartition(".")
+    for statement in module.own.near(name).imports:
+        for alias in statement.aliases if statement.module == home else ():
+            if alias.name == name:
+                yield statement, module.layout.span(alias), "ImportError"
 
 
 def _instead(module: Module, full: str) -> str:

@@ -254,7 +254,10 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
         )
     ):
         return None
-    return _Misuse(what, scaler, len(bad) == len(reached.states))
+    others = (each for each in reached.states if each not in bad)
+    # With its scaler off a step through it is a plain one, and what follows from another misuse is said there.
+    always = all(flow.disabled(scaler, each) or each.gradients_of(violation.optimizer).reported for each in others)
+    return _Misuse(what, scaler, always)
 
 
 class _ChosenScale(NamedTuple):
