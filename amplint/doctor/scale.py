@@ -311,7 +311,7 @@ class ScaleLog:
             return f"none of {self.steps} steps skipped, scale {scales}"
         when = (
             f"all before step {self.skips[-1] + 1}"
-            if self.skips[-1] <= _CALIBRATION
+            if self.skips[-1] <= _CALIBRATION and self.skips[-1] < self.steps
             else f"the last at step {self.skips[-1]}"
         )
         return f"{len(self.skips)} of {self.steps} steps skipped, {when}, scale {scales}"

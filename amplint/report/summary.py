@@ -100,7 +100,12 @@ def diff_summary(report: Report) -> str:
     if report.fixed:
         more = f" ({_count(hidden, 'additional fix')} available with `--unsafe-fixes`)" if hidden else ""
         return f"Would fix {_counts(_gone(report))}{more}.\n"
-    return f"No findings would be fixed ({_count(hidden, 'fix')} available with `--unsafe-fixes`).\n" if hidden else ""
+    if hidden:
+        return f"No findings would be fixed ({_count(hidden, 'fix')} available with `--unsafe-fixes`).\n"
+    left = _count(len(report.findings), "finding")
+    return (
+        f"No fixes available: correct {left} by hand (run without `--diff` to list them).\n" if report.findings else ""
+    )
 
 
 def silenced(report: Report, done: str = "Silenced") -> str:

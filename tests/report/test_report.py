@@ -318,6 +318,9 @@ def test_summary_leads_to_the_proof_where_there_can_be_one() -> None:
 
 def test_diff_summary() -> None:
     assert diff_summary(report("x")) == ""
+    assert diff_summary(report("x", finding(0, 1))) == (
+        "No fixes available: correct 1 finding by hand (run without `--diff` to list them).\n"
+    )
     assert diff_summary(report("x", finding(0, 1, fix=UNSAFE))) == (
         "No findings would be fixed (1 fix available with `--unsafe-fixes`).\n"
     )

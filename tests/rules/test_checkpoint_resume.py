@@ -215,7 +215,7 @@ def test_the_reason_says_where_the_checkpoint_is_loaded(text: str, why: str) -> 
     assert found.fix is None
     assert str(found.withheld).startswith(why)
     assert found.severity is Severity.WARNING
-    assert "a resumed run starts at the initial scale" in found.message
+    assert "starts at the initial scale" in found.message
 
 
 SAVED = 'torch.save({{"model": model.state_dict(), "{}": optimizer.state_dict()}}, "{}")'
@@ -783,7 +783,7 @@ def test_a_scaler_that_is_on_in_one_dtype_only_has_a_state_only_there(enabled: s
     text = function(after=LOAD).replace('GradScaler("cuda")', f'GradScaler("cuda", enabled={enabled})')
     assert enabled in text
     found = only(text)
-    assert f": {under}a resumed run starts" in found.message
+    assert f": {under}a run that resumes on line " in found.message
     assert (found.confidence is Confidence.LIKELY) is bool(under)
 
 

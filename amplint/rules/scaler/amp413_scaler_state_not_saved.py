@@ -672,7 +672,8 @@ def _is_another(module: Module, usage: ScalerUsage, optimizer: str, place: ir.No
 def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Iterator[Finding]:
     """The save of an optimizer's state without the scaler's; `loaded`: where that is loaded all the same."""
     # What is loaded again is for a run that goes on, whatever is beside it.
-    is_loaded = bool(loaded or _loads(module, usage))
+    loads = _loads(module, usage)
+    is_loaded = bool(loaded or loads)
     entries = [
         (state, place)
         for state, place in _of_its_optimizers(module, usage, "state_dict")
@@ -706,7 +707,8 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     by_name = _is_by_name(module, entries)
     under = _only_in_a_dtype(module, usage) or _only_if_set(module, usage)
     half = "in float16, " if not under and _may_be_bfloat16(module, usage) else ""
-    said = f"{under}{half}a resumed run starts at the initial scale and may skip steps"
+    resumes = f"a run that resumes on {module.line(loads[0].call)}" if loads else "a resumed run"
+    said = f"{under}{half}{resumes} starts at the initial scale and may skip steps"
     if loaded:
         said = "a resumed run raises KeyError or starts at the initial scale"
     elif not resumed:

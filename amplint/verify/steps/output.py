@@ -105,17 +105,19 @@ def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:
     for path in dict.fromkeys(each.path for each in row.before.faults if each.path):
         yield from textwrap.wrap(f"where {path}", width, initial_indent="  ", subsequent_indent="    ")
     for each in row.findings:
-        yield f"  {each.code} {_line(row, each.row)}: {_shown(each)}{_fixed(row, each) if each.fixed else ''}"
+        yield f"  {each.code} {_line(row, each.row)}: {_shown(row, each)}{_fixed(row, each) if each.fixed else ''}"
     if row.only_run:
         yield f"  shown only by the run: {', '.join(row.only_run)}"
     if explain:
         yield from _explanation(row)
 
 
-def _shown(finding: Found) -> str:
+def _shown(row: StepRow, finding: Found) -> str:
     """Whether the run shows a finding, in words."""
     if finding.shown is not None:
-        return "shown by the run" if finding.shown else "the run doesn't show it"
+        # What is wrong on one device need not be on another: `--device` chooses it.
+        where = f" on {row.device}" if row.device else ""
+        return "shown by the run" if finding.shown else f"the run{where} doesn't show it"
     shows = shows_of(finding.code)
     if shows is not None and shows.observables:
         return "the step could not be checked"
