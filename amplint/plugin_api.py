@@ -12,9 +12,12 @@ tests:
 - `ir`, the nodes of the intermediate representation, with `statement_of`, `function_of`, `last_name`, `walk_values` and
   `walk_statements`;
 - `events(module).of(call)`, the `Event` of a call: what the call does to a scaler, to gradients or to an optimizer, and
-  to which one; `regions(module)`, a `Region` for each autocast object that is created; `number(module, value)`,
-  which says that a value is a number: the result's `value` is the number itself, None where it varies; the result is
-  None where the value may be something else;
+  to which one; `number(module, value)`, which says that a value is a number: the result's `value` is the number itself,
+  None where it varies; the result is None where the value may be something else;
+- `regions(module)`, a `Region` for each autocast object that is created: its `call`; its arguments `device_type`,
+  `dtype`, `enabled` and `cache_enabled`, by keyword or by position, None where one is not given; `device`, that of an
+  old class; `opaque`, whether arguments are unpacked or their meaning is unknown; `chosen`, what is called where it is
+  one of several old classes;
 - the functions that make edits: `insert`, `add_first_argument`, `add_last_argument` and `remove_lines`, with
   `alone_on_lines`, which says whether a statement's lines can be removed, and `indentation`.
 """

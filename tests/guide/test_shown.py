@@ -14,6 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from amplint.config import keys
+from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.event import EventKind
 from amplint.registry.rule import DOC_HEADINGS
 from amplint.report.repository_paths import HOME
@@ -147,6 +148,9 @@ def test_the_rule_that_is_shown_is_the_one_that_is_tested() -> None:
     assert re.findall(r"`(\w+)`", listed[1]) == [
         each for part in get_args(EventKind) for each in get_args(part) or (part,)
     ]
+    table = page.partition("A `Region` has these attributes")[2].partition("\n\nAn argument may be")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert set(re.findall(r"`(\w+)`", " ".join(rows))) == set(Region._fields)
 
 
 def test_json_is_valid() -> None:

@@ -59,6 +59,9 @@ If the file shows no device, the fix writes the configuration's `device`: safe f
 Without CUDA the test program's scaler disables itself with a warning, and its gradients underflow. With the device
 passed, gradients agree with the float32 reference within float16's noise.
 
+In your own training step, `amplint verify` shows this with `--device cpu`, as a warning. Without that option, code that
+names cuda is checked on cuda, where the scaler is right. Where the fix is unsafe, `--unsafe-fixes` tries it too.
+
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
 - [GradScaler on mps](https://github.com/pytorch/pytorch/issues/142397)

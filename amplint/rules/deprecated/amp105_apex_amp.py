@@ -38,6 +38,7 @@ None: apex is not installed where the test programs run (`shows=none`). The step
 programs.
 
 ## References
+- [From apex to torch.amp](https://amplint.github.io/amplint/from-apex/): each call, accumulation, validation, O0 to O3
 - [torch.amp examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
 - [apex](https://github.com/NVIDIA/apex)
 """
