@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from amplint import check
@@ -49,3 +51,13 @@ def test_one_that_nothing_reads(value: str) -> None:
 )
 def test_one_that_may_be_entered(value: str, use: str) -> None:
     assert found(value, use) == []
+
+
+def test_what_another_file_reads_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    engine = STEP.replace("VALUE", REGION).replace("USE", "with ctx:\n        model(x)")
+    (tmp_path / "engine.py").write_text(engine, "utf-8")
+    text = "import torch\nfrom engine import step\n\nscaler = torch.amp.GradScaler('cuda')\nstep(None, None, True, print)\n"
+    file = tmp_path / "train.py"
+    file.write_text(text, "utf-8")
+    assert "AMP305" not in {each.code for each in check(text, str(file))}

@@ -91,7 +91,7 @@ def check(module: Module) -> Iterator[Finding]:
     for statement in near_regions(module).statements:
         if isinstance(statement, ir.Expr) and _is_region(module, statement.value) and not _is_tried_out(statement):
             yield _alone(module, statement)
-        elif isinstance(statement, ir.Assign):
+        elif isinstance(statement, ir.Assign) and module.is_own(statement):
             yield from _kept_unread(module, statement)
         elif isinstance(statement, ir.With):
             for item in statement.items:
