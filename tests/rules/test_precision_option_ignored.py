@@ -157,7 +157,7 @@ def unread(tmp_path: Path, rest: str = "", shown: str = '"train in float16"') ->
 
 def test_an_option_that_is_only_logged(tmp_path: Path) -> None:
     (message,) = unread(tmp_path)
-    assert message == "`--fp16` changes nothing: no code reads `fp16`; use the option, or remove it"
+    assert message == "`--fp16` changes nothing: nothing in this program reads `fp16`; use the option, or remove it"
 
 
 @pytest.mark.parametrize(

@@ -60,17 +60,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
-from amplint.model.calls.call_graph import CallGraph
-from amplint.model.flow.value_uses import LOGS
 from amplint.model.inference.declared_settings import Options, option_named
 from amplint.model.inference.python_types import DTYPE, kinds
-from amplint.model.inference.values import held
-from amplint.model.names.reaching_definitions import reaching
-from amplint.model.project.importers import surely_lack
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round, parts_that_hold
 from amplint.model.syntax.text_scan import code_of
 from amplint.registry.rule import Rule
+from amplint.rules.shared.option_reads import is_unread, texts_asked
 from amplint.rules.shared.precision_tests import BFLOAT16, FLOAT16, asked_dtype, names_full, names_half, names_switch
 
 if TYPE_CHECKING:
@@ -104,7 +100,6 @@ rule = Rule(
 )
 
 _CHOICE = "amplint can't tell what each choice is to do"
-_EQUAL, _MEMBER = ("Equal", "NotEqual", "Is", "IsNot"), ("In", "NotIn")
 _DTYPES = {"torch.bfloat16": BFLOAT16, "torch.float16": FLOAT16, "torch.half": FLOAT16}
 # What may read any of the parsed arguments, by names that are not written, or in code out of sight.
 _TAKES_ALL = re.compile(
@@ -113,9 +108,6 @@ _TAKES_ALL = re.compile(
     r"|\b(?:deepspeed|fairseq|megatron|detectron2)\b"
 )
 _RETIRED = re.compile(r"(?i)deprecat|ignored|unused|not (?:used|supported|implemented)|legacy|no effect|todo|compatib")
-_LOGS = LOGS - {"format", "update"}
-# Values that are followed from an option to what is asked of them.
-_DEEP = 6
 
 
 class _Ignored(NamedTuple):
@@ -156,10 +148,10 @@ def _unread(module: Module) -> Iterator[_Ignored]:
         name = call.positional[0]
         if len(calls) > 1 or not module.is_own(call) or not names_switch(attr) or _is_retired(call):
             continue
-        if _has_elsewhere(module, attr) or any(_is_read(module, each, attr, call) for each in _named(module, attr)):
+        if not is_unread(module, attr, call):
             continue
         flag = module.text(name).strip("\"'")
-        said = f"`{flag}` changes nothing: no code reads `{attr}`; use the option, or remove it"
+        said = f"`{flag}` changes nothing: nothing in this program reads `{attr}`; use the option, or remove it"
         yield _Ignored(name, said, withheld="amplint can't tell what the option is to do", confidence=Confidence.LIKELY)
 
 
@@ -168,33 +160,6 @@ def _is_retired(call: ir.Call) -> bool:
     text = call.keyword("help")
     shown = text.value if isinstance(text, ir.Constant) else ""
     return _RETIRED.search(str(shown)) is not None or isinstance(text, ir.Attribute)  # argparse.SUPPRESS
-
-
-def _has_elsewhere(module: Module, attr: str) -> bool:
-    """Whether another file of the program has a word, as far as can be told."""
-    return not surely_lack(module.source.filename, re.compile(rb"\b" + re.escape(attr.encode()) + rb"\b"))
-
-
-def _named(module: Module, attr: str) -> Iterator[ir.Value]:
-    """The attributes, names, parameters' defaults and texts that have an option's name."""
-    for value in module.whole.near(attr).values:
-        if ir.last_name(value) == attr or (isinstance(value, ir.Constant) and value.value == attr):
-            yield value
-
-
-def _is_read(module: Module, value: ir.Value, attr: str, declared: ir.Call) -> bool:
-    """Whether something with the name of an option may read it, for more than to log it."""
-    if _is_below(value, declared) or (isinstance(value, ir.Attribute) and _is_set(value)):
-        return False
-    at: ir.Node = value
-    while isinstance(at.parent, (ir.FString, ir.Binary, ir.Sequence, ir.Mapping)):
-        at = at.parent
-    up = at.parent
-    if not isinstance(value, ir.Attribute) or not isinstance(up, ir.Call) or up.func is at:
-        return True
-    if isinstance(up.parent, ir.Call) and ir.last_name(up.func) == "format":
-        up = up.parent  # `logger.info("fp16: {}".format(args.fp16))`
-    return module.names.of(up.func) != {"builtins.print"} and ir.last_name(up.func) not in _LOGS
 
 
 def _same_as_full(module: Module) -> Iterator[_Ignored]:
@@ -207,7 +172,7 @@ def _same_as_full(module: Module) -> Iterator[_Ignored]:
         full, half = list(filter(names_full, texts)), list(filter(names_half, texts))
         if len(texts) < len(option.choices) or not full or len(half) < 2:
             continue
-        asked = _asked_of_option(module, attr, option.call)
+        asked = texts_asked(module, attr, option.call)
         if asked is None or not asked.intersection(half) or asked.intersection(full):
             continue
         for choice in option.choices:
@@ -217,161 +182,6 @@ def _same_as_full(module: Module) -> Iterator[_Ignored]:
                     f'in full precision, as with "{full[0]}"; implement the choice, or remove it'
                 )
                 yield _Ignored(choice, message, withheld=_CHOICE, confidence=Confidence.LIKELY)
-
-
-def _asked_of_option(module: Module, attr: str, declared: ir.Call) -> set[str] | None:
-    """The texts that the program asks an option for, whatever object keeps it under its name.
-
-    None where the program does something else with it, or sets it otherwise.
-    """
-    if _has_elsewhere(module, attr):
-        return None
-    asked = set[str]()
-    for value in module.whole.near(attr).values:
-        if _is_below(value, declared):
-            continue
-        if isinstance(value, ir.Attribute) and value.attr == attr:
-            found = _asked(module, value) if not _is_set(value) else _set_again(value, attr)
-        elif isinstance(value, ir.Constant) and value.value == attr:
-            read = value.parent
-            found = _asked(module, read) if isinstance(read, ir.Call) and _is_read_of(module, read, attr) else None
-        else:
-            continue
-        if found is None:
-            return None
-        asked |= found
-    return asked
-
-
-def _is_set(value: ir.Attribute) -> bool:
-    return isinstance(value.parent, ir.Assign) and value in value.parent.targets
-
-
-def _set_again(target: ir.Attribute, attr: str) -> set[str] | None:
-    """No text, where an attribute named as the option gets the option; None if it is set otherwise."""
-    value = target.parent.value if isinstance(target.parent, ir.Assign) else None
-    return set() if value is not None and _is_named(value, attr) else None
-
-
-def _is_read_of(module: Module, call: ir.Call, attr: str) -> bool:
-    """Whether a call is `getattr(args, "precision", ...)`."""
-    given = call.positional
-    return (
-        module.names.of(call.func) == {"builtins.getattr"}
-        and len(given) > 1
-        and isinstance(given[1], ir.Constant)
-        and given[1].value == attr
-    )
-
-
-def _is_below(value: ir.Node, above: ir.Node) -> bool:
-    up: ir.Node | None = value
-    while up is not None and up is not above:
-        up = up.parent
-    return up is above
-
-
-def _asked(module: Module, value: ir.Value, depth: int = _DEEP) -> set[str] | None:
-    """The texts that are asked of what is read here, also through variables and parameters; None if not only that."""
-    up = value.parent
-    if isinstance(up, ir.Compare):
-        return _compared(module, up, value)
-    if isinstance(up, ir.FString):
-        return set()
-    if isinstance(up, ir.Subscript) and up.index is value:
-        table = held(module, up.base)
-        return _keys(table) if isinstance(table, ir.Mapping) else None
-    if isinstance(up, ir.Match) and up.subject is value:
-        cases = [each.equals for each in up.cases if not each.irrefutable]
-        return _texts(tuple(each for each in cases if each is not None)) if None not in cases else None
-    if isinstance(up, ir.Assign) and up.value is value and len(up.targets) == 1:
-        target = up.targets[0]
-        if isinstance(target, ir.Attribute):
-            return set() if _is_named(value, target.attr) else None
-        return _asked_of_variable(module, target, depth - 1) if isinstance(target, ir.Name) and depth else None
-    if isinstance(up, ir.Call) and up.func is not value:
-        if _is_read_of(module, up, _attr_of(value)):
-            return set()  # the default of `getattr(args, "precision", config.precision)`
-        return _asked_by_call(module, up, value, depth)
-    return None
-
-
-def _attr_of(value: ir.Value) -> str:
-    return value.attr if isinstance(value, ir.Attribute) else ""
-
-
-def _is_named(value: ir.Value, attr: str) -> bool:
-    """Whether a read of an attribute, or by `getattr`, has a name: what else has that name is followed already."""
-    if isinstance(value, ir.Call):
-        return any(isinstance(each, ir.Constant) and each.value == attr for each in value.positional)
-    return isinstance(value, ir.Attribute) and value.attr == attr
-
-
-def _compared(module: Module, test: ir.Compare, value: ir.Value) -> set[str] | None:
-    if len(test.ops) != 1 or test.ops[0] not in _EQUAL + _MEMBER:
-        return None
-    other = test.rights[0] if test.left is value else test.left
-    if test.ops[0] in _MEMBER:
-        items = held(module, other)
-        whole = test.left is value and isinstance(items, ir.Sequence)
-        return _texts(items.items) if whole and isinstance(items, ir.Sequence) else None
-    return set() if ir.is_none(other) else _texts((held(module, other),))
-
-
-def _texts(values: tuple[ir.Value, ...]) -> set[str] | None:
-    texts = {each.value for each in values if isinstance(each, ir.Constant) and isinstance(each.value, str)}
-    return texts if all(isinstance(each, ir.Constant) for each in values) else None
-
-
-def _keys(table: ir.Mapping) -> set[str] | None:
-    keys = tuple(key for key, _ in table.items if key is not None)
-    return _texts(keys) if len(keys) == len(table.items) else None
-
-
-def _asked_of_variable(module: Module, target: ir.Name, depth: int) -> set[str] | None:
-    """What is asked of a variable that is only assigned once."""
-    home = target.scope.home(target.name)
-    if home is None or home.kind == "class" or len(home.bindings[target.name]) != 1:
-        return None
-    return _asked_of_reads(module, target.name, home, depth)
-
-
-def _asked_of_reads(module: Module, name: str, home: ir.Scope, depth: int) -> set[str] | None:
-    asked = set[str]()
-    for read in module.whole.near(name).values:
-        if ir.is_variable(read, name) and not read.bound and read.scope.home(name) is home:
-            found = _asked(module, read, depth)
-            if found is None:
-                return None
-            asked |= found
-    return asked
-
-
-def _asked_by_call(module: Module, call: ir.Call, value: ir.Value, depth: int) -> set[str] | None:
-    """What is asked by a function of this project that gets the value, and of what a table is looked up for."""
-    if module.names.of(call.func) == {"builtins.print"} or ir.last_name(call.func) in LOGS:
-        return set()
-    base = ir.called_on(call, "get")
-    if base is not None and call.positional[:1] == (value,):
-        table = held(module, base)
-        return _keys(table) if isinstance(table, ir.Mapping) else None
-    calls = module.once(CallGraph)
-    callee = calls.find(call)
-    given = calls.arguments(call, callee) if callee is not None and depth and not call.unpacks() else None
-    names = [name for name, each in (given or {}).items() if each is value]
-    if callee is None or len(names) != 1:
-        return None
-    bound = list(_reads_of(module, callee.function, names[0]))
-    if any(len(reaching(module.names, each)) != 1 for each in bound):
-        return None
-    found = [_asked(module, each, depth - 1) for each in bound]
-    return None if None in found else set().union(*(each for each in found if each is not None))
-
-
-def _reads_of(module: Module, function: ir.Function, name: str) -> Iterator[ir.Name]:
-    for each in module.whole.near(name).values:
-        if ir.is_variable(each, name) and not each.bound and ir.function_of(each) is function:
-            yield each
 
 
 def _never_true(module: Module) -> Iterator[_Ignored]:
