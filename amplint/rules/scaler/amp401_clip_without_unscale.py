@@ -199,7 +199,7 @@ def _message(module: Module, clip: Misuse) -> str:
     known = clip.violation.cause and clip.violation.kind is not ViolationKind.CLIP_OF_SCALED_AGAIN
     since = f" of the backward pass on {module.line(module.value(clip.violation.cause))}" if known else ""
     to_do = advice(module, clip)
-    what = to_do.first(module)
+    what = to_do.first(module, "the clip")
     if to_do.waits:
-        what = f"call `{to_do.unscale}` first, and clip only where the optimizer steps"
+        what = f"call `{to_do.unscale}` before the clip, and clip only where the optimizer steps"
     return f"gradients are clipped while still multiplied by the loss scale{since}; {what}"

@@ -321,8 +321,8 @@ def _unbound(module: Module, arms: list[Arm]) -> Iterator[Finding]:
                 return
             yield rule.finding(
                 module.span(value),
-                f"`{name}` is not defined in this file: this branch raises NameError; the other branches don't use "
-                "the name",
+                f"`{name}` is not defined in this file: this branch raises NameError; define the name, or "
+                "write what the other branches do",
                 withheld=f"amplint can't tell what replaced `{name}`",
             )
 

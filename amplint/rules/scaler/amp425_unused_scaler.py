@@ -44,7 +44,8 @@ There is no fix: amplint can't tell whether AMP is wanted.
 The test programs are not executed (shows=none): a step is the same with an unused scaler and without it.
 
 ## References
-- [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
+- [Typical mixed precision
+  training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None, ignoring: 
         )
     if leaving_out is None:
         return (
-            f"`{name.name}` is never used: no loss is scaled, and no optimizer steps through it; use the scaler "
+            f"`{name.name}` is never used, and the loss is not scaled; use the scaler "
             "with an autocast region, or remove the scaler"
         )
     called = module.on_one_line(leaving_out.func)
