@@ -13,13 +13,13 @@ amplint reports nothing:
 
 - about a copy (`copy.deepcopy(model).half()`), and about a model that each iteration creates;
 - if nothing is trained after the cast;
-- about models without an optimizer in sight, such as frozen ones and moving averages;
+- about models whose optimizer amplint can't see, such as frozen ones and moving averages;
 - if the model has been in half precision since before the loop: that is AMP208 or AMP217.
 
 ## Why is this bad?
 `half()` and `to()` of a module change its parameters in place. `float()` makes them float32 again, but the digits are
-gone: each cast loses what the optimizer has added to a weight, where that is less than about 0.05 % of the weight
-(bfloat16: 0.4 %). With a low learning rate the model stops improving; weights beyond 65504 become infinite in float16.
+gone: each cast loses changes by the optimizer that are less than about 0.05 % of the weight (bfloat16: 0.4 %). With a
+low learning rate the model stops improving; weights beyond 65504 become infinite in float16.
 
 ## Example
 ```python
@@ -39,7 +39,7 @@ for epoch in range(epochs):
 ```
 
 ## Fix safety
-There is no fix: amplint can't tell whether a copy or an autocast region is better there.
+There is no fix: amplint can't tell whether a copy or an autocast region is better.
 
 ## Proof
 The test programs are not executed (shows=none): each step is right, and the fault is in the weights after the cast. A

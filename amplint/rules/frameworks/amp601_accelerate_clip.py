@@ -432,7 +432,7 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
     to_do, withheld = "clip all parameters in one call", "amplint can't tell which clip is meant for which parameters"
     if first.kind == "unscale_":
         to_do = f"remove `{module.text(first.call.func)}()`: the clip unscales the gradients itself"
-        withheld = "code between the two calls may need unscaled gradients; remove the first call by hand"
+        withheld = "code between the calls may need unscaled gradients; remove the first call by hand"
     one, other = common(first, clip)
     calls = module.own.near(_STEPS).calls
     if any(_STEPS.search(ir.last_name(call.func)) for call in calls if one.id < call.id < other.id):

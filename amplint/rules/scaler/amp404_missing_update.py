@@ -283,7 +283,7 @@ def _skipped_when(module: Module, each: Misuse, updates: list[ir.Node], name: st
     ways = sorted(_ways(each, updates), key=lambda way: list(Confidence).index(_sure_of(module, each, way)))
     begins = when(module, each)
     tests = [(test, in_words(module.on_one_line(test), holds)) for test, holds in ways[0]]
-    others = [f"{words} ({module.line(test)})" for test, words in tests if words not in begins]
+    others = [f"{words} on {module.line(test)}" for test, words in tests if words not in begins]
     return f"{begins}`{name}.update()` is skipped{' if ' if others else ''}{' and '.join(others[-2:])}"
 
 
