@@ -2,8 +2,8 @@
 
 ## What it does
 Finds a variable that holds a new `GradScaler`, or one that a flag creates (`GradScaler() if args.amp else None`), if
-the code only compares it with None, prints it, or saves and loads its state. It never scales a loss, and is not passed
-to a function, returned or stored.
+the code only compares it with None, prints it, or saves and loads its state. The scaler never scales a loss, and is not
+passed to a function, returned or stored.
 
 If a function of this project takes a scaler (`def train_one_epoch(..., scaler=None)`) and its call passes none, the
 message names that call. Also finds a scaler that is passed to a function which trains without a region and never reads
