@@ -19,7 +19,7 @@ from amplint.config.settings import Overrides, Resolver
 FAILED, INTERRUPTED = 2, 130
 # What each command is for.
 COMMANDS = {
-    "check": "lint files and folders, and fix them (the default command)",
+    "check": "lint files and folders; with --fix, also fix them (the default command)",
     "rule": "list all rules, or print the pages of some",
     "explain": "explain an error message, a symptom or a log",
     "verify": "check training steps, and their fixes, on real tensors",
@@ -83,7 +83,7 @@ def check_parser() -> Parser:
         "Find misuse of PyTorch automatic mixed precision (AMP), and fix it.\n\n"
         f"commands (`amplint COMMAND --help` says more):\n{commands}",
         usage="amplint [check] [options] [path ...]\n       amplint COMMAND ...",
-        epilog="Exit codes: 0 no findings, or all fixed; 1 findings; 2 an error.",
+        epilog="Exit codes: 0 no findings are left; 1 findings are left; 2 an error.",
         examples=_EXAMPLES,
     )
     add = parser.add_argument
@@ -97,12 +97,12 @@ def check_parser() -> Parser:
     fixing.add_argument(
         "--show-fixes", action=argparse.BooleanOptionalAction, help="list what was fixed, by file and rule"
     )
-    old = parser.add_argument_group("existing code (report only new findings)")
+    old = parser.add_argument_group("existing code (silence its findings, to report only new ones)")
     old.add_argument(
         "--add-noqa",
         nargs="?",
         metavar="=REASON",
-        help="add a `# noqa` comment to each line with findings; with --diff, only show the comments",
+        help="write a `# noqa` comment into each line with findings; with --diff, only show the comments",
     )
     old.add_argument("--baseline", metavar="FILE", help="don't report or fix the findings recorded in FILE")
     old.add_argument(
@@ -155,7 +155,9 @@ def add_cache_dir(group: argparse._ActionsContainer, what: str = "cache director
 
 def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> argparse._ArgumentGroup:
     """Add the options that decide what holds for a file, which `overrides` reads; the group for more is returned."""
-    rules = parser.add_argument_group("rules (AMP401, AMP4, clip-without-unscale, scaler or ALL; comma-separated)")
+    rules = parser.add_argument_group(
+        "rules (RULES: codes, prefixes, names or families, such as AMP401,AMP4,scaler; or ALL)"
+    )
     for name, what in (
         ("select", "run only these rules"),
         ("ignore", "don't run these rules"),
@@ -170,7 +172,11 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
         metavar="FILES:RULES",
         help="don't run RULES in files that match, such as 'tests/*:AMP4'",
     )
-    rules.add_argument("--preview", action=argparse.BooleanOptionalAction, help="allow rules in preview to be selected")
+    rules.add_argument(
+        "--preview",
+        action=argparse.BooleanOptionalAction,
+        help="also run rules in preview, and let --select choose those that are off by default",
+    )
     settings = parser.add_argument_group("settings (they override pyproject.toml and amplint.toml)")
     settings.add_argument(
         "--config",
@@ -182,7 +188,9 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
         "--isolated", action="store_true", help="ignore configuration files and the project's torch requirement"
     )
     settings.add_argument(
-        "--unsafe-fixes", action=argparse.BooleanOptionalAction, help="include fixes that may change behaviour"
+        "--unsafe-fixes",
+        action=argparse.BooleanOptionalAction,
+        help="also use unsafe fixes, which may change behaviour",
     )
     settings.add_argument(
         "--suspicions",

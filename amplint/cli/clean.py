@@ -18,7 +18,10 @@ def make_parser() -> Parser:
     )
     parser = Parser("amplint clean", description, examples=("amplint clean", "amplint clean path/to/project"))
     parser.add_argument(
-        "paths", nargs="*", metavar="path", help="delete the caches of the projects that contain these [default: .]"
+        "paths",
+        nargs="*",
+        metavar="path",
+        help="delete the caches of the projects that contain these paths [default: .]",
     )
     add_cache_dir(parser, "cache directory to delete")
     return parser

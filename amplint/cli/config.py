@@ -28,8 +28,9 @@ Print the settings that apply to a file, and where each value comes from: a flag
 of the configuration file, the project's requirements, or amplint's default. Also print
 the project folder: amplint follows imports only inside it.
 
-If a key is printed more than once, the last value printed wins; lists of rules and
-`extend-exclude` are joined."""
+A flag replaces the value of a configuration file: `--select` the `select` there. Only
+`extend-select`, `ignore`, `unfixable` and `extend-exclude` add up: if one of these is
+printed more than once, all its values apply."""
 _EPILOG = """\
 JSON keys:
 
@@ -43,10 +44,10 @@ JSON keys:
   rules           the rules that run
   unfixable       the rules whose findings are never fixed
   settings        a list of objects, one per value:
-    key, item     the key; for a table, also the item of the table (else null)
+    key, item     the key; if the key is a table, item is the key inside it, else null
     value         the value
     origin        where the value comes from
-    holds         false: the value does not apply to FILE"""
+    holds         false: a pattern of per-file-ignores that FILE does not match"""
 _EXAMPLES = (
     "amplint config train.py",
     "amplint config --select scaler train.py",

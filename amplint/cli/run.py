@@ -93,13 +93,19 @@ def make_parser() -> Parser:
     add(
         "--careful",
         action="store_true",
-        help="check the operations that compute the loss in every step, instead of in some (slower)",
+        help="in every step, check each operation that computes the loss; the default checks only some steps (slower)",
     )
-    add("--no-replay", action="store_true", help="never repeat a failing step")
+    add(
+        "--no-replay",
+        action="store_true",
+        help="don't repeat a failing step: the report then doesn't name the operation at fault",
+    )
     formats = ("text", "json", "sarif")
-    add("--output-format", choices=formats, default="text", help="format of the --output-file [default: text]")
-    add("-o", "--output-file", metavar="FILE", help="also write the report to FILE")
-    add("--report", metavar="FILE", help="a second report: also write it to FILE as JSON")
+    add(
+        "--output-format", choices=formats, default="text", help="format of the report in --output-file [default: text]"
+    )
+    add("-o", "--output-file", metavar="FILE", help="write the report to FILE, in the --output-format")
+    add("--report", metavar="FILE", help="write the report to FILE as JSON (can be combined with --output-file)")
     return parser
 
 

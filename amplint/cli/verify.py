@@ -35,24 +35,23 @@ _DESCRIPTION = """\
 Check the AMP training steps of a program on real tensors, before and after amplint's
 fixes. No file is changed, and the program itself is not executed: amplint interprets its
 training steps line by line, with a small model instead of yours, once for each
-combination of the program's AMP options (such as use_amp on and off). Training steps in
-other files of the project are checked too, if they are called from PATH, or call code in
-PATH."""
+combination of the program's AMP options (such as use_amp on and off). Steps in other
+files of the project are checked too, if PATH calls them or they call PATH."""
 _EPILOG = """\
 Each step is compared with the same step without AMP (autocast and GradScaler made with
 enabled=False). Verdicts:
 
   confirmed         wrong before the fixes, right after them
   clean             right as it is
-  misbehaves        wrong, and amplint has no fix for it, or fixes only a part of it
+  misbehaves        wrong, and amplint's fixes don't correct the step, or only in part
   refuted           a fix doesn't correct its fault, or adds another: a bug in amplint
   not checkable     could not be checked; the reason is printed
   no training step  a function that has AMP and trains nothing, such as evaluation
 
 Exit codes:
 
-  0  every verdict is confirmed, clean or no training step (so also if the code is wrong,
-     and amplint's fixes correct it)
+  0  every verdict is confirmed, clean or no training step (also if the code is wrong but
+     amplint's fixes correct the code)
   1  a verdict is refuted or misbehaves
   2  a verdict is not checkable, whatever the others are; or an error
 
@@ -147,7 +146,8 @@ def make_parser() -> Parser:
         type=_seconds,
         default=TIMEOUT,
         metavar="SECONDS",
-        help="time limit for each run of a step; each step runs twice, before and after the fixes [default: 60]",
+        help="time limit for each run of a step; a step runs before and after the fixes, with each combination of "
+        "options [default: 60]",
     )
     add(
         "--memory",

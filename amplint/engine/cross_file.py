@@ -47,13 +47,13 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
         return None
     start, end = module.span(call)
     where = _where(module, finding.start)
-    message = f"this call leads to line {row} of {where}: {finding.message}"
+    message = f"this call runs line {row} of {where}: {finding.message}"
     return finding._replace(
         start=start,
         end=end,
         message=message,
         fix=None,
-        withheld=f"the line to change is in {where}, and a fix changes only the file of its finding",
+        withheld=f"a fix changes only the file of its finding, and the code is in {where}; change that code by hand",
     )
 
 

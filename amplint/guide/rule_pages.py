@@ -40,13 +40,16 @@ SEEN_AS = {
 # What words in the cells of the proofs mean, and which result is right.
 _LOSS = "`loss float16` is the dtype of the loss that backward starts from."
 _LEGEND = {
-    " x ": "`1.00 x` means: the same as in float32.",
+    " x the ": "Factors compare with the same program in float32: `1.00 x` is right.",
     "off by": "`off by` is the difference from the same program in float32: a few percent are the rounding of float16 "
     "or bfloat16, and expected.",
     "clip after it allows": "`a step used 5 x the norm that the clip after it allows`: the clip came after the step, "
     "which used gradients of 5 times the clip's bound.",
+    "that a step had used": "`4 of 8 steps used gradients that a step had used`: an optimizer stepped twice with "
+    "the same gradients.",
+    "not finite, ": "`not finite` means: infinite or NaN.",
     "overflow taken": "`3 of 3 steps with an overflow taken`: the scaler should have skipped these steps, and backed "
-    "off (halved) the scale once for each.",
+    "off (halved) the scale once for each. `scale backed off once, not 2 times` means: 2 times is right.",
     "scale at the end": "`scale at the end` is the loss scale after the last step: it falls with each overflow, and "
     "grows while there is none.",
     "scale at the end: off": "`scale at the end: off` means that the scaler is disabled.",
@@ -183,7 +186,9 @@ def _messages(rule: Rule) -> str:
     said = messages(rule)
     if not said:
         return ""
-    return "\n".join(["", "## Messages", "`amplint explain` names this rule for these messages:", *said, ""])
+    return "\n".join(
+        ["", "## Messages", "`amplint explain` names this rule, and others, for messages that contain:", *said, ""]
+    )
 
 
 def messages(rule: Rule) -> list[str]:
@@ -194,7 +199,7 @@ def messages(rule: Rule) -> list[str]:
 def _wordings(message: Message) -> str:
     texts = list(dict.fromkeys(f"`{plain(each.text).replace('`', '')}`" for each in message.says))
     if texts[_WORDINGS:]:
-        texts = [*texts[: _WORDINGS - 1], "other wordings of the same"]
+        texts = [*texts[: _WORDINGS - 1], "other texts like these"]
     return " or ".join([", ".join(texts[:-1]), texts[-1]]) if texts[1:] else texts[0]
 
 

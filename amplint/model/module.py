@@ -27,6 +27,9 @@ T = TypeVar("T")
 K = TypeVar("K")
 _NOT_MADE = object()
 _ON_A_LINE = re.compile(r"(?m)^[ \t\f]*\f[ \t\f]*$")
+# What is left of line breaks in brackets where a text is put on one line.
+_BROKEN = re.compile(r"([(\[{]) | ([)\]}])")
+_LAST_COMMA = re.compile(r",\)$")
 _AT_FIRST = re.compile(r"[ \t\f]*\f")
 _AT_START = re.compile(r"(?<!\\)(\r\n|[\r\n])([ \t\f]*\f)")
 
@@ -194,7 +197,13 @@ class Module:
 
     def on_one_line(self, node: ir.Node) -> str:
         """A node as it is written, on one line."""
-        return " ".join(self.text(node).split())
+        text = self.text(node)
+        line = " ".join(text.split())
+        if len(text.splitlines()) > 1:
+            line = _BROKEN.sub(lambda found: found[1] or found[2], line)
+            if isinstance(node, ir.Call):
+                line = _LAST_COMMA.sub(")", line)
+        return line
 
     def row(self, node: ir.Node) -> int:
         """The line of the source, from 1, on which a node starts."""

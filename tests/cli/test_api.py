@@ -153,7 +153,7 @@ class TestTheSurface:
         assert done.stderr == ""
         assert done.stdout.splitlines() == [
             "26:13 AMP401 gradients are clipped while still multiplied by the loss scale of the backward pass on "
-            "line 24; call `self.scaler.unscale_(self.optimizer)` first",
+            "line 24; call `self.scaler.unscale_(self.optimizer)` before the clip",
             "Trainer.step confirmed",
             "corpus/a.py 1",
             "corpus/b/c.py 0",

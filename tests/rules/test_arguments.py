@@ -176,6 +176,20 @@ def test_212_fix(before: str, safe: str, unsafe: str) -> None:
     assert fix(text.format(before), settings=only("AMP212"), unsafe=True) == text.format(unsafe)
 
 
+@pytest.mark.parametrize(
+    ("made", "enabled"),
+    [
+        ("GradScaler()", "scaler.is_enabled()"),  # bool(scaler) would be True for a disabled scaler, too
+        ("GradScaler() if x else None", "scaler is not None and scaler.is_enabled()"),
+        ("GradScaler() if x else 1", "scaler"),
+        ("GradScaler() if x else y", "scaler"),
+    ],
+)
+def test_212_fix_of_a_scaler(made: str, enabled: str) -> None:
+    text = f"{HEAD}scaler = {made}\nwith torch.autocast('cuda', enabled={{}}):\n    pass\n"
+    assert fix(text.format("scaler"), settings=only("AMP212"), unsafe=True) == text.format(enabled)
+
+
 LOSSES = "import torch.nn.functional as F\nfrom torch import nn\n"
 
 

@@ -65,13 +65,13 @@ def program(
 )
 def test_a_loop_that_counts_from_zero(loop: str) -> None:
     (found,) = check(program(loop), settings=SETTINGS)
-    assert found.message.startswith("when `i != 0`, the next backward pass adds scaled gradients")
+    assert found.message.startswith("when `i != 0`, this step unscales the gradients, and the next backward pass")
 
 
 @pytest.mark.parametrize("cleared", ["optimizer_regime", "opt_wrapper", "regime"])
 def test_an_object_that_wraps_the_optimizer_clears_its_gradients(cleared: str) -> None:
     (found,) = check(program(cleared=cleared, stepped=f"{cleared}.optimizer"), settings=SETTINGS)
-    assert found.message.startswith("when `i != 0`, the next backward pass adds scaled gradients")
+    assert found.message.startswith("when `i != 0`, this step unscales the gradients, and the next backward pass")
 
 
 @pytest.mark.parametrize(

@@ -608,7 +608,7 @@ def test_each_clip_of_two_losses_with_one_update_gets_the_unscale_of_its_own_opt
     assert found(program(missing)) == [f"clip_grad_norm_({models[each]}.parameters(), 1.0)" for each in missing]
     messages = [each.message for each in check(IMPORTS + program(missing)) if each.code == "AMP401"]
     for each, message in zip(missing, messages, strict=True):
-        assert message.endswith(f"call `scaler.unscale_(optimizer_{each})` first")
+        assert message.endswith(f"call `scaler.unscale_(optimizer_{each})` before the clip")
     assert fix(IMPORTS + program(missing)) == IMPORTS + program("")
 
 
@@ -627,7 +627,7 @@ def test_a_clip_is_wrong_under_no_condition_that_only_tells_the_iterations_apart
         started = True
 """
     (finding,) = [each for each in check(IMPORTS + body) if each.code == "AMP401"]
-    assert finding.message.endswith("call `scaler.unscale_(optimizer)` first")
+    assert finding.message.endswith("call `scaler.unscale_(optimizer)` before the clip")
 
 
 @pytest.mark.parametrize("unscale", ["self.scaler.unscale_(optimizer)", "pass"])
@@ -816,7 +816,7 @@ def test_where_more_backward_passes_may_come_before_the_update_no_unscale_is_adv
     assert message.endswith("change gradients only before the step, after `scaler.unscale_(optimizer)`")
     for clip in ("clip_grad_norm_(model.parameters(), 1.0)", "[clip_grad_norm_(m.parameters(), 1.0) for m in [model]]"):
         (message,) = messages(clip)
-        assert "call `scaler.unscale_(optimizer)` first, and clip only where the optimizer steps" in message
+        assert "call `scaler.unscale_(optimizer)` before the clip, and clip only where the optimizer steps" in message
     assert messages("pass", "print(size(model, scaler.get_scale()))") == []
 
 

@@ -386,7 +386,7 @@ def test_apex_is_found_once_a_file_with_the_other_places() -> None:
     ("target", "text", "said"),
     [
         ("2.0", "import torch\nscaler = torch.cuda.GradScaler()\n", "use `torch.cuda.amp.GradScaler`"),
-        ("2.4", "import torch\nscaler = torch.cuda.GradScaler()\n", "use `torch.amp.GradScaler`"),
+        ("2.4", "import torch\nscaler = torch.cuda.GradScaler()\n", 'use `torch.amp.GradScaler("cuda", ...)`'),
         ("1.9", "from torch.cuda import autocast\n", "import `autocast` from `torch.cuda.amp`"),
         ("2.0", "scaler = GradScaler()\n", "import `GradScaler` from `torch.cuda.amp`"),
     ],

@@ -170,7 +170,7 @@ def test_an_f_string_is_shown_as_it_is_written() -> None:
     ("target", "dtype", "confidence", "said"),
     [
         ("2.3", "torch.bfloat16", "certain", "torch before 2.4 raises RuntimeError"),
-        ("2.6", "torch.float32", "certain", "autocast then does not support float32, warns and is disabled"),
+        ("2.6", "torch.float32", "certain", "autocast then refuses float32, warns and is disabled"),
         ("2.6", "torch.float16", "suspicion", "ignores the index"),
         (None, "torch.float16", "certain", "torch before 2.4 raises RuntimeError"),
     ],

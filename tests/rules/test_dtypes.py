@@ -450,7 +450,7 @@ def test_a_message_names_what_decides_about_a_dtype() -> None:
         "predict.py",
         SETTINGS._replace(suspicions=True),
     )
-    assert told.message.startswith("on devices other than cuda, the dtype is `dtype` (torch.float32)")
+    assert told.message.startswith("on devices other than cuda, `dtype` is float32: ")
 
 
 def test_float16_on_the_cpu_needs_torch_2_2() -> None:

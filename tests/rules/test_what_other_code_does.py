@@ -243,8 +243,8 @@ def test_a_stray_clip_next_to_one_that_works() -> None:
 def test_what_a_loss_is_replaced_with_is_named() -> None:
     (finding,) = amplint.check(REPLACED, "train.py")
     assert finding.message == (
-        "this replaces a loss that is not finite with `first`: the scaler takes a step with the gradients of `first`, "
-        "and never lowers the scale; leave inf and NaN to the scaler"
+        "a loss that is not finite is replaced with `first`: the scaler takes a step with the gradients of `first`, "
+        "and never lowers the scale; remove the replacement"
     )
 
 

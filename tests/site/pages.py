@@ -239,7 +239,9 @@ def _messages(rule: Rule) -> str:
     said = messages(rule)
     if not said:
         return ""
-    return "\n".join(["[`amplint explain`](../explain.md) names this rule for these messages:", "", *said])
+    return "\n".join(
+        ["[`amplint explain`](../explain.md) names this rule, and others, for messages that contain:", "", *said]
+    )
 
 
 def _page(path: Path) -> str:

@@ -149,8 +149,7 @@ def _message(module: Module, other: ir.Node | None) -> str:
     message = "`GradScaler` defaults to cuda and is disabled without CUDA"
     if other is not None:
         where = device if device is not None else "other devices"
-        region = f"the region on {module.line(other)}, which can run in float16 on {where}"
-        message += f": small gradients of {region}, become 0"
+        message += f": the float16 region on {module.line(other)} loses small gradients on {where}"
     elif device is not None:
         message += f", but autocast is for {device} ({module.line(regions(module)[0].call)})"
     return f"{message}; pass the device"
@@ -254,7 +253,7 @@ def _fix(module: Module, call: ir.Call) -> tuple[Fix | None, str | None]:
     if device is None:
         return None, _why_unknown(module)
     edit = add_first_argument(module, call, device.text)
-    title = f"Pass the device: `GradScaler({device.text})`"
+    title = f"Pass the device: `GradScaler({device.text}{', ...' if call.args else ''})`"
     doubt = _doubt(module, device.text)
     if doubt is not None:
         return Fix(Applicability.UNSAFE, f"{title} ({doubt})", (edit,)), None

@@ -266,7 +266,7 @@ def _effect(module: Module, full: bool) -> tuple[str, Severity, Confidence]:
     if not module.target.guarantees("2.4"):
         return "torch before 2.4 raises RuntimeError", Severity.ERROR, Confidence.CERTAIN
     if full:
-        effect = "autocast then does not support float32, warns and is disabled"
+        effect = "autocast then refuses float32, warns and is disabled"
         return effect, Severity.WARNING, Confidence.CERTAIN
     if not module.target.is_declared:
         effect = "torch before 2.4 raises RuntimeError, and later releases ignore the index"

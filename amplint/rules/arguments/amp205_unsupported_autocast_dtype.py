@@ -5,13 +5,13 @@ Finds an autocast region whose dtype is:
 
 - a string;
 - float32, float64 or another type that is neither float16 nor bfloat16, on a device for which autocast supports only
-  these two (cpu, xpu, mps, hpu; the `device.type` of a tensor can be any of them);
+  these two (cpu, xpu, mps, hpu; `x.device.type` counts as any of them);
 - float16 on the CPU, if the project allows torch before 2.2.
 
 amplint follows variables, tables and conditional values as far as the file shows them. It reports nothing about
 disabled regions, and nothing about other dtypes on cuda, which supports them: a float32 region runs matrix products in
-float32. If `enabled` depends on the same value as the dtype, amplint evaluates both together (`enabled=precision is not
-None` with `{"bf16": torch.bfloat16, None: torch.float32}[precision]`).
+float32. If one value decides both `enabled` and the dtype, amplint reports only combinations that can occur
+(`enabled=precision is not None` with `{"bf16": torch.bfloat16, None: torch.float32}[precision]` is right).
 
 The finding is a suspicion in these cases, where the region is disabled as intended and only warns:
 
@@ -22,9 +22,10 @@ Such a suspicion is a note. The finding is a warning if the region is always flo
 setting chooses float64 or another unsupported dtype.
 
 ## Why is this bad?
-A string raises TypeError when the region is entered. With another dtype the region warns and disables itself: code
-meant for float64 runs in float32, and inside another region it runs in the dtypes of its inputs. If float32 is
-intended, `enabled=False` says so on every device, without a warning in each step.
+A string raises TypeError when the region is entered. With another dtype the region warns and disables itself: the code
+then runs in the dtypes of its inputs, never in float64 by itself, and inside another region in half precision if the
+inputs are. If float32 is intended, pass `enabled=False`, which doesn't warn, and call `.float()` on inputs that may be
+in half precision. If one dtype variable is used for all devices, pass `enabled=dtype != torch.float32`.
 
 ## Example
 ```python
@@ -85,6 +86,7 @@ _OLD_CPU = (
     "before torch 2.2, autocast on the CPU supports only bfloat16: with float16, autocast "
     "warns and is disabled, and the code runs in float32; pass `torch.bfloat16`"
 )
+_STAYS_OFF = Fix(Applicability.DISPLAY, "Autocast is then disabled as before, but without the warning")
 _ISLAND = Fix(Applicability.DISPLAY, "`enabled=False` does the same without the warning")
 
 
@@ -142,9 +144,9 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
     ):
         return rule.finding(
             module.span(given),
-            f"{under}the dtype is {_written(module, given, full)}: autocast warns and is disabled; "
-            "pass `enabled=False`",
-            fix=_ISLAND,
+            f"{under}{_named(module, given)} is float32: autocast warns and is disabled; "
+            f"{_off_for(module, region, given)}",
+            fix=_STAYS_OFF,
             severity=Severity.NOTE,
             cause=cause,
             confidence=Confidence.SUSPICION,
@@ -177,6 +179,19 @@ def _written(module: Module, given: ir.Value, dtype: Dtype) -> str:
     """A dtype as it is written, and which one that is where the text does not say so."""
     text, name = module.text(given), f"torch.{dtype.name}"
     return f"`{text}`" if text == name else f"`{text}` ({name})"
+
+
+def _named(module: Module, given: ir.Value) -> str:
+    """A dtype as the subject of a sentence: by its variable, if it has one."""
+    return f"`{module.text(given)}`" if isinstance(given, ir.Name) else "the dtype"
+
+
+def _off_for(module: Module, region: Region, given: ir.Value) -> str:
+    """How to disable a region where its dtype is float32, and only there."""
+    if not isinstance(given, ir.Name):
+        return "pass `enabled=False` in this case"
+    test = f"{given.name} != torch.float32"
+    return f"pass `enabled={test}`" if region.enabled is None else f"add `and {test}` to `enabled`"
 
 
 def _refusing(module: Module, region: Region, types: list[str | None], found: list[Dtype]) -> list[str]:

@@ -1,8 +1,8 @@
 """A GradScaler is enabled although all autocast regions run in bfloat16.
 
 ## What it does
-Finds a scaler created in the file that is, or can be, enabled while every autocast region around its losses runs in
-bfloat16: always, or if an option selects bfloat16. Also finds a scaler that is enabled only if a dtype from elsewhere
+Finds a scaler that can be enabled while all autocast regions around its losses run in bfloat16 (always, or if an option
+selects bfloat16), if this file creates the scaler. Also finds a scaler that is enabled only if a dtype from elsewhere
 is bfloat16, and disabled if the dtype is float16; and a scaler in a file without regions, if its optimizers own only
 parameters that were cast to bfloat16.
 
@@ -10,9 +10,9 @@ amplint reports nothing:
 
 - if it can't see the regions, or the code doesn't show the dtype of a region;
 - if only the device decides the dtype;
-- if `enabled` depends on the dtype, or on a flag that names float16;
-- if the name of an option says that a scaler is wanted with bfloat16 (`force_bf16_scaler`), or a setting that is off by
-  default enables only the scaler (`use_scaler`);
+- if `enabled` is false for bfloat16, or is a flag that names float16;
+- if the name of an option says that a scaler is wanted with bfloat16 (`force_bf16_scaler`), or a setting of its own,
+  off by default, enables the scaler (`use_scaler`);
 - if the branch for bfloat16 doesn't use the scaler.
 
 ## Why is this bad?
@@ -40,7 +40,7 @@ scaler.scale(loss).backward()
 ## Fix safety
 Unsafe: steps with infinite gradients, which the scaler skipped, are taken after the fix, and a checkpoint then holds an
 empty scaler state. If the dtype is in a variable that is available at the scaler, `enabled` becomes `dtype ==
-torch.float16`, so that the scaler is enabled again with float16. An existing condition stays.
+torch.float16`, so that the scaler is enabled again with float16. An existing `enabled=` is kept, joined with `and`.
 
 ## Proof
 Before the fix, the scaler of the test programs still multiplies the loss in the last step; after the fix it is

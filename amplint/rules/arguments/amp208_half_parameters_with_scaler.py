@@ -3,31 +3,35 @@
 ## What it does
 Finds a model that is cast to float16 as a whole (`model.half()`, `.to(torch.float16)`, `from_pretrained(...,
 torch_dtype=torch.float16)`, a loop over `model.modules()` that casts each), if the file steps its optimizer, or
-unscales its gradients, with a scaler that can be enabled. If a condition decides the dtype, the scaler has to be
-enabled where the dtype is float16. The finding is likely if the optimizer is created by another function that gets the
-model (or, with an Accelerator, its parameters), or by an object that keeps the model.
+unscales its gradients, with a scaler that can be enabled. If a condition decides the dtype, amplint reports the cast
+only if the scaler can be enabled together with float16. The finding is likely if another function, or an object that
+holds the model, creates the optimizer.
 
-Also finds the cast if the scaler is a framework's: of an `Accelerator` whose `prepare` gets the model and its
-optimizer, or of transformers' `Trainer` with `fp16=True`, or of a subclass of `Trainer` that doesn't change its steps.
+Also finds the cast if a framework's scaler steps the optimizer:
+
+- that of accelerate's `Accelerator`, if `prepare` gets the model and the optimizer;
+- that of transformers' `Trainer` with `fp16=True`, or of a subclass that keeps the steps of `Trainer`.
 
 amplint reports nothing:
 
 - if the model, or a part of it, is cast back, or only single parameters are cast;
-- if the cast comes after the training, or something built from the model is trained instead (peft and other adapters in
-  the same program, unless they belong to another model);
+- if the cast comes after the training, or something built from the model is trained instead (such as peft adapters on
+  this model);
 - about ShardedGradScaler, which supports float16 gradients;
 - about a fused optimizer, if `unscale_` is never called for it;
 - if the cast and the scaler depend on different conditions that may exclude each other.
 
 ## Why is this bad?
 float16 parameters get float16 gradients, which the scaler refuses to divide: `ValueError: Attempting to unscale FP16
-gradients.` in the first `unscale_` or `step`. Mixed precision keeps the parameters in float32, and casts in the
-autocast region.
+gradients.` in the first `unscale_` or `step`. Mixed precision keeps the parameters in float32; autocast casts them
+inside the region.
 
 ## Example
 ```python
 model = Net().cuda().half()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loss = criterion(model(batch.half()), target)
+scaler.scale(loss).backward()
 scaler.step(optimizer)
 ```
 
@@ -35,6 +39,9 @@ scaler.step(optimizer)
 ```python
 model = Net().cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with torch.autocast("cuda", dtype=torch.float16):
+    loss = criterion(model(batch), target)
+scaler.scale(loss).backward()
 scaler.step(optimizer)
 ```
 
@@ -46,7 +53,8 @@ cast.
 The wrong programs raise the ValueError, and the corrected programs train.
 
 ## References
-- [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
+- [Typical mixed precision
+  training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
 - torch/amp/grad_scaler.py: `_unscale_grads_`
 """
 

@@ -25,9 +25,15 @@ with torch.autocast("cuda", enabled=bool(args.amp)):
 ```
 
 ## Fix safety
-Safe for the literals 0, 1 and None, which become False and True. Unsafe for anything else, which the fix puts into
-`bool(...)`. There is no fix for strings (`bool("False")` is True) and dtypes: the first argument of
-`torch.cuda.amp.autocast` is `enabled`, where `dtype=` was meant.
+Safe for the literals 0, 1 and None, which become False, True and False. Unsafe for anything else, which the fix puts
+into `bool(...)`. For a GradScaler the fix writes `scaler.is_enabled()`, because `bool(scaler)` is True for a disabled
+scaler too.
+
+There is no fix:
+
+- for strings, because `bool("False")` is True;
+- for dtypes: the first argument of `torch.cuda.amp.autocast` is `enabled`, where `dtype=` was meant;
+- if the value is a GradScaler or something else (but None).
 
 ## Proof
 The test programs raise before the fix, when the region is entered, and train after it.
@@ -74,7 +80,7 @@ _WORDS = {
 _TRUTHS = {"bool", "int", "float", "None", "numpy.bool", SCALER}
 _WITHHELD = {
     "str": "amplint can't tell which strings mean enabled",
-    DTYPE: "`dtype=` may be meant, with another way to enable the region",
+    DTYPE: "amplint can't tell what should enable the region",
 }
 
 
@@ -94,6 +100,8 @@ def check(module: Module) -> Iterator[Finding]:
         verb = "is" if held == wrong else "can be"
         what = " or ".join(_WORDS[each] for each in sorted(wrong))
         to_do = "pass the dtype as `dtype`" if wrong == {DTYPE} else "pass a bool"
+        if SCALER in wrong:
+            to_do += ", such as the scaler's `is_enabled()`"
         yield rule.finding(
             module.span(value),
             f"`enabled={module.text(value)}` {verb} {what}, not a bool: entering the region raises TypeError; {to_do}",
@@ -102,12 +110,23 @@ def check(module: Module) -> Iterator[Finding]:
         )
 
 
+def _truth(text: str, held: frozenset[str]) -> str | None:
+    """The bool that is meant, if that can be told: an object of GradScaler is true whether it is enabled or not."""
+    if SCALER not in held:
+        return f"bool({text})"
+    if held == {SCALER}:
+        return f"{text}.is_enabled()"
+    return f"{text} is not None and {text}.is_enabled()" if held == {SCALER, "None"} else None
+
+
 def _fix(module: Module, value: ir.Value, held: frozenset[str]) -> tuple[Fix | None, str | None]:
     span = module.layout.outer(value)
     if isinstance(value, ir.Constant) and value.value in (0, 1, None) and type(value.value) is not float:
-        text = str(bool(value.value))
-        return Fix(Applicability.SAFE, f"Replace with `{text}`", (Edit(*span, text),)), None
+        literal = str(bool(value.value))
+        return Fix(Applicability.SAFE, f"Replace with `{literal}`", (Edit(*span, literal),)), None
     if not held - {OPEN} <= _TRUTHS:
         return None, next((why for kind, why in _WITHHELD.items() if kind in held), None)
-    text = f"bool({module.text(value)})"
+    text = _truth(module.text(value), held)
+    if text is None:
+        return None, "amplint can't tell which of these values mean enabled"
     return Fix(Applicability.UNSAFE, f"Replace with `{text}`", (Edit(*span, text),)), None

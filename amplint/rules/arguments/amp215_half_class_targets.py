@@ -30,8 +30,7 @@ loss = F.nll_loss(model(inputs), targets)
 ```
 
 ## Fix safety
-Safe: the fix removes the cast, whose result nothing reads but the loss that raises. Unsafe if something else reads it
-as well.
+The fix removes the cast. Safe if only the loss reads the result of the cast, unsafe if other code reads it too.
 
 ## Proof
 The test programs raise before the fix, and train after it.

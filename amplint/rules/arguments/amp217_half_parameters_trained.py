@@ -2,11 +2,11 @@
 
 ## What it does
 Finds a model that is cast to float16 or bfloat16 as a whole (`model.half()`, `.to(torch.bfloat16)`,
-`from_pretrained(..., torch_dtype=torch.float16)`), if an optimizer of torch.optim is created from its parameters and
-steps them, and no scaler does.
+`from_pretrained(..., torch_dtype=torch.float16)`), if an optimizer of torch.optim steps its parameters without a
+scaler.
 
-For float16 the finding is an error; for bfloat16 it is a warning, likely if the optimizer is one like Adam and its
-learning rate is at most 1e-4, as far as amplint can tell, otherwise a suspicion.
+For float16 the finding is an error. For bfloat16 the finding is a warning: likely with Adam or a similar optimizer and
+a learning rate of at most 1e-4, otherwise a suspicion.
 
 amplint reports nothing:
 
@@ -14,17 +14,17 @@ amplint reports nothing:
 - if the cast comes after the training, or the model is frozen, or the trained model comes from a function of another
   file;
 - if adapters are trained (peft), unless they are those of another model;
-- if DeepSpeed, FSDP or apex is imported, which keep float32 copies.
+- if DeepSpeed, FSDP or apex is imported, which can keep float32 copies.
 
 If a scaler steps the optimizer, AMP208 reports the cast.
 
 ## Why is this bad?
-A weight has 11 significant bits in float16, and 8 in bfloat16: an update that is less than about 1/2048 (1/256) of the
-weight is rounded away, and most updates are so small. In float16 the `eps` of Adam, 1e-8, is 0 as well: where a
-gradient, or its square, is 0, Adam divides 0 by 0, and the weight is NaN after the first steps. Small gradients are 0,
-because no scaler scales the loss. In a small network (200 steps, cross entropy) all weights became NaN with Adam in
-float16; in bfloat16 3 % of the weights changed with a learning rate of 1e-5, 22 % with 1e-4, and all with 1e-3. Mixed
-precision keeps the parameters in float32, and casts in the autocast region.
+A weight has 11 significant bits in float16, and 8 in bfloat16: an update that is less than about 1/2048 of the weight
+(in bfloat16, 1/256) is rounded away, and most updates are so small. In float16 the `eps` of Adam, 1e-8, is 0 as well:
+where a square of a gradient is 0, Adam divides by 0, and the weight becomes NaN or infinite in the first steps. Small
+gradients are 0, because no scaler scales the loss. In a small network (200 steps, cross entropy) all weights became NaN
+with Adam in float16; in bfloat16 3 % of the weights changed with a learning rate of 1e-5, 22 % with 1e-4, and all with
+1e-3. Mixed precision keeps the parameters in float32, and casts in the autocast region.
 
 ## Example
 ```python

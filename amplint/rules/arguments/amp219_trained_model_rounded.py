@@ -18,9 +18,8 @@ amplint reports nothing:
 
 ## Why is this bad?
 `half()` and `to()` of a module change its parameters in place. `float()` makes them float32 again, but the digits are
-gone: float16 keeps 11 bits, bfloat16 8, so of what the optimizer has added since the last cast everything below 0.02 to
-0.2 percent of a weight is lost. With a low learning rate the model stops improving; weights beyond 65504 become
-infinite in float16.
+gone: each cast loses changes by the optimizer that are less than about 0.05 % of the weight (bfloat16: 0.4 %). With a
+low learning rate the model stops improving; weights beyond 65504 become infinite in float16.
 
 ## Example
 ```python
@@ -43,8 +42,8 @@ for epoch in range(epochs):
 There is no fix: amplint can't tell whether a copy or an autocast region is better.
 
 ## Proof
-The programs are not executed (shows=none): a step is right, and only the weights after the cast are not. A test casts
-weights back and forth with torch.
+The test programs are not executed (shows=none): each step is right, and the fault is in the weights after the cast. A
+test casts weights back and forth with torch.
 
 ## References
 - [Module.half](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.half)
@@ -86,7 +85,7 @@ rule = Rule(
         "torch & .to( & float16 & optim",
         "torch & .to( & torch.half & optim",
     ),
-    not_shown="a step is right; only what a cast leaves of the weights is not",
+    not_shown="each step is right, and the cast between the steps rounds the weights",
 )
 
 
@@ -106,8 +105,8 @@ def check(module: Module) -> Iterator[Finding]:
         if back is not None:
             yield rule.finding(
                 module.span(half.call),
-                f"this rounds the trained weights to {dtype}, and {module.line(back.call)} casts back what is left: "
-                "small updates are lost; cast a copy, or use autocast",
+                f"this cast rounds the trained weights to {dtype}, and the cast back on {module.line(back.call)} "
+                "can't restore them: small updates are lost; cast a copy, or use autocast",
                 withheld="amplint can't tell whether a copy or autocast is better",
             )
         elif _trains_before(module, half, loop) and not _ends(half.call, loop):

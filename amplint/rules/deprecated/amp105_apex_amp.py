@@ -5,7 +5,7 @@ Finds the uses of `apex.amp`: `initialize`, `scale_loss`, `master_params`, its d
 finding, at the first use, which names the lines of the others. The advice uses only names that exist in every release
 of torch that the project allows.
 
-amplint reports nothing if none of these releases has mixed precision of its own (before 1.6).
+amplint reports nothing if the project allows only torch before 1.6, which has no mixed precision of its own.
 
 ## Why is this bad?
 apex's mixed precision has been unmaintained since torch 1.6 got mixed precision of its own. apex patches torch's
@@ -28,6 +28,14 @@ scaler.scale(loss).backward()
 scaler.step(optimizer)
 scaler.update()
 ```
+
+For the other functions of `apex.amp`:
+
+- `master_params`: call `scaler.unscale_(optimizer)`, then clip `model.parameters()`;
+- `state_dict` and `load_state_dict`: call those of the scaler;
+- `half_function` and `float_function`: decorate with `@torch.autocast("cuda")`, or with `@torch.autocast("cuda",
+  enabled=False)` and cast the inputs with `.float()`;
+- `promote_function`: remove the call, since autocast promotes by itself.
 
 ## Fix safety
 There is no fix: the autocast region has to be put around the forward pass, which `amp.initialize` has patched
@@ -69,7 +77,8 @@ rule = Rule(
 # What torch has instead of each function of apex.amp, with its autocast and scaler.
 _INSTEAD = {
     "initialize": "wrap the forward and the loss in `{autocast}`, and create a `{scaler}`",
-    "scale_loss": "call `scaler.scale(loss).backward()`",
+    "scale_loss": "call `scaler.scale(loss).backward()`; instead of `optimizer.step()`, call `scaler.step(optimizer)`, "
+    "then `scaler.update()`",
     "master_params": "clip `model.parameters()` after `scaler.unscale_(optimizer)` (parameters stay in float32)",
     "state_dict": "save `scaler.state_dict()`",
     "load_state_dict": "call `scaler.load_state_dict(...)`",

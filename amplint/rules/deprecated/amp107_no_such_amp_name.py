@@ -120,7 +120,7 @@ def _missing_names(module: Module) -> Iterator[Finding]:
         for value in module.references(full):
             if isinstance(value, ir.Attribute) and not _optional(module, value, full):
                 instead = _instead(module, full)
-                message = f"no release of torch has `{full}` (AttributeError); use `{instead}`"
+                message = f"no release of torch has `{full}` (AttributeError); use `{_with_device(instead, full)}`"
                 yield rule.finding(module.span(value), message, fix=_name_fix(module, value, full))
 
 
@@ -160,6 +160,14 @@ def _instead(module: Module, full: str) -> str:
     return new if module.target.guarantees(_NEW[new]) else f"torch.cuda.amp.{new.rpartition('.')[2]}"
 
 
+def _with_device(instead: str, full: str) -> str:
+    """The right name, with the device that the wrong one says, where the right one takes a device."""
+    device, name = full.split(".")[1], instead.rpartition(".")[2]
+    if ".amp." not in instead or instead.startswith("torch.cuda.") or device not in ("cuda", "cpu", "mps"):
+        return instead
+    return f'{instead}(device_type="{device}")' if name.startswith("custom") else f'{instead}("{device}", ...)'
+
+
 def _optional(module: Module, node: ir.Node, full: str) -> bool:
     """Whether the name is tried only, beside one that exists."""
     new = _MISSING[full]
@@ -188,7 +196,9 @@ def _name_fix(module: Module, value: ir.Attribute, full: str) -> Fix | None:
     if torch is None or around is None or not module.target.guarantees(_NEW[new]):
         return None
     path = f"{torch}.{new.removeprefix('torch.')}"
-    return Fix(Applicability.SAFE, f"Replace with `{path}`", (Edit(*module.span(value), path), *around))
+    return Fix(
+        Applicability.SAFE, f"Replace with `{_with_device(path, full)}`", (Edit(*module.span(value), path), *around)
+    )
 
 
 def _argument_edits(module: Module, value: ir.Value, full: str) -> tuple[Edit, ...] | None:

@@ -222,7 +222,8 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
     return rule.finding(
         module.span(clip.call),
         f"{_when(severity)}`{module.text(clip.call.func)}` clips gradients that are still "
-        f"scaled by `{name}.backward`; call `{instead}`" + (" first" if not own else _for_the_others(step, clip)),
+        f"scaled by `{name}.backward`; call `{instead}`"
+        + (" before the clip" if not own else _for_the_others(step, clip)),
         fix=offered,
         withheld=withheld,
         severity=severity,
@@ -428,15 +429,19 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
         return None
     if any(may_decide(module, test) for test, _ in tests_of(clip, first)):
         return None
+    to_do, withheld = "clip all parameters in one call", "amplint can't tell which clip is meant for which parameters"
+    if first.kind == "unscale_":
+        to_do = f"remove `{module.text(first.call.func)}()`: the clip unscales the gradients itself"
+        withheld = "code between the calls may need unscaled gradients; remove the first call by hand"
     one, other = common(first, clip)
     calls = module.own.near(_STEPS).calls
     if any(_STEPS.search(ir.last_name(call.func)) for call in calls if one.id < call.id < other.id):
         return None  # of an optimizer that isn't known as one
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}this clip raises RuntimeError: `{module.text(first.call.func)}` on "
-        f"{module.line(first.call)} already unscaled all gradients; clip all parameters in one call",
-        withheld="amplint can't tell which clip is meant for which parameters",
+        f"{_when(severity)}this clip unscales again and raises RuntimeError: `{module.text(first.call.func)}` on "
+        f"{module.line(first.call)} already unscaled all gradients; {to_do}",
+        withheld=withheld,
         severity=severity,
         confidence=_confidence(module),
     )

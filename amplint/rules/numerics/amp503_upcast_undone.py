@@ -35,7 +35,7 @@ The fix puts the statement into a region with `enabled=False`. Unsafe: the produ
 float32, which later ops use.
 
 There is no fix if an operand is not known to be float32 (outside autocast a product of two dtypes raises), if amplint
-can't tell the region's device, and if the statement is a compound one.
+can't tell the region's device, or if the statement is a compound one.
 
 ## Proof
 The test programs train with sums that overflow in float16: the loss is NaN or inf before the fix, and the reference's

@@ -125,7 +125,7 @@ def check(module: Module) -> Iterator[Finding]:
             module.span(site.at),
             f"{site.what}: under autocast, evaluation runs in half precision and can overflow where "
             "training does not; cast in evaluation too",
-            fix=Fix(Applicability.DISPLAY, "Cast in both modes"),
+            fix=Fix(Applicability.DISPLAY, "Move the cast out of the condition"),
         )
 
 

@@ -80,6 +80,7 @@ rule = Rule(
     not_shown="whether a loss is finite depends on the model and its data",
 )
 
+_GIVE_UP = "To stop a run that diverges, end the program after many such losses in a row"
 _REDUCES = re.compile("(?i)reduce|gather")
 _RANKS = ("torch.distributed", "torch.nn.parallel.DistributedDataParallel")
 
@@ -93,9 +94,12 @@ def check(module: Module) -> Iterator[Finding]:
                 alone = " and leaves the other ranks waiting" if _has_ranks(module) else ""
                 yield rule.finding(
                     module.span(abort.at),
-                    f"this check ends the program{alone} at the first loss that overflows in float16; let the "
-                    "scaler skip such a step",
-                    fix=Fix(Applicability.DISPLAY, "Stop only after many such losses in a row"),
+                    f"this check ends the program{alone} at the first loss that overflows in float16; remove the "
+                    "check: the scaler skips such a step",
+                    fix=Fix(
+                        Applicability.DISPLAY,
+                        _GIVE_UP,
+                    ),
                 )
                 break
 

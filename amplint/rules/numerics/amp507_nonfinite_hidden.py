@@ -116,11 +116,11 @@ _CTC = re.compile(r"(?i)(^|_|\.)ctc")
 _MASKS = ("isnan", "isinf", "isfinite", "!=", re.compile(r"\b(float|inf|nan)\b"))
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 _OF_GRADIENTS = (
-    "this replaces inf and NaN in gradients before the scaler checks for them: the scaler takes the step, and never "
+    "inf and NaN in gradients are replaced before the scaler checks for them: the scaler takes the step, and never "
     "lowers the scale"
 )
 _OF_LOSS = (
-    "this replaces inf and NaN in the loss: the scaler steps with zero gradients, or still gets NaN while the loss "
+    "inf and NaN in the loss are replaced: the scaler steps with zero gradients, or still gets NaN while the loss "
     "looks finite"
 )
 
@@ -160,8 +160,8 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _finding(module: Module, at: ir.Node, said: str, confidence: Confidence | None = None) -> Finding:
-    fix = Fix(Applicability.DISPLAY, "Remove the replacement")
-    return rule.finding(module.span(at), f"{said}; leave inf and NaN to the scaler", fix=fix, confidence=confidence)
+    fix = Fix(Applicability.DISPLAY, "Without the replacement, the scaler skips the step and lowers the scale")
+    return rule.finding(module.span(at), f"{said}; remove the replacement", fix=fix, confidence=confidence)
 
 
 def _said_of_loss(module: Module, hidden: Hidden) -> str:
@@ -169,7 +169,7 @@ def _said_of_loss(module: Module, hidden: Hidden) -> str:
         return _OF_LOSS
     instead = module.on_one_line(hidden.instead)
     return (
-        f"this replaces a loss that is not finite with `{instead}`: the scaler takes a step with the gradients of "
+        f"a loss that is not finite is replaced with `{instead}`: the scaler takes a step with the gradients of "
         f"`{instead}`, and never lowers the scale"
     )
 

@@ -20,8 +20,8 @@ amplint reports nothing:
 
 ## Why is this bad?
 A GradScaler makes gradients overflow on purpose now and then: the scale starts at 65,536, and grows until the gradients
-overflow. The scaler skips such a step and halves its scale. A program that raises instead stops in its first steps, or
-after days, though its training is fine.
+overflow. `scaler.step` skips such a step, and `scaler.update` halves the scale. A program that raises instead stops in
+its first steps, or after days, though its training is fine.
 
 ## Example
 ```python
@@ -92,6 +92,7 @@ from amplint.rules.shared.skipped_steps import is_plain, places_in, scaler_calls
 
 if TYPE_CHECKING:
     from amplint.model import Module
+    from amplint.model.objects.event import Event
 
 rule = Rule(
     __name__,
@@ -119,7 +120,7 @@ _ANOMALY = {
     for name in ("set_detect_anomaly", "detect_anomaly")
 }
 _ON_DEMAND = re.compile(r"(?i)debug|anomal")
-_GIVE_UP = "Stop only after many such steps in a row"
+_GIVE_UP = "To stop a run that diverges, end the program after many such steps in a row"
 
 
 @rule.check
@@ -147,6 +148,12 @@ def _detects_anomalies(module: Module, place: ir.Value) -> Finding:
     )
 
 
+def _then(module: Module, step: Event) -> str:
+    """What the scaler does by itself."""
+    scaler = module.text(receiver(step))
+    return f"`{scaler}.step` skips the step, and `{scaler}.update` lowers the scale"
+
+
 def _judge_abort(module: Module, abort: Abort) -> Iterator[Finding]:
     for value in abort.asked:
         source = gradients_in(module, value)
@@ -159,8 +166,8 @@ def _judge_abort(module: Module, abort: Abort) -> Iterator[Finding]:
         if found is not None and not is_plain(found[0], source):
             yield rule.finding(
                 module.span(abort.at),
-                "this check ends the program when gradients overflow; let "
-                f"`{module.text(receiver(found[1]))}.step` skip the step and lower the scale",
+                "this check ends the program when gradients overflow, which is normal; remove the check: "
+                f"{_then(module, found[1])}",
                 fix=Fix(Applicability.DISPLAY, _GIVE_UP),
             )
             return
@@ -180,9 +187,9 @@ def _judge_clip(module: Module, call: ir.Call) -> Iterator[Finding]:
     if found is not None and not is_plain(found[0], call):
         yield rule.finding(
             module.span(call),
-            "`error_if_nonfinite=True` ends the program when gradients overflow; let "
-            f"`{module.text(receiver(found[1]))}.step` skip the step and lower the scale",
-            fix=Fix(Applicability.DISPLAY, "Remove `error_if_nonfinite=True`"),
+            "`error_if_nonfinite=True` ends the program when gradients overflow, which is normal; remove the argument: "
+            f"{_then(module, found[1])}",
+            fix=Fix(Applicability.DISPLAY, _GIVE_UP),
         )
 
 

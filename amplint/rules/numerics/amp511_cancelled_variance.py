@@ -89,8 +89,8 @@ def check(module: Module) -> Iterator[Finding]:
             sure = not each.likely and each.dtypes == {"bfloat16"}
             yield rule.finding(
                 module.span(each.mean),
-                "the (co)variance is the difference of two means, and bfloat16 rounds both by more than a small "
-                "difference: the result is noise; compute both means in float32, under `autocast(enabled=False)`",
+                "this (co)variance subtracts two bfloat16 means, whose rounding errors can exceed the variance; "
+                "compute both means in float32, under `autocast(enabled=False)`",
                 withheld="the code of both means has to move into a region with `enabled=False`; do that by hand",
                 cause=f"variance {function.id if function is not None else 0}",
                 confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
@@ -99,8 +99,8 @@ def check(module: Module) -> Iterator[Finding]:
         if "bfloat16" in found.dtypes:
             yield rule.finding(
                 module.span(found.call),
-                "the region computes the convolutions of SSIM in bfloat16, which rounds by more than small variances: "
-                "small variances are noise; compute SSIM in float32, outside the region",
+                "the region computes the variances of SSIM in bfloat16, whose rounding errors can exceed the "
+                "variances; compute SSIM in float32, outside the region",
                 withheld="move the call out of the region, or into a region with `enabled=False`",
                 confidence=Confidence.LIKELY,
             )

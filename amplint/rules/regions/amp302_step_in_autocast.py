@@ -3,12 +3,13 @@
 ## What it does
 Finds `scaler.step(optimizer)` and `optimizer.step()` that a path reaches while an autocast region is open.
 
+The finding is a suspicion if the code looks like a benchmark: steps are timed on made-up data. amplint reports nothing
+if this file defines all models that the optimizer owns, and autocast runs none of their ops in half precision.
+
 ## Why is this bad?
 An optimizer that multiplies matrices (Adafactor, Shampoo, Muon) does so in half precision inside a region. And the
 region keeps half-precision copies of the weights: a forward after the step, in the same region, still uses the old
-weights. The finding is a suspicion if the code looks like a benchmark: steps are timed on made-up data. amplint reports
-nothing if the optimizer owns only models of the file's own classes, and autocast runs none of their ops in half
-precision.
+weights.
 
 ## Example
 ```python
@@ -29,9 +30,10 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe for torch.optim's elementwise optimizers, created in the same file and stepped without a closure, if only calls
-that autocast doesn't change move with the step (see AMP301). Unsafe for any other optimizer: a forward in a closure, or
-in SAM's step, would lose autocast. There is no fix if the region is a decorator, is entered by hand, or spans a loop.
+Safe for torch.optim's elementwise optimizers, created in the same file and stepped without a closure, if all code that
+leaves the region with the step gives the same result without autocast (see AMP301). Unsafe for any other optimizer: a
+forward in a closure, or in SAM's step, would lose autocast. There is no fix if the region is a decorator, is entered by
+hand, or spans a loop.
 
 ## Proof
 The test programs watch autocast's state at each step: enabled before the fix, disabled after it. With Adafactor the

@@ -115,19 +115,17 @@ def check(module: Module) -> Iterator[Finding]:
         done.add(seen.node.id)
         with_criterion.add(place)
         kind = seen.operands[0][1]
-        loss = _said(module, seen)
+        loss = _said(module, seen, dtype_of(kind))
         region = module.line(module.value(kind.region))
         scaled = "float16" in kind.names and _is_scaled(module, seen) and not _is_weighed(module, seen)
         if scaled:
-            said = f"{loss} is {dtype_of(kind)} outside the autocast region on {region}: at the initial scale, 65536, "
-            said += "its gradient is inf, and the first step is always skipped"
+            effect = "at the initial scale, 65536, its gradient is inf, and the first step is always skipped"
         else:
-            said = f"{loss} is {dtype_of(kind)} outside the autocast region on {region}: "
-            said += "the loss and its gradient are rounded"
+            effect = "the loss and its gradient are rounded"
         fix, withheld = _fix(module, seen, kind.region)
         yield rule.finding(
             module.span(seen.node),
-            f"{said}; compute the loss inside the region",
+            f"outside the autocast region on {region}, {loss}: {effect}; compute the loss inside the region",
             fix=fix,
             withheld=withheld,
             severity=Severity.ERROR if scaled else Severity.WARNING,
@@ -151,11 +149,14 @@ def _confidence(module: Module, seen: Seen) -> Confidence:
     return Confidence.SUSPICION if gets_targets else Confidence.LIKELY
 
 
-def _said(module: Module, seen: Seen) -> str:
-    """A loss for a message."""
-    of, value = ("of ", seen.operands[0][0]) if seen.spelling in LOSSES else ("", seen.node)
+def _said(module: Module, seen: Seen, dtype: str) -> str:
+    """That a loss is half: as what a criterion is given, or by itself."""
+    by_criterion = seen.spelling in LOSSES
+    value = seen.operands[0][0] if by_criterion else seen.node
     given = shown(module, value) if value is not None else ""
-    return f"the loss {of}{given}" if given.startswith("`") else "the loss"
+    if not given.startswith("`"):
+        return f"this loss is {dtype}"
+    return f"this loss is {dtype}, like {given}" if by_criterion else f"the loss {given} is {dtype}"
 
 
 def _is_half(module: Module, seen: Seen) -> bool:

@@ -38,7 +38,8 @@ already ran in half precision has lost its small differences from 1.
 The test programs raise under (simulated) cuda and xpu before the fix, and train after it.
 
 ## References
-- [Prefer binary_cross_entropy_with_logits](https://docs.pytorch.org/docs/stable/amp.html#prefer-binary-cross-entropy-with-logits-over-binary-cross-entropy)
+- [Prefer
+  binary_cross_entropy_with_logits](https://docs.pytorch.org/docs/stable/amp.html#prefer-binary-cross-entropy-with-logits-over-binary-cross-entropy)
 - ATen/autocast_mode.cpp: `binary_cross_entropy` is banned on cuda, xpu and mtia
 """
 
@@ -121,8 +122,7 @@ _ASIDE = {
 }
 
 
-_LOGITS = "use the loss with logits"
-_FLOAT32 = "float32 under `autocast(enabled=False)`"
+_FLOAT32 = "compute this loss in float32 under `autocast(enabled=False)`"
 
 
 @rule.check
@@ -140,12 +140,12 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         fix, title, withheld = _fix(module, call, found)
         device = "/".join(sorted(_forbidding(module, found)))
-        where = f"the autocast region on {module.line(found.entered)}"
+        where = f"the region on {module.line(found.entered)}"
         if found.site is not None:
             where += f", called from {module.line(found.site)}"
         yield rule.finding(
             module.span(call),
-            f"`{module.text(call.func)}` raises RuntimeError on {device} in {where}; {title}",
+            f"{_said(module, call)} raises RuntimeError under autocast for {device} ({where}); {title}",
             fix=fix,
             withheld=withheld,
         )
@@ -153,6 +153,19 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _is_loss(module: Module, call: ir.Call) -> bool:
     return module.names.only(call.func) == _FUNCTION or _is_made_by(module, call.func, _CLASSES)
+
+
+def _said(module: Module, call: ir.Call) -> str:
+    """The loss as the subject of a message, with its class where the name doesn't say that."""
+    text = module.on_one_line(call.func)
+    is_plain = module.names.only(call.func) == _FUNCTION or "BCELoss" in text
+    return f"`{text}`" if is_plain else f"`{text}` (BCELoss)"
+
+
+def _logits_loss(module: Module, call: ir.Call) -> str:
+    """The loss that takes logits, in the place of one that takes probabilities."""
+    is_function = module.names.only(call.func) == _FUNCTION
+    return "`binary_cross_entropy_with_logits`" if is_function else "`BCEWithLogitsLoss`"
 
 
 def _is_made_by(module: Module, func: ir.Value, classes: set[str]) -> bool:
@@ -235,15 +248,15 @@ def _under_a_trainer(module: Module, call: ir.Call) -> Finding | None:
     if False in devices:
         return None
     edits = _with_logits(module, call)
-    what = f"{_LOGITS}, or {_FLOAT32}"
+    what = f"use {_logits_loss(module, call)}, or {_FLOAT32}"
     fix = (
-        Fix(Applicability.UNSAFE, "Pass the logits to the loss with logits", tuple(sorted(edits)))
+        Fix(Applicability.UNSAFE, "Pass the logits, and remove the sigmoid", tuple(sorted(edits)))
         if edits is not None
         else None
     )
     return rule.finding(
         module.span(call),
-        f"`{module.text(call.func)}` raises RuntimeError on cuda in the region that the Trainer "
+        f"{_said(module, call)} raises RuntimeError under autocast for cuda, which the Trainer "
         f"on {module.line(mixed[0].call)} opens around this step; {what}",
         fix=fix,
         withheld=None if fix is not None else "amplint can't see the sigmoid; pass the logits by hand",
@@ -275,9 +288,9 @@ def _fix(module: Module, call: ir.Call, found: Open) -> tuple[Fix | None, str, s
     """The fix, what to do in words, and why there is none."""
     edits = _with_logits(module, call)
     if edits is not None:
-        what = _LOGITS
+        what = f"use {_logits_loss(module, call)}"
         return Fix(Applicability.UNSAFE, "Pass the logits, and remove the sigmoid", tuple(sorted(edits))), what, None
-    what = f"{_LOGITS}, or {_FLOAT32}"
+    what = f"use {_logits_loss(module, call)}, or {_FLOAT32}"
     edits = _in_disabled_region(module, call, found)
     if edits is not None:
         title = "Compute this loss in float32 under `autocast(enabled=False)`"

@@ -47,6 +47,7 @@ from amplint.model.calls.external_calls import local_class, local_function
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.regions.openers import openers
 from amplint.model.syntax import ir
+from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.usage.mentions_of import near_regions
 from amplint.registry.rule import Rule
@@ -70,7 +71,7 @@ def check(module: Module) -> Iterator[Finding]:
     for function in near_regions(module).functions:
         # A manager makes a region for each call; what decorates by itself is one object for all.
         regions = [
-            each.context
+            (each.context, all(is_false(opening.region.enabled) for opening in each.opens.regions))
             for each in openers(module).decorating(function)
             if not any(_is_a_generators(opening.region) for opening in each.opens.regions)
         ]
@@ -81,10 +82,11 @@ def check(module: Module) -> Iterator[Finding]:
             elif _runs_its_kind(module, function):
                 again = "runs a child of the same class"
             if again:
+                region, is_off = regions[-1]
                 yield rule.finding(
-                    module.span(regions[-1]),
-                    f"`{function.name}` {again}, which enters the decorator's autocast object a second time: the "
-                    "previous autocast state is not restored; use `with torch.autocast(...)` inside "
+                    module.span(region),
+                    f"`{function.name}` {again}, which enters the decorator's autocast object a second time: "
+                    f"autocast stays {'off' if is_off else 'on'} after the call; use `with torch.autocast(...)` inside "
                     f"`{function.name}` instead",
                     withheld=f"the whole body of `{function.name}` has to move into a `with`; do that by hand",
                 )

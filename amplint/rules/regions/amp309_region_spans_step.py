@@ -145,7 +145,9 @@ def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -
         )
     edit = add_last_argument(module, region, "cache_enabled=False")
     return Fix(
-        Applicability.SAFE, "Pass `cache_enabled=False` (backward and the step stay in the region)", (edit,)
+        Applicability.SAFE,
+        "Pass `cache_enabled=False` (this corrects only AMP309: backward and the step stay in the region)",
+        (edit,),
     ), None
 
 

@@ -17,7 +17,7 @@ has no region that can be enabled.
 Also finds (likely) a loss that a `GradScaler` scales, if no file of the program opens a region: neither the files that
 import this file, nor any file that those import. A package may still open a region itself.
 
-The finding is likely if amplint can't see the layers of the model or the criterion, and if the loss multiplies the
+The finding is likely if amplint can't see the layers of the model or the criterion, or if the loss multiplies the
 outputs with each other, as a contrastive loss does.
 
 amplint reports nothing:
@@ -49,14 +49,15 @@ with torch.autocast("cuda", dtype=torch.float16):
 
 ## Fix safety
 The fix lets the region begin before the forward. Unsafe: the model then runs in half precision for the first time.
-There is no fix if the forward is in another block, and if the `with` has other contexts.
+There is no fix if the forward is in another block, or if the `with` has other contexts.
 
 ## Proof
 The test programs are not executed (shows=none): what float32 computes is right, only slower, and that can't be measured
 on a simulated cuda device.
 
 ## References
-- [Automatic mixed precision](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
+- [Automatic mixed
+  precision](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ calls), in which an op gets a tensor that the outer region has left in half prec
 for which autocast would cast: a matrix product, a loss, a norm, softmax, ...
 
 amplint reports nothing if the inputs are cast, if amplint can't see where they come from (except cross entropy of a
-model's whole output), and if the code casts to half precision on purpose.
+model's whole output), or if the code casts to half precision on purpose.
 
 The finding is an error if the op also has a float32 operand and raises. It is a warning if the op runs in half
 precision.

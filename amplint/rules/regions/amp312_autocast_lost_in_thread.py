@@ -9,7 +9,7 @@ Finds two things inside an autocast region:
   and opens no region itself.
 
 amplint reports nothing if the wrapped model, or the thread's function, has its own region, if `DataParallel` has one
-device and so no threads, and if amplint can't see the thread's model or function.
+device and so no threads, or if amplint can't see the thread's model or function.
 
 ## Why is this bad?
 Autocast's state belongs to a thread, and a new thread starts with autocast disabled: the forward runs in float32.

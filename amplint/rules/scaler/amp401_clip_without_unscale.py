@@ -5,12 +5,13 @@ Follows each function along its paths, and finds a clip of gradients from `scale
 `scaler.unscale_(optimizer)`: `clip_grad_norm_`, `clip_grad_value_`, timm's `dispatch_clip_grad`, and manual clipping
 (`p.grad.clamp_(...)`, `p.grad *= max_norm / norm`).
 
-Also finds a function that clips and then calls `scaler.step`, if the same file creates the scaler, scales a loss in
-another function, passes the scaler to nothing else and never unscales; and a function that clips and then unscales,
-wherever the backward is.
+Also finds, wherever the backward is:
 
-Also finds hooks that clip (`p.register_hook(lambda grad: grad.clamp(-1, 1))`), if the file scales its losses, or if the
-object that registers the hook keeps a scaler (likely). A hook runs during backward: no `unscale_` can come before it.
+- a function that clips and then unscales;
+- a function that clips and then calls `scaler.step`, if the same file creates the scaler, scales a loss in another
+  function, passes the scaler to nothing else and never unscales;
+- hooks that clip (`p.register_hook(lambda grad: grad.clamp(-1, 1))`), if the file scales its losses, or if the object
+  that registers the hook keeps a scaler (likely). A hook runs during backward, before any `unscale_` can.
 
 amplint reports nothing:
 
@@ -199,7 +200,7 @@ def _message(module: Module, clip: Misuse) -> str:
     known = clip.violation.cause and clip.violation.kind is not ViolationKind.CLIP_OF_SCALED_AGAIN
     since = f" of the backward pass on {module.line(module.value(clip.violation.cause))}" if known else ""
     to_do = advice(module, clip)
-    what = to_do.first(module)
+    what = to_do.first(module, "the clip")
     if to_do.waits:
-        what = f"call `{to_do.unscale}` first, and clip only where the optimizer steps"
+        what = f"call `{to_do.unscale}` before the clip, and clip only where the optimizer steps"
     return f"gradients are clipped while still multiplied by the loss scale{since}; {what}"

@@ -1,4 +1,4 @@
-"""The scaler divides and steps on gradients of a loss that was not scaled.
+"""The scaler unscales gradients of a loss that was never scaled, and steps with them.
 
 ## What it does
 Follows each function along its paths, and finds a `loss.backward()` without scaling, after which `scaler.unscale_` or
@@ -17,15 +17,16 @@ amplint also reports nothing:
 - if another branch of the same `if` scales (the condition may be the flag that enables AMP);
 - if a second loss comes from another forward, and may belong to another model;
 - if the scaler is disabled;
-- if a plain `optimizer.step()` uses the gradients before the first scaled loss (as when a program first tries how much
-  memory a batch needs);
+- if a plain `optimizer.step()` uses the gradients before the first scaled loss (such as a first step that only measures
+  memory);
 - if the scaler is created after the backward, and scales losses of its own.
 
 ## Why is this bad?
-The scaler divides by a scale that the loss was never multiplied by: the update is 65,536 times too small, and the model
-does not learn. If `scale()` is never called, the step raises "Attempted step but _scale is None." If one of two losses
-is not scaled, its share of the gradients is lost. A second backward of one loss, scaled or not, raises "Trying to
-backward through the graph a second time".
+The scaler divides by a scale that the loss was never multiplied by: at the initial scale, SGD's update is 65,536 times
+too small, and the model does not learn. Adam cancels the factor, except where `eps` then dominates. If `scale()` is
+never called, the step raises "Attempted step but _scale is None." If one of two losses is not scaled, its share of the
+gradients is lost. A second backward of one loss, scaled or not, raises "Trying to backward through the graph a second
+time".
 
 ## Example
 ```python

@@ -2,29 +2,28 @@
 
 ## What it does
 Follows each loop, and finds a `scaler.step(optimizer)` that is followed by `step` or `unscale_` in the next iteration
-without `scaler.update()` in between: because the function never calls `update()`, or because some path through the loop
-skips it, for example the `continue` after a bad gradient norm.
+without `scaler.update()` in between: because the function never calls `update()`, or because a condition in the loop
+skips `update()`, for example the `continue` after a bad gradient norm.
 
-Also finds a check of the gradients that skips `step` and `update()` without an `unscale_()` before: nothing raises, but
-the scale never falls, so that the next steps overflow as well (likely).
+Also finds:
 
-Also finds a function that steps with a scaler which outlives the call, if this file creates the scaler, passes it to
-nothing else and never updates it. This is likely if the function gets the scaler as an argument, nothing in the file
-calls the function, and neither this file nor one that imports it updates a scaler.
+- a check that skips both `step` and `update()` if gradients are not finite: the scale never falls, and the next steps
+  overflow too (likely). If `unscale_()` comes before the check, the next `unscale_()` raises;
+- a function that steps with a scaler created outside of it, if nothing in this file updates that scaler. The finding is
+  likely if the scaler is an argument, and neither this file nor one that imports it calls `update()`;
+- a method that takes one step with its object's scaler, but returns before the update if the gradients are not finite.
 
-Also finds a method that takes one step with its object's scaler, but returns before the update if the gradients are not
-finite.
+A finding is certain if the code always misbehaves, or does so with the default settings. A finding is likely if the
+code misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't
+see. A finding is a suspicion if the code misbehaves only with a setting that is not the default, or only under two
+conditions that change during training. The message names the condition. If two optimizers share the scaler, and one
+steps less often only with a setting that is not the default, the finding is a warning instead of an error.
 
-A finding is certain if the code always misbehaves, or does so with the default settings. It is likely if the code
-misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't see. It
-is a suspicion if the code misbehaves only with a setting that is not the default, or only under two conditions that
-change during training. The message names the condition.
+amplint reports nothing:
 
-amplint reports nothing if another function of the file calls `update()`, if the scaler is passed to code that amplint
-can't see, and if the update depends only on a flag that stays the same in all iterations.
-
-The finding is a warning if the update is skipped only under a setting that is not the default, such as gradient
-accumulation.
+- if another function of the file calls `update()`;
+- if the scaler is passed to code that amplint can't see;
+- if the update depends only on a flag that stays the same in all iterations.
 
 ## Why is this bad?
 The second iteration raises "step() has already been called since the last update()." or "unscale_() has already been
@@ -95,6 +94,7 @@ from amplint.rules.shared.scaler_order import (
     calls_of,
     confidence_of,
     home,
+    in_words,
     methods_used,
     misuses,
     on_micro_steps,
@@ -258,11 +258,12 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             withheld=SECOND_SCALER,
             severity=apart.severity,
         )
+    again = f"this `{met.kind}()`" if met.call is each.node else f"`{met.kind}()` on {module.line(met.call)}"
     return rule.finding(
         module.span(each.node),
-        f"{when(module, each)}some path skips `{name}.update()`: `{met.kind}()` on {module.line(met.call)} raises in "
-        f"the next iteration; call `{name}.update()` on that path too",
-        withheld="amplint can't tell whether that path should also clear the gradients",
+        f"{_skipped_when(module, each, here, name)}: {again} raises in the next iteration; call `{name}.update()` in "
+        "that case too",
+        withheld="amplint can't tell whether to clear the gradients in that case too",
         confidence=_how_sure(module, each, here),
     )
 
@@ -277,10 +278,26 @@ def _once_by_default(module: Module, loop: ir.Statement | None) -> ir.Value | No
     return call.positional[0] if known and all(each == 1 for each in known) else None
 
 
+def _skipped_when(module: Module, each: Misuse, updates: list[ir.Node], name: str) -> str:
+    """That an update is skipped, and under which condition: that of the likeliest way past it."""
+    ways = sorted(_ways(each, updates), key=lambda way: list(Confidence).index(_sure_of(module, each, way)))
+    begins = when(module, each)
+    tests = [(test, in_words(module.on_one_line(test), holds)) for test, holds in ways[0]]
+    others = [f"{words} on {module.line(test)}" for test, words in tests if words not in begins]
+    return f"{begins}`{name}.update()` is skipped{' if ' if others else ''}{' and '.join(others[-2:])}"
+
+
 def _how_sure(module: Module, each: Misuse, updates: list[ir.Node]) -> Confidence:
     """How sure it is that an update is skipped: by the settings that the likeliest way past it needs."""
-    ways = [way for update in updates for way in ways_past(each.node, update, "continue")]
-    return min((confidence_of(module, each, settings_of(module, way)) for way in ways), key=list(Confidence).index)
+    return min((_sure_of(module, each, way) for way in _ways(each, updates)), key=list(Confidence).index)
+
+
+def _ways(each: Misuse, updates: list[ir.Node]) -> list[list[tuple[ir.Value, bool]]]:
+    return [way for update in updates for way in ways_past(each.node, update, "continue")]
+
+
+def _sure_of(module: Module, each: Misuse, way: list[tuple[ir.Value, bool]]) -> Confidence:
+    return confidence_of(module, each, settings_of(module, way))
 
 
 def _returns_first(module: Module, flow: Flow, reached: EventStates) -> bool:

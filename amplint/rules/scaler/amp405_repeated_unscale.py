@@ -4,11 +4,11 @@
 Follows each function along its paths, and finds a `scaler.unscale_(optimizer)` after another one for the same
 optimizer, in the same iteration, or on the micro steps of an accumulation with one `update()` at the end.
 
-A finding is certain if the code always misbehaves, or does so with the default settings. It is likely if the code
-misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't see. It
-is a suspicion if the code misbehaves only with a setting that is not the default, or only under two conditions that
-change during training. The message names the condition. If accumulation is off by default, a finding about micro steps
-is likely.
+A finding is certain if the code always misbehaves, or does so with the default settings. A finding is likely if the
+code misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't
+see. A finding is a suspicion if the code misbehaves only with a setting that is not the default, or only under two
+conditions that change during training. The message names the condition. If accumulation is off by default, a finding
+about micro steps is likely.
 
 amplint reports nothing if the two calls are under different conditions, are in different branches, or are for different
 optimizers.

@@ -5,10 +5,10 @@ Follows each function along its paths, and finds, within one iteration, a `scale
 `scaler.step(optimizer)`, with or without `update()` in between, and a second `scaler.step(optimizer)` before
 `update()`.
 
-A finding is certain if the code always misbehaves, or does so with the default settings. It is likely if the code
-misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't see. It
-is a suspicion if the code misbehaves only with a setting that is not the default, or only under two conditions that
-change during training. The message names the condition.
+A finding is certain if the code always misbehaves, or does so with the default settings. A finding is likely if the
+code misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't
+see. A finding is a suspicion if the code misbehaves only with a setting that is not the default, or only under two
+conditions that change during training. The message names the condition.
 
 amplint reports nothing if the two calls are under different conditions, and nothing for different optimizers. AMP404
 reports an `update()` that is missing before the next iteration.

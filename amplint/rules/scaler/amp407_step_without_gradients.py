@@ -12,10 +12,10 @@ that only one branch replaces the loss by a new tensor, and each iteration has i
 Also finds `zero_grad()` of an optimizer over one flat buffer, if the parameters' gradients are views of the buffer's
 gradient: `zero_grad()` sets the buffer's gradient to None, and the views no longer reach the optimizer.
 
-A finding is certain if the code always misbehaves, or does so with the default settings. It is likely if the code
-misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't see. It
-is a suspicion if the code misbehaves only with a setting that is not the default, or only under two conditions that
-change during training. The message names the condition.
+A finding is certain if the code always misbehaves, or does so with the default settings. A finding is likely if the
+code misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't
+see. A finding is a suspicion if the code misbehaves only with a setting that is not the default, or only under two
+conditions that change during training. The message names the condition.
 
 amplint reports nothing:
 

@@ -69,7 +69,8 @@ after the fix the update has it. The test program that divides a norm again for 
 nothing else reads that number.
 
 ## References
-- [Working with unscaled gradients](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#working-with-unscaled-gradients)
+- [Working with unscaled
+  gradients](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#working-with-unscaled-gradients)
 """
 
 from __future__ import annotations
@@ -204,7 +205,7 @@ def _message(module: Module, read: Misuse, change: bool) -> str:
         what = f"gradients are read while still multiplied by the loss scale{since}"
     to_do = advice(module, read)
     if not to_do.waits:
-        do = to_do.first(module)
+        do = to_do.first(module, "the change" if change else "the read")
     elif change:
         do = f"change gradients only before the step, after `{to_do.unscale}`"
     else:

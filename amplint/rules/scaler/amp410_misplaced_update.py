@@ -283,7 +283,7 @@ def _said(each: Misuse, step: str) -> str:
     if each.violation.kind is ViolationKind.UPDATE_WITHOUT_CHECK:
         return f"this `update()` before {step} raises: no step or `unscale_()` ran since the previous `update()`"
     if each.violation.gradients in (GradientKind.UNSCALED, GradientKind.UNKNOWN):
-        return f"this `update()` before {step} resets the scaler: the unscaled gradients are divided by the scale again"
+        return f"this `update()` makes the scaler forget `unscale_()`: {step} divides the gradients again"
     return f"{step} divides by the scale that this `update()` changes, but its gradients have the old scale"
 
 

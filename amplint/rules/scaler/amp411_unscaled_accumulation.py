@@ -148,11 +148,17 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     several = _several(module, each)
     return rule.finding(
         module.span(each.node),
-        f"{when(module, each, several and several.when)}the next backward pass adds scaled gradients to gradients "
-        "that are already unscaled; unscale, step, update and call `zero_grad()` once, after the last backward pass",
+        f"{when(module, each, several and several.when)}{_unscaling(each)} unscales the gradients, and the next "
+        "backward pass adds scaled gradients to them; unscale, step, update and call `zero_grad()` once, after the "
+        "last backward pass",
         withheld="amplint can't tell which other lines have to move with the step",
         confidence=Confidence.LIKELY if unseen or (several is not None and several.is_unusual) else None,
     )
+
+
+def _unscaling(each: Misuse) -> str:
+    """The call that unscales too early, as the subject of a message."""
+    return "this step" if each.reached.event.kind == "step" else "this `unscale_()`"
 
 
 def _has_unseen_optimizer(module: Module, each: Misuse) -> bool:

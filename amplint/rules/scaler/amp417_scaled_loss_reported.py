@@ -41,7 +41,8 @@ Test programs that check the size of the loss raise before the fix, and train af
 executed (shows=none): printing doesn't change the training.
 
 ## References
-- [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
+- [Typical mixed precision
+  training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ rule = Rule(
     not_shown="verify doesn't follow what happens to reported numbers",
 )
 
-_WORDS = {"logged": "logged", "compared": "compared", "stored": "stored", "returned": "returned"}
+_WORDS = {"logged": "log", "compared": "compare", "stored": "store", "returned": "return"}
 _NO_REPORT = {"backward", "compensated", "divisor", "lost"}
 # Functions that ask for NaN and infinity, which are the same at every scale.
 _TESTS = {"isfinite", "isinf", "isnan"}
@@ -115,7 +116,7 @@ def _judge_read(module: Module, flow: Flow, reached: EventStates) -> Iterator[Fi
     found = ValueUses(module, call).found
     is_detached = isinstance(call.parent, ir.Attribute) and call.parent.attr in ENDS_GRADIENTS
     reported = {"logged", "compared", *(["stored", "returned"] if is_detached else [])}
-    what = next((_WORDS[each] for each in _WORDS if each in found & reported), "")
+    what = next((each for each in _WORDS if each in found & reported), "")
     if not what or found & _NO_REPORT or always_off(flow, reached) or uses_scale(module, ir.statement_of(call)):
         return
     if loss is None or isinstance(call.parent, ir.Statement) or not _is_of_losses(module, flow, reached):
@@ -126,7 +127,7 @@ def _judge_read(module: Module, flow: Flow, reached: EventStates) -> Iterator[Fi
         offered = Fix(Applicability.UNSAFE, f"Replace with `{text}` (this number changes)", (edit,))
     yield rule.finding(
         module.span(call),
-        f"the {what} loss is multiplied by the loss scale and far too large; read `{text}` instead",
+        f"the {what} loss is multiplied by the loss scale and far too large; {_WORDS[what]} `{text}` instead",
         fix=offered,
         withheld="the loss has no name; assign the loss to a variable before `scale()`" if offered is None else None,
     )
@@ -150,8 +151,8 @@ def _judge(module: Module, reached: EventStates, target: ir.Name) -> Iterator[Fi
             offered, withheld = _fix(module, reached, target, reads, read)
             yield rule.finding(
                 module.span(read.value),
-                f"`{target.name}` is the loss times the loss scale, by `scale()` on {module.line(target)}: the {what} "
-                "loss is far too large; use the loss from before `scale()`",
+                f"`scale()` on {module.line(target)} multiplied `{target.name}` by the loss scale: the {what} loss is "
+                f"far too large; {_WORDS[what]} the loss from before `scale()`",
                 fix=offered,
                 withheld=withheld,
             )
@@ -186,7 +187,7 @@ def _report(read: Read, backwards: list[Read]) -> str:
     function = ir.function_of(read.value)
     nested = function is not None and function.outer is not None  # a closure: an optimizer may take what it returns
     reported = {"logged", "compared", *(["stored"] if late else []), *(["returned"] if late and not nested else [])}
-    return next((_WORDS[each] for each in _WORDS if each in read.found & reported), "")
+    return next((each for each in _WORDS if each in read.found & reported), "")
 
 
 def _is_detached(value: ir.Name) -> bool:

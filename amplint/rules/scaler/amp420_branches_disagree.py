@@ -23,12 +23,18 @@ one without, and which are equal except for AMP. Finds what only one of the bran
 There may be three branches (float16, bfloat16, float32), also as an `if` in an `if`. A branch may only call a function
 of this file, and may be the code after an `if` that ends with `return` or `continue`.
 
-amplint reports nothing if the function, or one of its callers in the file, does the same before or after the `if`; and
-nothing if the branches differ in anything else: then each may have its own purpose. A clip is the exception: amplint
-reports it (likely) if both branches take a whole step of the same optimizers, and only the branch without the scaler
-clips; and if the step comes after the branches, and only one of them clips (`if use_amp: scaler.unscale_(optimizer);
-clip(...)`). The finding is also only likely if only the branch with the scaler clips (float16 may be the reason), and
-if amplint recognizes a moving average only by its name.
+amplint reports nothing:
+
+- if the function, or one of its callers in the file, does the same before or after the `if`;
+- if the branches differ in anything else, since each may then have its own purpose.
+
+A clip in only one of the branches is reported even if the branches differ in something else:
+
+- if both branches take a whole step of the same optimizers, and only the branch without the scaler clips (likely);
+- if the step comes after the branches (`if use_amp: scaler.unscale_(optimizer); clip(...)`).
+
+The finding is also likely if only the branch with the scaler clips (float16 may be the reason), or if amplint
+recognizes a moving average only by its name.
 
 ## Why is this bad?
 One of the branches is used every day, and the other one is forgotten. Training without AMP (or with it) then
@@ -321,8 +327,8 @@ def _unbound(module: Module, arms: list[Arm]) -> Iterator[Finding]:
                 return
             yield rule.finding(
                 module.span(value),
-                f"`{name}` is not defined in this file: this branch raises NameError; the other branches don't use "
-                "the name",
+                f"`{name}` is not defined in this file: this branch raises NameError; define the name, or "
+                "write what the other branches do",
                 withheld=f"amplint can't tell what replaced `{name}`",
             )
 

@@ -2,8 +2,8 @@
 
 ## What it does
 Finds a variable that holds a new `GradScaler`, or one that a flag creates (`GradScaler() if args.amp else None`), if
-the code only compares it with None, prints it, or saves and loads its state. It never scales a loss, and is not passed
-to a function, returned or stored.
+the code only compares it with None, prints it, or saves and loads its state. The scaler never scales a loss, and is not
+passed to a function, returned or stored.
 
 If a function of this project takes a scaler (`def train_one_epoch(..., scaler=None)`) and its call passes none, the
 message names that call. Also finds a scaler that is passed to a function which trains without a region and never reads
@@ -44,7 +44,8 @@ There is no fix: amplint can't tell whether AMP is wanted.
 The test programs are not executed (shows=none): a step is the same with an unused scaler and without it.
 
 ## References
-- [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
+- [Typical mixed precision
+  training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None, ignoring: 
         )
     if leaving_out is None:
         return (
-            f"`{name.name}` is never used: no loss is scaled, and no optimizer steps through it; use the scaler "
+            f"`{name.name}` is never used, and the loss is not scaled; use the scaler "
             "with an autocast region, or remove the scaler"
         )
     called = module.on_one_line(leaving_out.func)

@@ -52,7 +52,8 @@ gradients in the same places. A test compares the gradients of one accumulated s
 of the whole batch.
 
 ## References
-- [Gradient accumulation with torch.amp](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
+- [Gradient accumulation with
+  torch.amp](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ def _fix(module: Module, flow: Flow, step: Event, clear: Event) -> tuple[Fix | N
         return None, "a call is on one line with other code; move `zero_grad()` by hand"
     if not says_the_same(module, clear.call.func.base, clear.call, place):
         return None, f"`{module.text(clear.call.func.base)}` may be another optimizer at the step"
-    title = "Delete the `zero_grad()`" if behind is None else "Move the `zero_grad()` after the step"
+    title = "Remove the `zero_grad()`" if behind is None else "Move the `zero_grad()` after the step"
     return Fix(
         Applicability.UNSAFE, f"{title} (all micro steps then count)", (gone, *([behind] if behind else []))
     ), None

@@ -140,11 +140,11 @@ class Advice(NamedTuple):
     moves: ir.Node | None
     waits: bool
 
-    def first(self, module: Module) -> str:
-        """What to do where `unscale_` can come right before it."""
+    def first(self, module: Module, what: str) -> str:
+        """What to do where `unscale_` can come right before `what`."""
         if self.moves is not None:
             return f"move `{self.unscale}` from {module.line(self.moves)} to before this line"
-        return f"call `{self.unscale}` first"
+        return f"call `{self.unscale}` before {what}"
 
 
 def advice(module: Module, clip: Misuse) -> Advice:

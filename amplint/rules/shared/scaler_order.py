@@ -246,6 +246,8 @@ def _telling(flow: Flow, shown: Violation) -> set[Fact]:
 
 def in_words(text: str, holds: bool) -> str:
     """A condition in words: as the program asks for it, or negated."""
+    if text.startswith("not ") and " and " not in text and " or " not in text:
+        return in_words(text.removeprefix("not "), not holds)
     if holds:
         return f"`{text}`" if _COMPARES.search(text) else f"`{text}` is true"
     negated = next((text.replace(one, other) for one, other in _NEGATED.items() if text.count(one) == 1), None)

@@ -163,7 +163,7 @@ def test_a_helper_of_another_file_is_followed(project: Project, how: str) -> Non
     found = project({path: HELPER, "lib/__init__.py": "", "main.py": main})
     ((row, code, message),) = found.findings("main.py")
     assert (row, code) == (row_of(main, f"{called}("), "AMP401")
-    assert message.startswith(f"this call leads to line {row_of(HELPER, 'clip_grad_norm_')} of {path}: ")
+    assert message.startswith(f"this call runs line {row_of(HELPER, 'clip_grad_norm_')} of {path}: ")
     assert found.codes(path) == []
 
 
@@ -559,7 +559,7 @@ def test_no_fix_changes_another_file(project: Project) -> None:
     assert (finding.code, finding.fix, finding.withheld) == (
         "AMP401",
         None,
-        "the line to change is in helpers.py, and a fix changes only the file of its finding",
+        "a fix changes only the file of its finding, and the code is in helpers.py; change that code by hand",
     )
 
 
@@ -650,7 +650,7 @@ def _found_apart(apart: tuple[str, str], folder: Path, settings: Settings) -> tu
         code = without_prose(text, ast.parse(text), prefilter.roots(settings.codes))
         opened = opened and prefilter.opens(code.encode(), settings.codes)
         for each in result.findings if result.source is not None else ():
-            leads = re.match(r"this call leads to line (\d+) of parts.py", each.message)
+            leads = re.match(r"this call runs line (\d+) of parts.py", each.message)
             found[int(leads[1]) if leads else result.source.row(each.start), each.code] += 1
     return found, opened
 
