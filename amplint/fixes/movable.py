@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.events import events
+from amplint.model.regions.framework_regions import is_library_scaler_call
 from amplint.model.syntax import ir
 from amplint.model.syntax.scopes import UNKNOWN
 
@@ -52,11 +53,11 @@ _READS = {
     "get_scale",
     "get_last_lr",
     "is_enabled",
+    "parameters",
     "format",
     "items",
     "keys",
     "values",
-    "parameters",
     "named_parameters",
 }
 _REPORTS = {
@@ -103,7 +104,7 @@ def _call(module: Module, call: ir.Call) -> bool:
         return False
     event = events(module).of(call)
     if event is not None:
-        return event.kind != "opaque" or _is_named(call, ("backward",))
+        return event.kind != "opaque" or _is_named(call, ("backward",)) or is_library_scaler_call(module, call)
     names = module.names.of(call.func)
     if names <= _NUMBERS | _ASIDE or all(name.startswith(_ASIDE_MODULES) for name in names):
         return True

@@ -341,9 +341,13 @@ class CallGraph:
         return [each for each in methods if self.matters(Callee(each))]
 
     def trains(self, block: ir.Block) -> bool:
-        """Whether a suite, or a function that it calls, has events that are more than calls out of sight."""
-        if any(event.kind != "opaque" for event in self._module.once(Events).below(block)):
-            return True
+        """Whether a suite, or a function that it calls, has events that are more than calls out of sight, or may call a
+        library's scaler, which trains.
+        """
+        for event in self._module.once(Events).below(block):
+            call = event.call if isinstance(event.call, ir.Call) else None
+            if event.kind != "opaque" or (call is not None and self._objects.may_call_library_scaler(call)):
+                return True
         for value in ir.values_below(block):
             callee = self.callee(value) if isinstance(value, ir.Call) else None
             if callee is None and isinstance(value, ir.Call) and self._methods_of_a_parameter(value):

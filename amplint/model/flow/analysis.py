@@ -221,7 +221,8 @@ def given_up(module: Module) -> list[str]:
 
 def _near_events(module: Module) -> Nodes:
     """The nodes near what may be an event, aliases of functions aside."""
-    return module.whole.near(_EVENTS, *sorted({word_of(key) for key in objects(module).scalers}))
+    known = objects(module)
+    return module.whole.near(_EVENTS, *sorted({word_of(key) for key in known.scalers | known.library_scalers}))
 
 
 def _aliased(module: Module) -> list[ir.Value]:

@@ -15,10 +15,10 @@ from amplint.model.objects.access_paths import Keys, word_of
 from amplint.model.objects.key_parts import is_item, is_of_self, is_own_attribute, last_name, owner_of, variable_parts
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument, arguments
-from amplint.model.syntax.ir import Assigned, Other, node_of
+from amplint.model.syntax.ir import Assigned, Other, node_of, parameter_of
 from amplint.model.syntax.queries import names_cuda
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
-from amplint.model.torch_facts.names import SCALER, SCALER_METHODS, SCALERS
+from amplint.model.torch_facts.names import KEEPS_SCALER, SCALER, SCALER_METHODS, SCALERS
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -86,6 +86,7 @@ class Objects(Keys):
         self._constructed: dict[str, dict[str, _Constructed]] = {}  # last word of keys -> what they are made by
         self._functions: dict[str, ir.Function | None] = {}
         self.scalers: set[str] = set()
+        self.library_scalers: set[str] = set()  # timm's NativeScaler and its like
         self.optimizers: set[str] = set()
         self.made: dict[str, list[Made]] = {}
         self.constructed: set[str] = set()  # optimizers that the file makes
@@ -105,6 +106,15 @@ class Objects(Keys):
     def is_scalers(self, key: str) -> bool:
         """Whether a key is one of a scaler."""
         return key in self.scalers or self.original(key) in self.scalers
+
+    def may_call_library_scaler(self, call: ir.Call) -> bool:
+        """Whether what is called is, or as a parameter may be, a scaler of timm's kind that the file makes."""
+        func = call.func
+        if not self.library_scalers or not call.args:
+            return False
+        if isinstance(func, ir.Name) and any(map(parameter_of, self._module.names.bindings(func))):
+            return True
+        return self.key(func) in self.library_scalers
 
     def asked_if_enabled(self, value: ir.Value) -> ir.Value | None:
         """The scaler that a value asks whether it is enabled: `scaler.is_enabled()`, or the attribute behind that."""
@@ -271,6 +281,8 @@ class Objects(Keys):
             for key in self.assigned_to(call):
                 self.scalers.add(key)
                 self.made.setdefault(key, []).append(Made(call, scaler_arguments(module, call).get("enabled")))
+        for call in module.calls_of(*KEEPS_SCALER):
+            self.library_scalers.update(self.assigned_to(call))
         for call in module.calls_of("torch.optim.*"):
             names = module.names.of(call.func)
             if names & SCALERS or not any(map(_is_optimizers_class, names)):

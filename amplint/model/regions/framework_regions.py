@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.inference.dtypes import dtypes
+from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.syntax import ir
 from amplint.model.syntax.scopes import NOTHING
+from amplint.model.torch_facts.names import KEEPS_SCALER
 from amplint.model.usage.accelerators import accelerators
 
 if TYPE_CHECKING:
@@ -40,11 +42,25 @@ def framework_region(module: Module, call: ir.Call) -> FrameworkRegion | None:
 
 
 def is_framework_backward(module: Module, call: ir.Value) -> bool:
-    """Whether a call is the backward pass of an Accelerator or a Fabric, which scales where it has to."""
-    func = call.func if isinstance(call, ir.Call) else None
-    if not isinstance(call, ir.Call) or not isinstance(func, ir.Attribute) or func.attr != "backward" or not call.args:
+    """Whether a call is the backward pass of an Accelerator or a Fabric, which scales where it has to, or of a scaler
+    of timm's kind, which also steps the optimizer.
+    """
+    if not isinstance(call, ir.Call) or not call.args:
+        return False
+    if is_library_scaler_call(module, call):
+        return True
+    func = call.func
+    if not isinstance(func, ir.Attribute) or func.attr != "backward":
         return False
     return accelerators(module).owns(func.base) or bool(fabrics(module, func.base))
+
+
+def is_library_scaler_call(module: Module, call: ir.Call) -> bool:
+    """Whether a call is one of a scaler of timm's kind, `loss_scaler(loss, optimizer)`: a backward pass and a step."""
+    if not objects(module).may_call_library_scaler(call):
+        return False
+    leaves = (each.value for each in values_of(module, call.func).leaves)
+    return any(isinstance(each, ir.Call) and module.names.of(each.func) & KEEPS_SCALER for each in leaves)
 
 
 class _FrameworkRegions:

@@ -7,7 +7,8 @@ backward inside such a region is outside of autocast.
 
 The region may also be `accelerator.autocast()` of accelerate or `fabric.autocast()` of Lightning, and the backward
 `accelerator.backward()` or `fabric.backward()`; not if the file sets a precision without autocast ("no", "32-true"). If
-the file sets no precision, the finding is only `likely`: accelerate's precision may be configured elsewhere.
+the file sets no precision, the finding is only `likely`: accelerate's precision may be configured elsewhere. A call of
+timm's `NativeScaler` or `ApexScaler` is a backward, too.
 
 ## Why is this bad?
 Backward runs each operation in the dtype of its forward, so the autocast region adds nothing. If a backward has matrix
@@ -84,7 +85,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     fixes=(Applicability.SAFE, Applicability.UNSAFE),
-    triggers=("autocast & backward",),
+    triggers=("autocast & backward", "autocast & timm & Scaler"),
     shown_by=("autocast-state",),
 )
 

@@ -17,7 +17,7 @@ from amplint.model.inference.values import held
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.event import Event
-from amplint.model.regions.framework_regions import framework_region, is_framework_backward
+from amplint.model.regions.framework_regions import framework_region, is_framework_backward, is_library_scaler_call
 from amplint.model.regions.openers import opens
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
@@ -256,9 +256,9 @@ def _doubt(module: Module, within: list[Inside]) -> str | None:
 
 def _is_safe_step(module: Module, event: Event) -> bool:
     """A step without a closure, by an optimizer whose arithmetic no region changes."""
-    if event.kind not in STEPS:
-        return True
     assert isinstance(event.call, ir.Call)
+    if event.kind not in STEPS:
+        return not is_library_scaler_call(module, event.call)
     if len(event.call.args) > (1 if event.kind == "step" else 0) or event.optimizer is None:
         return False
     made = objects(module).classes(event.optimizer)
