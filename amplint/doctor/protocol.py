@@ -411,7 +411,7 @@ class Protocol(Listener):
         self._changed(window)
 
     def _changed(self, window: ByHand) -> None:
-        """Report what was done to scaled gradients that should have been unscaled first."""
+        """Report what was done to scaled gradients before they were unscaled."""
         scale = f"{window.scale:,.0f}"
         if (change := window.clamped()) is not None:
             self._protocol(
@@ -419,7 +419,7 @@ class Protocol(Listener):
                 f"gradients are clamped to {change.number:g} while they are multiplied by the scale {scale}: "
                 f"the largest is {change.largest:.4g}, without the scale {change.largest / window.scale:.4g}",
                 change.place,
-                advice="call `scaler.unscale_(optimizer)` first",
+                advice="call `scaler.unscale_(optimizer)` before the clamp",
             )
         elif (change := window.clipped_row()) is not None:
             self._protocol(
@@ -427,21 +427,21 @@ class Protocol(Listener):
                 f"rows of gradients are clipped while they are scaled by {scale}: one of norm {change.norm:.3g} to "
                 f"{change.number:.3g}, without the scale it has {change.norm / window.scale:.3g}",
                 change.place,
-                advice="call `scaler.unscale_(optimizer)` first",
+                advice="call `scaler.unscale_(optimizer)` before the clip",
             )
         elif (change := window.decayed()) is not None:
             self._protocol(
                 "AMP409",
                 f"the weight decay is {scale} times too small: it is added to gradients that are scaled by that",
                 change.place,
-                advice="call `scaler.unscale_(optimizer)` first",
+                advice="call `scaler.unscale_(optimizer)` before the weight decay",
             )
         elif (change := clipped(self._windows)) is not None and change.number < window.scale / MEANT_FOR_SCALED:
             self._protocol(
                 "AMP409",
                 f"gradients are clipped by hand to the norm {change.number:.3g} while they are scaled by {scale}",
                 change.place,
-                advice="call `scaler.unscale_(optimizer)` first",
+                advice="call `scaler.unscale_(optimizer)` before the clip",
             )
 
     def _reached(self, unit: Unit, scaler: torch.amp.GradScaler | None, scale: float, place: Place | None) -> None:

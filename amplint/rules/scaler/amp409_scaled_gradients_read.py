@@ -149,7 +149,7 @@ def _under_a_framework(module: Module, read: FrameworkRead) -> Finding:
     name = module.text(read.accelerator)
     what = "an unscaled value changes gradients" if read.changes else "gradients are read"
     when = "" if read.is_sure else IF_SCALED
-    do = f"call `{name}.unscale_gradients()` first, once before the step"
+    do = f"call `{name}.unscale_gradients()` before that, once per step"
     if read.clip is not None:
         clip = f"`{module.text(read.clip.func)}` on {module.line(read.clip)}, which unscales"
         do = (
