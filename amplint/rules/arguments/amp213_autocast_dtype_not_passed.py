@@ -15,7 +15,9 @@ amplint reports nothing:
 - if the region is disabled, or its device is the CPU, whose default dtype is bfloat16;
 - if a flag for float16 enables the region, or a scaler is always enabled (except in the first two cases);
 - if the `if` holds for float16 as well as for bfloat16;
-- if the region is what runs when bfloat16 failed or is not supported.
+- if the region is what runs when bfloat16 failed or is not supported;
+- if the region, or the one in bfloat16, is one of several to choose from: under a test, in a dict or a list, or in a
+  function or class that is called after a precision.
 
 ## Why is this bad?
 On cuda (and xpu and mps) a region without a dtype is float16. Code that selected bfloat16 for its range then runs with
@@ -75,7 +77,13 @@ from amplint.model.usage.fallbacks import is_fallback
 from amplint.model.usage.module_casts import casts
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import can_be_float16, is_bfloat16
-from amplint.rules.shared.precision_tests import BFLOAT16, asked_dtype, names_bfloat16, names_float16
+from amplint.rules.shared.precision_tests import (
+    BFLOAT16,
+    asked_dtype,
+    names_bfloat16,
+    names_float16,
+    speaks_of_bfloat16,
+)
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -186,8 +194,11 @@ def _beside(module: Module, region: Region, every: list[Region]) -> Evidence | N
     if _scales(module) or any(each.opaque for each in every) or not all(is_bfloat16(module, each) for each in others):
         return None
     if others:
+        tables = _tables(region.call)
         if region_round(module, region) or any(_is_for_some(each.call) for each in (region, *others)):
             return None  # each may be for what the other is not
+        if any(tables & _tables(each.call) for each in others):
+            return None
         text = f"the autocast region on {module.line(others[0].call)} is bfloat16"
         return Evidence(text) if _is_for_cuda(module, others[0]) else None
     return _variable(module, region)
@@ -214,11 +225,29 @@ def _scaled(module: Module, region: Region, every: list[Region]) -> Evidence | N
 
 
 def _is_for_some(node: ir.Node) -> bool:
-    """Whether a test decides about a node, or about the function or lambda that it stands in."""
+    """Whether a test decides about a node, or about the function or lambda that it stands in, or that or its class is
+    called after a precision.
+    """
     function = ir.function_of(node)
-    return bool(conditions_round(node)) or (
-        function is not None and function.outer is not None and bool(conditions_round(function))
+    if conditions_round(node) or (function is not None and function.outer is not None and conditions_round(function)):
+        return True
+    return any(
+        names_float16(each.name) or speaks_of_bfloat16(each.name)
+        for each in _around(node)
+        if isinstance(each, (ir.Function, ir.Class))
     )
+
+
+def _tables(node: ir.Node) -> set[int]:
+    """The displays, by their ids, that a node is in: `{"fp16": autocast("cuda"), ...}`."""
+    return {each.id for each in _around(node) if isinstance(each, (ir.Mapping, ir.Sequence))}
+
+
+def _around(node: ir.Node) -> Iterator[ir.Node]:
+    """What a node is in, from the inside."""
+    while node.parent is not None:
+        node = node.parent
+        yield node
 
 
 def _variable(module: Module, region: Region) -> Evidence | None:

@@ -53,6 +53,11 @@ def names_float16(text: str) -> bool:
     return _FLOAT16.search(_BFLOAT16.sub("", text)) is not None
 
 
+def speaks_of_bfloat16(name: str) -> bool:
+    """Whether a name has bfloat16 in it: `make_bf16_region`."""
+    return _BFLOAT16.search(name) is not None
+
+
 def names_bfloat16(text: str) -> bool:
     """Whether a text begins with bfloat16's name: `bf16`, `torch.bfloat16`."""
     return _BFLOAT16.match(text.removeprefix("torch.")) is not None
