@@ -55,6 +55,9 @@ def in_processes(
             for process in multiprocessing.active_children():
                 if process not in before:
                     process.kill()
+            # One may have been killed at half of a message, and the pool's thread would wait for the rest: with the
+            # last end for writing closed, it sees that there is none.
+            pool._result_queue._writer.close()  # type: ignore[attr-defined]
             # Its thread has nothing to wait for, and must not be at work on closed pipes when Python ends.
             pool.shutdown(cancel_futures=True)
             finished = [future.done() and not future.cancelled() and future.exception() is None for future in outcomes]
