@@ -88,12 +88,11 @@ def find(text: str, *, asked: bool = False, decide: Callable[[str], Decision] = 
     """
     log = Log(text)
     short = len(text) <= _SHORT and len(log.lines) <= _SHORT_LINES and not log.frames
+    ruled_out = _ruled_out(log)
     if not (asked and len(text) <= _LONGEST_QUESTION and len(log.frames) <= 1):
-        ruled_out = _ruled_out(log)
-        printed = _more(_by_text(log, alone=short, asked=False), _by_line(log))
+        printed = _more(_by_text(log, ruled_out, alone=short, asked=False), _by_line(log))
         told = _in_order((each for each in printed if each.message not in ruled_out), "")
         return Found(told, False, () if told else _nearest(_complaints(log)))
-    ruled_out = _ruled_out(log)
     for form in _forms(text):
         if hits := [each for each in _messages(form, alone=short) if each.message not in ruled_out]:
             return Found(_in_order(hits, text), True)
@@ -117,7 +116,7 @@ def _messages(text: str, *, alone: bool) -> list[Hit]:
     """The messages that a question quotes: as they are, in another form, or a part of one."""
     log = Log(text)
     elsewhere = is_elsewhere(text)
-    return _by_text(log, alone=alone and not elsewhere, asked=True) or [
+    return _by_text(log, _ruled_out(log), alone=alone and not elsewhere, asked=True) or [
         each
         for each in _by_words(text) or _by_part(text)
         if _is_beside(each.message, log) or not (elsewhere or each.message.general)
@@ -169,9 +168,9 @@ def _patterns() -> tuple[tuple[Message, Text, Pattern], ...]:
     return tuple((each, text, pattern(text.text, half=each.half)) for each in known() for text in each.says)
 
 
-def _by_text(log: Log, *, alone: bool, asked: bool) -> list[Hit]:
+def _by_text(log: Log, ruled_out: set[Message], *, alone: bool, asked: bool) -> list[Hit]:
+    """The messages that a text quotes, but for those that are `ruled_out`."""
     at_place: dict[int, list[tuple[Message, Text]]] = {}
-    ruled_out = {message for message in known() if any(re.search(each, log.squeezed) for each in message.never)}
 
     def elsewhere(message: Message, text: Text) -> bool:
         """Whether a message that is general is likely to be about something else."""

@@ -65,7 +65,7 @@ class Exported(Source):
 
     def shown(self, row: int) -> str:
         """A line as it is written."""
-        return self._written.line(row)
+        return self.written(row)
 
     def written(self, row: int) -> str:
         """A line as it is written."""

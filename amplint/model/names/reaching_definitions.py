@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves, may_suppress
 from amplint.model.syntax.ir import Assigned, Binding, Scope, node_of
+from amplint.model.syntax.nesting import is_within
 from amplint.model.syntax.scopes import Names
 
 if TYPE_CHECKING:
@@ -173,6 +174,4 @@ def _place(binding: Binding) -> float:
 
 
 def _stands_in(node: ir.Node | None, loop: ir.Statement) -> bool:
-    while node is not None and node is not loop:
-        node = node.parent
-    return node is not None
+    return node is not None and is_within(node, loop)

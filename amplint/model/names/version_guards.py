@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_between
 from amplint.model.syntax.ir import Assigned, Imported
+from amplint.model.syntax.nesting import is_within
 from amplint.model.syntax.scopes import Names
 
 # TORCH_2_4, is_torch_greater_equal_than_2_4, _torch_ge_2_4, pt24, digit_version, LooseVersion ...
@@ -51,20 +52,13 @@ def guarded(names: Names, node: ir.Node, modern: list[ir.Node]) -> bool:
     if not modern:
         return False
     return any(asks_version(names, test) for test in tests_of(node)) or any(
-        _within(each, around) for around in _fallible(node) for each in modern
+        is_within(each, around) for around in _fallible(node) for each in modern
     )
 
 
 def may_be_missing(node: ir.Node) -> bool:
     """Whether `node` stands in a try that catches the error of a name that does not exist."""
     return any(True for _ in _fallible(node))
-
-
-def _within(node: ir.Node, around: ir.Node) -> bool:
-    up: ir.Node | None = node
-    while up is not None and up is not around:
-        up = up.parent
-    return up is around
 
 
 def tests_of(node: ir.Node) -> Iterator[ir.Value]:

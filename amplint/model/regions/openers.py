@@ -19,6 +19,7 @@ from amplint.model.objects.terms import Term, literal, path, present, reads
 from amplint.model.regions.framework_regions import framework_region
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Defined
+from amplint.model.syntax.nesting import is_within
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -348,7 +349,7 @@ class Openers:
             base, context = ir.called_on(call, *_ENTERS), entered_by(call)
             key = self._objects.key(base) if base is not None else None
             stack = self._with_of(call, key)
-            if context is None or (stack is not None and not _is_below(node, stack)):
+            if context is None or (stack is not None and not is_within(node, stack)):
                 continue
             ends = (each for each in before if call.id < each.id and self._closes(each, key))
             made = both(self._decided.inside(call), *(negated(self._decided.inside(each)) for each in ends))
@@ -448,13 +449,6 @@ def _calls_by_hand(module: Module) -> dict[int, list[ir.Call]]:
         function = ir.function_of(call)
         found.setdefault(function.id if function is not None else 0, []).append(call)
     return found
-
-
-def _is_below(node: ir.Node, top: ir.Node) -> bool:
-    up: ir.Node | None = node
-    while up is not None and up is not top:
-        up = up.parent
-    return up is top
 
 
 def _under(when: Formula, found: Opens) -> Opens:

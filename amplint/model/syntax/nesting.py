@@ -17,6 +17,21 @@ def upwards(statement: ir.Statement) -> Iterator[ir.Statement]:
         up = up.parent
 
 
+def nodes_round(node: ir.Node) -> Iterator[ir.Node]:
+    """The nodes that a node is in, from the innermost on, up to the program."""
+    while node.parent is not None:
+        node = node.parent
+        yield node
+
+
+def is_within(node: ir.Node, outer: ir.Node) -> bool:
+    """Whether a node is another one, or is in it."""
+    up: ir.Node | None = node
+    while up is not None and up is not outer:
+        up = up.parent
+    return up is outer
+
+
 def following(statement: ir.Statement) -> list[ir.Statement]:
     """The statements after one in its suite."""
     around = statement.block.statements

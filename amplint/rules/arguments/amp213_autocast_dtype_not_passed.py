@@ -71,6 +71,7 @@ from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round, parts_that_hold
 from amplint.model.syntax.ir import Assigned
+from amplint.model.syntax.nesting import nodes_round
 from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.names import AUTOCAST, SCALERS
 from amplint.model.usage.fallbacks import is_fallback
@@ -233,21 +234,14 @@ def _is_for_some(node: ir.Node) -> bool:
         return True
     return any(
         names_float16(each.name) or speaks_of_bfloat16(each.name)
-        for each in _around(node)
+        for each in nodes_round(node)
         if isinstance(each, (ir.Function, ir.Class))
     )
 
 
 def _tables(node: ir.Node) -> set[int]:
     """The displays, by their ids, that a node is in: `{"fp16": autocast("cuda"), ...}`."""
-    return {each.id for each in _around(node) if isinstance(each, (ir.Mapping, ir.Sequence))}
-
-
-def _around(node: ir.Node) -> Iterator[ir.Node]:
-    """What a node is in, from the inside."""
-    while node.parent is not None:
-        node = node.parent
-        yield node
+    return {each.id for each in nodes_round(node) if isinstance(each, (ir.Mapping, ir.Sequence))}
 
 
 def _variable(module: Module, region: Region) -> Evidence | None:

@@ -68,7 +68,7 @@ from amplint.model.inference.iterations import runs_once
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of, regions
 from amplint.model.syntax import ir
-from amplint.model.syntax.nesting import loops_round
+from amplint.model.syntax.nesting import is_within, loops_round
 from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
 from amplint.rules.shared.in_region import casts_a_model_to_half, cause, is_cast_to_half
@@ -204,11 +204,8 @@ def _spans(flow: Flow, region: ir.Value, loop: ir.For | ir.While, step: ir.Node)
 
 def _is_held(flow: Flow, node: ir.Node, holder: ir.Statement, depth: int = 4) -> bool:
     """Whether a node stands in a statement, or only in functions that are called there."""
-    up: ir.Node | None = node
-    while up is not None and up is not holder:
-        up = up.parent
     sites = flow.call_sites(node) if depth and not flow.contains(node) else []
-    return up is holder or (bool(sites) and all(_is_held(flow, each, holder, depth - 1) for each in sites))
+    return is_within(node, holder) or (bool(sites) and all(_is_held(flow, each, holder, depth - 1) for each in sites))
 
 
 def _loops(flow: Flow, node: ir.Node, depth: int = 4) -> Iterator[ir.For | ir.While]:

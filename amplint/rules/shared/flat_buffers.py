@@ -9,6 +9,7 @@ from amplint.model.flow.analysis import Flow, flows
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
+from amplint.model.syntax.nesting import nodes_round
 from amplint.model.usage.mentions_of import STORES_GRAD, near_kept
 from amplint.rules.shared.scaler_order import always_off, reached_events
 
@@ -89,11 +90,7 @@ def _makers(module: Module) -> list[ir.Function | ir.Class]:
 
 
 def _around(statement: ir.Statement) -> Iterator[ir.Function | ir.Class]:
-    up = statement.parent
-    while up is not None:
-        if isinstance(up, (ir.Function, ir.Class)):
-            yield up
-        up = up.parent
+    return (each for each in nodes_round(statement) if isinstance(each, (ir.Function, ir.Class)))
 
 
 def _is_flat(block: ir.Block) -> bool:

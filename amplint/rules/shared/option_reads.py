@@ -12,6 +12,7 @@ from amplint.model.inference.values import held
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.project.importers import surely_lack
 from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import is_within
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -31,7 +32,7 @@ def texts_asked(module: Module, attr: str, declared: ir.Call) -> set[str] | None
         return None
     asked = set[str]()
     for value in module.whole.near(attr).values:
-        if _is_below(value, declared):
+        if is_within(value, declared):
             continue
         if isinstance(value, ir.Attribute) and value.attr == attr:
             found = _asked(module, value) if not _is_set(value) else _set_again(value, attr)
@@ -65,13 +66,6 @@ def _is_read_of(module: Module, call: ir.Call, attr: str) -> bool:
         and isinstance(given[1], ir.Constant)
         and given[1].value == attr
     )
-
-
-def _is_below(value: ir.Node, above: ir.Node) -> bool:
-    up: ir.Node | None = value
-    while up is not None and up is not above:
-        up = up.parent
-    return up is above
 
 
 def _asked(module: Module, value: ir.Value, depth: int = _DEEP) -> set[str] | None:
@@ -198,7 +192,7 @@ def _named(module: Module, attr: str) -> Iterator[ir.Value]:
 
 def _is_read(module: Module, value: ir.Value, declared: ir.Call) -> bool:
     """Whether something with the name of an option may read it, for more than to log it."""
-    if _is_below(value, declared) or (isinstance(value, ir.Attribute) and _is_set(value)):
+    if is_within(value, declared) or (isinstance(value, ir.Attribute) and _is_set(value)):
         return False
     at: ir.Node = value
     while isinstance(at.parent, (ir.FString, ir.Binary, ir.Sequence, ir.Mapping)):

@@ -19,7 +19,7 @@ from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import taken_from
 from amplint.model.syntax.ir import Binding, Other
-from amplint.model.syntax.nesting import loops_round
+from amplint.model.syntax.nesting import is_within, loops_round
 from amplint.model.syntax.scopes import owner_class
 
 if TYPE_CHECKING:
@@ -213,13 +213,13 @@ def _called(module: Module, call: ir.Call, at: ir.With) -> Iterator[bool | None]
     elif _makes_up(module, call):
         yield True
     elif isinstance(call.func, ir.Attribute) and owner_class(call.func) is not None:
-        if _is_within(call, at) and module.once(CallGraph).find(call) is None:
+        if is_within(call, at) and module.once(CallGraph).find(call) is None:
             yield None  # a model; what it is given is asked for by itself
         else:
             yield from _followed(module, call, at)
     elif isinstance(call.func, ir.Attribute) and not names & {"builtins.next", "builtins.iter"}:
         yield from _sources(module, call.func.base, at)  # `x.to(device)`
-    elif _is_within(call, at):
+    elif is_within(call, at):
         yield None
     else:
         yield from _followed(module, call, at)
@@ -260,10 +260,3 @@ def _is_model(module: Module, value: ir.Value) -> bool:
     owned = {root for roots in known.owns.values() for root in roots}
     name = ir.last_name(value)
     return key in owned or any(known.key(each.func) == key for each in module.whole.called(name))
-
-
-def _is_within(node: ir.Node, at: ir.With) -> bool:
-    up: ir.Node | None = node
-    while up is not None and up is not at:
-        up = up.parent
-    return up is at
