@@ -49,6 +49,21 @@ def _casts(module: Module) -> list[Cast]:
     return found
 
 
+def returned_casts(module: Module) -> list[tuple[ir.Call, str | None]]:
+    """The calls that functions return and that cast a module, with the dtype: `return Net().half()`."""
+    return module.once(_returned_casts)
+
+
+def _returned_casts(module: Module) -> list[tuple[ir.Call, str | None]]:
+    found = []
+    for statement in module.whole.calling("to", "type", *_METHODS, *_LOADS).statements:
+        if isinstance(statement, ir.Return) and isinstance(statement.value, ir.Call):
+            call, _ = _last_cast(module, statement.value)
+            if call is not None:
+                found.append((call, cast_to(module, call)))
+    return found
+
+
 def _each_of(module: Module, kept: ir.Value, root: ir.Value) -> list[str | None]:
     """The keys of several modules that a loop casts one after the other: `for each in (vae, unet): each.half()`."""
     source = loop_source(module, root) if kept is root and isinstance(root, ir.Name) else None

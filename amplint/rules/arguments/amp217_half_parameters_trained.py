@@ -63,7 +63,7 @@ float32. The test program for the suspicion is not executed (shows=none): it nee
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Confidence, Finding, Severity
@@ -78,7 +78,16 @@ from amplint.model.usage.frozen_models import frozen
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import comes_before
 from amplint.rules.shared.framework_scalers import framework_scalers
-from amplint.rules.shared.half_models import HalfModel, also_as, casts_when, half_models, may_be_fused, scaled_steps
+from amplint.rules.shared.half_models import (
+    HalfModel,
+    also_as,
+    also_returned,
+    casts_when,
+    half_models,
+    may_be_fused,
+    scaled_steps,
+)
+from amplint.rules.shared.lightning import Setup, setups
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -92,6 +101,7 @@ rule = Rule(
         "torch & .half( & optim & backward",
         "torch & float16 & optim & backward",
         "torch & torch.half & optim & backward",
+        "lightning & 16-true",
     ),
     not_shown="verify's model has float32 parameters",
 )
@@ -101,11 +111,14 @@ _KEEPS_COPIES = re.compile(
     r"(?im)^[ \t]*(?:from|import)[ \t][^#\r\n]*(?:deepspeed|fsdp|apex|fairscale)"
     r"|\bdeepspeed\w*[ \t]*=|FP16_Optimizer|master_param"
 )
+# The precisions of Lightning that cast the model as a whole (lightning/fabric/plugins/precision/half.py).
+_TRUE_HALF = {"16-true": "float16", "bf16-true": "bfloat16"}
 _ADAPTIVE = re.compile(r"Adam|NAdam|RAdam|RMSprop|Adagrad")
 # Of what a weight of 0.05 is in bfloat16, an update of this size is less than half a step.
 _SMALL_RATE = 1e-4
 # Methods of a tensor that give another one.
 _COPY = ("float", "double", "to", "clone", "type")
+_PARAMETERS = ("parameters", "named_parameters")
 # What is less is 0 in float16.
 _LEAST_FLOAT16 = 2.0**-25
 
@@ -113,18 +126,51 @@ _LEAST_FLOAT16 = 2.0**-25
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each cast to half precision of a model whose parameters an optimizer steps."""
+    yield from _of_lightning(module)
     models = [*half_models(module, "float16"), *half_models(module, "bfloat16")]  # a dtype that is chosen may be either
     if not models or any(_KEEPS_COPIES.search(code_of(text)) for text in module.texts):
         return
     for model in models:
-        made = [] if model.adapts or model.keys & frozen(module) else _made(module, model)
-        stepped = {key for _, keys in made for key in keys}
-        if not stepped or next(scaled_steps(module, stepped), None) is not None:
+        if model.adapts or model.keys & frozen(module):
             continue
-        if model.dtype == "float16" and next(framework_scalers(module, {*model.keys}, stepped), None) is not None:
+        made = _made(module, model)
+        stepped = {key for _, keys in made for key in keys} or model.beside
+        if not stepped or next(scaled_steps(module, {*stepped}), None) is not None:
+            continue
+        if model.dtype == "float16" and next(framework_scalers(module, {*model.keys}, {*stepped}), None) is not None:
             continue  # it raises, as AMP208 says
-        if _step(module, model, stepped) is not None:
-            yield _finding(module, model, made[0][0])
+        step = _step(module, model, stepped)
+        if step is not None:
+            yield _finding(module, model, made[0][0] if made else None, step)
+
+
+def _of_lightning(module: Module) -> Iterator[Finding]:
+    """Each Trainer or Fabric that trains a model that it casts to half precision, or does so by default."""
+    for each in setups(module):
+        kept = {*objects(module).assigned_to(each.call)}
+        precision = each.by_default(module)
+        dtype = _TRUE_HALF.get(precision) if isinstance(precision, str) else None
+        if dtype is None or each.precision is None or not _is_trained_by(module, each, kept):
+            continue
+        made = next(iter(module.calls_of("torch.optim.*")), None)
+        is_sure = each.precisions(module) == {precision}
+        consequence, confidence, _ = _consequence(module, dtype, made, is_sure=is_sure)
+        mixed = precision.replace("true", "mixed") if isinstance(precision, str) else ""
+        yield rule.finding(
+            module.span(each.precision),
+            f'"{precision}" makes the parameters {dtype}{"" if is_sure else " by default"}, without a copy in float32: '
+            f'{consequence}; use "{mixed}"',
+            severity=Severity.WARNING if dtype == "bfloat16" else None,
+            confidence=confidence,
+        )
+
+
+def _is_trained_by(module: Module, setup: Setup, kept: set[str]) -> bool:
+    """Whether a Trainer or Fabric with some keys trains: `trainer.fit(...)`, `fabric.backward(loss)`."""
+    method = "fit" if setup.what == "Trainer" else "backward"
+    known = objects(module)
+    bases = (ir.called_on(each, method) for each in module.whole.near(method).calls)
+    return any(base is not None and (base is setup.call or known.key(base) in kept) for base in bases)
 
 
 def _made(module: Module, model: HalfModel) -> list[tuple[ir.Call, set[str]]]:
@@ -135,12 +181,17 @@ def _made(module: Module, model: HalfModel) -> list[tuple[ir.Call, set[str]]]:
         for call in module.calls_of("torch.optim.*")
         if not _copies(module, argument(call, "torch.optim.Optimizer", "params"))
     ]
-    return [(call, keys) for call, keys in made if keys]
+    return [(call, also_returned(module, call, keys)) for call, keys in made if keys]
 
 
 def _copies(module: Module, params: ir.Value | None, depth: int = 4) -> bool:
     """Whether what an optimizer gets may be copies of parameters: `[each.detach().float() for each in ...]`."""
-    for each in ir.walk_values(params) if params is not None else ():
+    values = list(ir.walk_values(params)) if params is not None else []
+    models = [base for each in values if (base := ir.called_on(each, *_PARAMETERS)) is not None]
+    of_models = {inside.id for each in models for inside in ir.walk_values(each)}  # `Net().half()` copies nothing
+    for each in values:
+        if each.id in of_models:
+            continue
         if ir.called_on(each, *_COPY) is not None:
             return True
         bound = module.names.bound_once(each) if isinstance(each, ir.Name) and depth else None
@@ -149,51 +200,56 @@ def _copies(module: Module, params: ir.Value | None, depth: int = 4) -> bool:
     return False
 
 
-def _step(module: Module, model: HalfModel, optimizers: set[str]) -> ir.Call | None:
+def _step(module: Module, model: HalfModel, optimizers: Collection[str]) -> ir.Call | None:
     """A call that steps one of some optimizers once the model is cast."""
     known, decisions = objects(module), decided(module)
     cast = casts_when(module, model.cast, model.dtype)
     for call in module.whole.near("step").calls:
         base = ir.called_on(call, "step")
         key = known.key(base) if base is not None else None
-        if key is None or not also_as(module, key) & optimizers:
+        if key is None or also_as(module, key).isdisjoint(optimizers):
             continue
-        before = model.elsewhere or comes_before(module, model.cast.call, model.cast.key, call, optimizers)
+        before = model.elsewhere or comes_before(module, model.cast.call, model.cast.key, call, {*optimizers})
         around = both(cast, decisions.around(call))
         if before and not is_vague(cast) and possible(around) is not None:
             return call
     return None
 
 
-def _finding(module: Module, model: HalfModel, made: ir.Call) -> Finding:
-    """The finding of a cast; `made` creates the optimizer."""
-    dtype = model.dtype
-    adaptive = bool(_ADAPTIVE.search(ir.last_name(made.func)))
-    rate = made.keyword("lr") or (made.positional[1] if len(made.positional) > 1 else None)
-    confidence = Confidence.CERTAIN if model.cast.dtype == dtype and not model.kept else Confidence.LIKELY
-    if dtype == "bfloat16":
-        kind = number(module, rate)
-        small = kind is not None and kind.value is not None and kind.value <= _SMALL_RATE
-        confidence = Confidence.LIKELY if adaptive and small else Confidence.SUSPICION
-        happens = "most updates are rounded away" if small else "small updates are rounded away"
-        if small and rate is not None:
-            happens += f" with a learning rate of `{module.on_one_line(rate)}`"
-        advice = "keep float32, and use autocast"
-    else:
-        happens = (
-            "`eps` is 0 in float16 and the parameters become NaN"
-            if _loses_eps(module, made)
-            else "most updates are lost"
-        )
-        advice = "keep float32, and use autocast with a GradScaler"
+def _finding(module: Module, model: HalfModel, made: ir.Call | None, step: ir.Call) -> Finding:
+    """The finding of a cast; `made` creates the optimizer, and `step` is the one that trains."""
+    is_sure = made is not None and model.cast.dtype == model.dtype and not model.kept
+    consequence, confidence, advice = _consequence(module, model.dtype, made, is_sure=is_sure)
+    trains = f"the optimizer on {module.line(made)}" if made is not None else f"the step on {module.line(step)}"
     return rule.finding(
         module.span(model.cast.call),
-        f"this cast makes the parameters {dtype}{model.under}, and the optimizer on {module.line(made)} trains them: "
-        f"{happens}; {advice}",
-        severity=Severity.WARNING if dtype == "bfloat16" else None,
+        f"this cast makes the parameters {model.dtype}{model.under}, and {trains} trains them: {consequence}; {advice}",
+        severity=Severity.WARNING if model.dtype == "bfloat16" else None,
         cause=model.cause,
         confidence=confidence,
     )
+
+
+def _consequence(module: Module, dtype: str, made: ir.Call | None, *, is_sure: bool) -> tuple[str, Confidence, str]:
+    """What happens to half parameters that an optimizer trains, how sure that is, and what to do."""
+    if dtype == "float16":
+        loses_eps = made is not None and _loses_eps(module, made)
+        happens = "`eps` is 0 in float16 and the parameters become NaN" if loses_eps else "most updates are lost"
+        confidence = Confidence.CERTAIN if is_sure else Confidence.LIKELY
+        return happens, confidence, "keep float32, and use autocast with a GradScaler"
+    rate = _rate(made) if made is not None else None
+    kind = number(module, rate)
+    small = kind is not None and kind.value is not None and kind.value <= _SMALL_RATE
+    happens = "most updates are rounded away" if small else "small updates are rounded away"
+    if small and rate is not None:
+        happens += f" with a learning rate of `{module.on_one_line(rate)}`"
+    adaptive = made is not None and bool(_ADAPTIVE.search(ir.last_name(made.func)))
+    return happens, Confidence.LIKELY if adaptive and small else Confidence.SUSPICION, "keep float32, and use autocast"
+
+
+def _rate(made: ir.Call) -> ir.Value | None:
+    """The learning rate that an optimizer is given."""
+    return made.keyword("lr") or (made.positional[1] if len(made.positional) > 1 else None)
 
 
 def _loses_eps(module: Module, made: ir.Call) -> bool:

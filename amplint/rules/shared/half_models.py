@@ -17,12 +17,13 @@ from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.objects.kept_arguments import kept_parameters
+from amplint.model.objects.key_parts import variable_parts
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.text_scan import code_of, without_sentences
 from amplint.model.usage.accelerators import accelerators
 from amplint.model.usage.mentions_of import near_kept
-from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of
+from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of, returned_casts
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -42,8 +43,9 @@ class HalfModel(NamedTuple):
     is trained.
 
     `keys`: where it is kept, in the function that casts it, in callers and in objects; `elsewhere`: whether callers or
-    objects keep it; `kept`: whether objects do. `owned`: the optimizers that are made of its parameters in sight;
-    `given`: those that functions make which get the model. `adapts`: adapters are trained in the same program.
+    objects keep it once it is cast; `kept`: whether objects do. `owned`: the optimizers that are made of its parameters
+    in sight; `given`: those that functions make which get the model, and one that is a parameter next to it. `adapts`:
+    adapters are trained in the same program.
     """
 
     cast: Cast
@@ -53,6 +55,7 @@ class HalfModel(NamedTuple):
     kept: bool
     owned: frozenset[str]
     given: frozenset[str]
+    beside: frozenset[str]
     adapts: bool
 
     @property
@@ -68,7 +71,7 @@ class HalfModel(NamedTuple):
     @property
     def optimizers(self) -> set[str]:
         """All optimizers that have, or may have, its parameters."""
-        return {*self.owned, *self.given}
+        return {*self.owned, *self.given, *self.beside}
 
 
 def cause_of(cast: Cast) -> str:
@@ -82,8 +85,8 @@ def half_models(module: Module, dtype: str) -> list[HalfModel]:
 
 
 def _half_models(module: Module, dtype: str) -> list[HalfModel]:
-    every = casts(module)
-    halves = [each for each in every if each.dtype == dtype or _can_be(module, each, dtype)]
+    every, of_calls = casts(module), _of_callers(module)
+    halves = [each for each in (*every, *of_calls) if each.dtype == dtype or _can_be(module, each, dtype)]
     if not halves or module.once(_casts_parameters):
         return []
     found = []
@@ -95,17 +98,70 @@ def _half_models(module: Module, dtype: str) -> list[HalfModel]:
             continue  # it is cast back, or a part of it, or to what can't be told
         if _is_wrapped(module, half):
             continue
-        outside, kept = _returned_as(module, half), _kept_as(module, half)
-        if any(each.key in outside | kept and each.dtype != dtype for each in every):
+        outside, kept = returned_as(module, ir.function_of(half.call), half.key), _kept_as(module, half)
+        outside |= of_calls.get(half, set())
+        passed_in = _passed_in(module, half)
+        if any(each.key in outside | kept | passed_in and each.dtype != dtype for each in every):
             continue
-        keys = frozenset({half.key, *outside, *kept})
-        owned = frozenset(optimizer for key in keys for optimizer in objects(module).owned_by(key))
+        keys = frozenset({half.key, *passed_in, *outside, *kept})
+        owned = frozenset(optimizer for key in keys for optimizer in _owned_by(module, key))
         adapts = module.once(_adapts)
         if adapts and not (owned and _is_of_another(module, keys)):
             continue
         given = frozenset(optimizer for key in keys for optimizer in _made_with(module, key)) - owned
-        found.append(HalfModel(half, dtype, keys, bool(outside or kept), bool(kept), owned, given, adapts))
+        beside = frozenset(_beside(module, half) if not owned and not given else ())
+        found.append(HalfModel(half, dtype, keys, bool(outside or kept), bool(kept), owned, given, beside, adapts))
     return found
+
+
+def _of_callers(module: Module) -> dict[Cast, set[str]]:
+    """The casts that functions return at once, as casts of what their callers keep, and the keys of all of those."""
+    known, found = objects(module), dict[Cast, set[str]]()
+    for call, dtype in returned_casts(module):
+        keys = {key for each in callers(module, ir.function_of(call)) for key in known.assigned_to(each)}
+        if keys:
+            found[Cast(call, min(keys), dtype)] = keys
+    return found
+
+
+def _owned_by(module: Module, model: str) -> set[str]:
+    """The optimizers made of a model's parameters, also as callers of the function that makes one keep it."""
+    known = objects(module)
+    owned, more = known.owned_by(model), set[str]()
+    for call in module.calls_of("torch.optim.*") if owned else ():
+        more |= also_returned(module, call, owned & {*known.stored_as(call)})
+    return owned | more
+
+
+def also_returned(module: Module, made: ir.Call, keys: set[str]) -> set[str]:
+    """The keys of an optimizer that a call creates, with those of callers, where its function returns it."""
+    return keys.union(*(returned_as(module, ir.function_of(made), each) for each in keys))
+
+
+def _passed_in(module: Module, half: Cast) -> set[str]:
+    """The keys of what callers give for the model, where it is a parameter of the function that casts it."""
+    known, function, variable = objects(module), ir.function_of(half.call), variable_parts(half.key)
+    if function is None or variable is None or variable[1] not in [each.name for each in function.params]:
+        return set()
+    values = passed(module, function, variable[1])
+    return {key for each in values if each is not None and (key := known.key(each)) is not None}
+
+
+def _beside(module: Module, half: Cast) -> set[str]:
+    """The optimizer that a function gets next to the model that it casts, if it gets only one and nobody in sight calls
+    it: `def train(model, optimizer, half)`.
+    """
+    known, function = objects(module), ir.function_of(half.call)
+    variable = variable_parts(half.key)
+    if function is None or variable is None or callers(module, function):
+        return set()
+    names = [each.name for each in function.params]
+    if variable[1] not in names:
+        return set()
+    steps = (ir.called_on(each, "step", "zero_grad") for each in module.whole.within(function).calls)
+    stepped = {key for base in steps if base is not None and (key := known.is_optimizer(base)) is not None}
+    single = stepped if len(stepped) == 1 else set()
+    return {key for key in single if (parts := variable_parts(key)) is not None and parts[1] in names}
 
 
 def _adapts(module: Module) -> bool:
@@ -155,16 +211,14 @@ def _can_be(module: Module, cast: Cast, dtype: str) -> bool:
     return given is not None and any(each.name == dtype for each in dtypes(module, given))
 
 
-def _returned_as(module: Module, half: Cast) -> set[str]:
-    """The keys under which callers keep the model that a function casts and returns, alone or in a tuple."""
-    known, function = objects(module), ir.function_of(half.call)
-    if function is None:
-        return set()
-    values = [each.value for each in returned(function) if each.value is not None]
-    if any(known.key(each) == half.key for each in values):
+def returned_as(module: Module, function: ir.Function | None, inside: str) -> set[str]:
+    """The keys under which callers keep what has a key inside a function that returns it, alone or in a tuple."""
+    known = objects(module)
+    values = [each.value for each in returned(function) if each.value is not None] if function is not None else []
+    if any(known.key(each) == inside for each in values):
         return {key for call in callers(module, function) for key in known.assigned_to(call)}
     displays = [each for each in values if isinstance(each, ir.Sequence) and not each.unpacks()]
-    places = {n for each in displays for n, item in enumerate(each.items) if known.key(item) == half.key}
+    places = {n for each in displays for n, item in enumerate(each.items) if known.key(item) == inside}
     return {
         key
         for call in (callers(module, function) if places else ())

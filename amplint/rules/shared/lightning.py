@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.inference.dtypes import dtypes
+from amplint.model.inference.values import Doubt, values_of
 from amplint.model.regions.framework_regions import fabrics
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Imported
@@ -52,6 +53,15 @@ class Setup(NamedTuple):
             known = isinstance(each.value, ir.Constant) and isinstance(each.value.value, (int, str))
             found.add(each.value.value if isinstance(each.value, ir.Constant) and known else None)
         return found
+
+    def by_default(self, module: Module) -> object:
+        """The literal that its precision is where the command line gives no other; None: none is in sight."""
+        first = values_of(module, self.precision).leaves[0] if self.precision is not None else None
+        shown = first is not None and isinstance(first.value, ir.Constant) and not first.is_open
+        is_option = first is not None and first.doubt is Doubt.DEFAULT
+        if first is None or not shown or not (is_option or len(self.precisions(module)) == 1):
+            return None
+        return first.value.value if isinstance(first.value, ir.Constant) else None
 
     def scales(self, module: Module) -> bool:
         """Whether it can be float16 as autocast takes it, for which Lightning scales losses."""
