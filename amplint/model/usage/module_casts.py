@@ -99,6 +99,13 @@ def _last_cast(module: Module, value: ir.Value) -> tuple[ir.Call | None, ir.Valu
     return found, value
 
 
+def what_is_cast(cast: ir.Value) -> ir.Value:
+    """What a chain of calls casts: `model` of `model.to(device).half()`."""
+    while isinstance(cast, ir.Call) and isinstance(cast.func, ir.Attribute):
+        cast = cast.func.base
+    return cast
+
+
 def _gives_dtype(module: Module, call: ir.Call) -> bool:
     """Whether a call is a `.to(...)`, or loads a model, and is given a dtype, known or not."""
     if not isinstance(call.func, ir.Attribute):
@@ -144,9 +151,6 @@ def is_made_in(module: Module, key: str, loop: ir.For | ir.While) -> bool:
     inside = {each.id for each in ir.walk_statements(loop.body)}
     for each in near_kept(module, {key}).statements:
         if each.id in inside and isinstance(each, ir.Assign) and any(known.key(one) == key for one in each.targets):
-            made = each.value
-            while isinstance(made, ir.Call) and isinstance(made.func, ir.Attribute):
-                made = made.func.base
-            if made is None or known.key(made) != key:
+            if each.value is None or known.key(what_is_cast(each.value)) != key:
                 return True
     return False

@@ -76,6 +76,7 @@ from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.text_scan import code_of
 from amplint.model.usage.frozen_models import frozen
 from amplint.registry.rule import Rule
+from amplint.rules.shared.default_values import number_by_default
 from amplint.rules.shared.enabled_flags import comes_before
 from amplint.rules.shared.framework_scalers import framework_scalers
 from amplint.rules.shared.half_models import (
@@ -239,7 +240,8 @@ def _consequence(module: Module, dtype: str, made: ir.Call | None, *, is_sure: b
         return happens, confidence, "keep float32, and use autocast with a GradScaler"
     rate = _rate(made) if made is not None else None
     kind = number(module, rate)
-    small = kind is not None and kind.value is not None and kind.value <= _SMALL_RATE
+    most = kind.value if kind is not None and kind.value is not None else number_by_default(module, rate)
+    small = most is not None and most <= _SMALL_RATE
     happens = "most updates are rounded away" if small else "small updates are rounded away"
     if small and rate is not None:
         happens += f" with a learning rate of `{module.on_one_line(rate)}`"

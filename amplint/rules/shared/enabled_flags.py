@@ -31,7 +31,7 @@ from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.operators import ORDERS
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALERS
-from amplint.model.usage.module_casts import is_made_in
+from amplint.model.usage.module_casts import is_made_in, what_is_cast
 from amplint.rules.shared.scaler_order import receiver
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def _own_step(module: Module, call: ir.Call) -> Event | None:
 def comes_before(module: Module, first: ir.Call, key: str, then: ir.Node, optimizers: set[str]) -> bool:
     """Whether a cast of the model kept at `key` is seen to come before `then`, and not behind the training."""
     known, home = objects(module), ir.function_of(first)
-    if known.key(_cast_of(first)) != key:
+    if known.key(what_is_cast(first)) != key:
         return True  # it is made there
     here = [each for each in _leading_to(module, then) if ir.function_of(each) is home]
     if here:
@@ -294,13 +294,6 @@ def comes_before(module: Module, first: ir.Call, key: str, then: ir.Node, optimi
         and any(known.key(target) in optimizers for target in each.targets)
         for each in module.whole.within(home).statements
     )
-
-
-def _cast_of(cast: ir.Value) -> ir.Value:
-    """What is cast: `model` of `model.to(device).half()`."""
-    while isinstance(cast, ir.Call) and isinstance(cast.func, ir.Attribute):
-        cast = cast.func.base
-    return cast
 
 
 def _leading_to(module: Module, node: ir.Node) -> list[ir.Node]:

@@ -23,7 +23,7 @@ from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.text_scan import code_of, without_sentences
 from amplint.model.usage.accelerators import accelerators
 from amplint.model.usage.mentions_of import near_kept
-from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of, returned_casts
+from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of, returned_casts, what_is_cast
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -140,11 +140,17 @@ def also_returned(module: Module, made: ir.Call, keys: set[str]) -> set[str]:
 
 def _passed_in(module: Module, half: Cast) -> set[str]:
     """The keys of what callers give for the model, where it is a parameter of the function that casts it."""
-    known, function, variable = objects(module), ir.function_of(half.call), variable_parts(half.key)
-    if function is None or variable is None or variable[1] not in [each.name for each in function.params]:
-        return set()
-    values = passed(module, function, variable[1])
+    known, function, name = objects(module), ir.function_of(half.call), _parameter_cast(module, half)
+    values = passed(module, function, name) if function is not None and name is not None else []
     return {key for each in values if each is not None and (key := known.key(each)) is not None}
+
+
+def _parameter_cast(module: Module, half: Cast) -> str | None:
+    """The parameter that a cast is one of, and not of a model that its function makes and calls the same."""
+    function, variable = ir.function_of(half.call), variable_parts(half.key)
+    if function is None or variable is None or objects(module).key(what_is_cast(half.call)) != half.key:
+        return None
+    return variable[1] if variable[1] in [each.name for each in function.params] else None
 
 
 def _beside(module: Module, half: Cast) -> set[str]:
@@ -152,12 +158,9 @@ def _beside(module: Module, half: Cast) -> set[str]:
     it: `def train(model, optimizer, half)`.
     """
     known, function = objects(module), ir.function_of(half.call)
-    variable = variable_parts(half.key)
-    if function is None or variable is None or callers(module, function):
+    if function is None or _parameter_cast(module, half) is None or callers(module, function):
         return set()
     names = [each.name for each in function.params]
-    if variable[1] not in names:
-        return set()
     steps = (ir.called_on(each, "step", "zero_grad") for each in module.whole.within(function).calls)
     stepped = {key for base in steps if base is not None and (key := known.is_optimizer(base)) is not None}
     single = stepped if len(stepped) == 1 else set()
