@@ -37,12 +37,20 @@ _BUILT_ON_IT = ("transformers", "diffusers", "trl", "peft")
 _TELLING = ("prepare", "accumulate", "unwrap_model", "wait_for_everyone", "gather_for_metrics", "clip_grad_norm_")
 
 
-class ScaledBackward(NamedTuple):
-    """A backward pass of an Accelerator, which may scale the loss.
+class Scaling(NamedTuple):
+    """How far an Accelerator that may be for float16 is.
 
-    `is_sure`: it is for float16 only; `by_default`: it is, or an option is whose default is float16; `is_chosen`: the
+    `is_sure`: it is for nothing else; `by_default`: it is, or an option is whose default is float16; `is_chosen`: the
     code writes float16 down as one of its choices, `"fp16" if half else "no"`, or an option of the file may be that.
     """
+
+    is_sure: bool
+    by_default: bool
+    is_chosen: bool
+
+
+class ScaledBackward(NamedTuple):
+    """A backward pass of an Accelerator, which may scale the loss: as `Scaling` says."""
 
     call: ir.Call
     accelerator: ir.Value
@@ -139,12 +147,16 @@ class Accelerators:
         """The backward passes in the file of Accelerators that may be for float16."""
         for call in self._module.own.called("backward") if self.is_used else ():
             base = ir.called_on(call, "backward")
-            if base is not None and self.kind(call) == "backward":
-                precisions = self.precisions(base)
-                if precisions & {SCALES, None}:
-                    sure = precisions == {SCALES}
-                    by_default = sure or self._scales_by_default(base)
-                    yield ScaledBackward(call, base, sure, by_default, self._can_choose_scaling(base))
+            if base is not None and self.kind(call) == "backward" and (how := self.scaling(base)) is not None:
+                yield ScaledBackward(call, base, *how)
+
+    def scaling(self, value: ir.Value) -> Scaling | None:
+        """How far an Accelerator is for float16; None where it can't be."""
+        precisions = self.precisions(value)
+        if not precisions & {SCALES, None}:
+            return None
+        is_sure = precisions == {SCALES}
+        return Scaling(is_sure, is_sure or self._scales_by_default(value), self._can_choose_scaling(value))
 
     def unscaled_backwards(self) -> Iterator[UnscaledBackward]:
         """The backward passes in the file of Accelerators that are made in sight, and not for float16."""

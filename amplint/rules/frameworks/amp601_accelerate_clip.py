@@ -8,7 +8,8 @@ Also finds `accelerator.clip_grad_norm_` where it runs more than once per optimi
 
 - on every micro step: inside `with accelerator.accumulate(...)` without `if accelerator.sync_gradients`, or where
   `optimizer.step()` runs only every n-th iteration (likely, if another file creates the Accelerator);
-- twice before one step.
+- twice before one step;
+- before a step that is skipped if the norm or the loss is not finite: `update()` is skipped with it.
 
 Also finds torch's or accelerate's clip before the only backward pass of its step, if gradients are cleared between the
 previous step and this backward pass.
@@ -38,7 +39,8 @@ scale), so it clips nearly always, and leaves gradients with a norm of `max_norm
 
 `accelerator.clip_grad_norm_` unscales first, the gradients of every optimizer. It unscales on every call, so a second
 call before the optimizer step (also on a later micro step) raises "unscale_() has already been called on this optimizer
-since the last update()".
+since the last update()". The prepared optimizer's `step()` calls `update()`: if a test skips the step after an
+overflow, the next clip raises, too.
 
 A clip before the backward pass finds no gradients, or those that the previous step has used: the step applies gradients
 that nothing has clipped.
@@ -117,11 +119,13 @@ from amplint.model.flow.path_conditions import Conditions
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
-from amplint.model.syntax.nesting import upwards
+from amplint.model.syntax.control import block_leaves, conditions_round, ends_iteration
+from amplint.model.syntax.nesting import loop_of, upwards
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.signatures import SIGNATURES
 from amplint.model.usage.accelerators import SCALES, accelerators
 from amplint.registry.rule import Rule
+from amplint.rules.shared.finite_checks import not_finite
 from amplint.rules.shared.framework_steps import (
     IF_SCALED,
     SYNCS,
@@ -172,7 +176,12 @@ def check(module: Module) -> Iterator[Finding]:
             if met.call.id not in told and met.kind == "torch":
                 found = _past(module, step, met) or _early(module, step, met)
             elif met.call.id not in told and met.kind == "clip":
-                found = _early(module, step, met) or _again(module, step, met) or _on_micro_steps(module, step, met)
+                found = (
+                    _early(module, step, met)
+                    or _again(module, step, met)
+                    or _on_micro_steps(module, step, met)
+                    or _not_stepped(module, step, met)
+                )
             if found is not None:
                 told.add(met.call.id)
                 yield found
@@ -481,6 +490,47 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
         severity=severity,
         confidence=_confidence(module) if accelerators(module).made(accelerator) else Confidence.LIKELY,
     )
+
+
+def _not_stepped(module: Module, step: Step, clip: Met) -> Finding | None:
+    """A clip after which the step is skipped where gradients are not finite: with it goes the scaler's `update()`."""
+    accelerator, rest = _receiver(clip.call), step.met[step.met.index(clip) + 1 :]
+    severity = _severity(module, accelerator)
+    after = next((each for each in rest if each.kind in ("step", "backward", "clip")), None)
+    if severity is None or after is None or after.kind != "step" or step.steps_behind(clip) > 1:
+        return None
+    here, there = common(after, clip)
+    asked = [
+        test
+        for test, holds in (*conditions_round(here), *_left_after(there))
+        if (test, holds) not in conditions_round(there) and not_finite(module, test, not holds) and _goes_on(test)
+    ]
+    if not asked or loop_of(there) is None or loop_of(here) is not loop_of(there):
+        return None
+    return rule.finding(
+        module.span(clip.call),
+        f"{_when(severity)}`{module.text(clip.call.func)}` raises RuntimeError after an overflow: "
+        f"`{module.on_one_line(asked[0])}` on {module.line(asked[0])} skips the step, and `update()` with it; always "
+        "step: the scaler skips such steps itself",
+        withheld="amplint can't tell what else the test is for",
+        severity=severity,
+        confidence=_confidence(module),
+    )
+
+
+def _goes_on(test: ir.Value) -> bool:
+    """Whether training goes on where the step is skipped: neither arm of the `if` ends the loop or the program."""
+    statement = ir.statement_of(test)
+    arms = [statement.then, statement.orelse] if isinstance(statement, ir.If) else []
+    return not any(block_leaves(each) and not ends_iteration(each) for each in arms if each is not None)
+
+
+def _left_after(node: ir.Node) -> Iterator[tuple[ir.Value, bool]]:
+    """The tests after a node in its suite that leave the suite, and how they have to come out to go on."""
+    statement = ir.statement_of(node)
+    for each in statement.block.statements if statement.block is not None else ():
+        if isinstance(each, ir.If) and each.id > statement.id and block_leaves(each.then):
+            yield each.test, False
 
 
 def _is_inside_accumulate(module: Module, clip: Met) -> bool:

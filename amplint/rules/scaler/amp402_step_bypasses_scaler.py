@@ -135,8 +135,12 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(each.step),
             f"`{module.text(ir.called_on(each.step, 'step') or each.step)}` {_SCALED}: "
-            f"`{module.on_one_line(each.backward.func)}` on {module.line(each.backward)} scales the loss, and nothing "
-            "is passed to `prepare()`; pass model, optimizer and data to `prepare()`",
+            f"`{module.on_one_line(each.backward.func)}` on {module.line(each.backward)} scales the loss, and "
+            + (
+                "the optimizer is not passed to `prepare()`; pass it, too"
+                if each.others
+                else "nothing is passed to `prepare()`; pass model, optimizer and data to `prepare()`"
+            ),
             withheld="amplint can't tell what else has to be passed to `prepare()`",
             confidence=None if each.is_sure else Confidence.LIKELY,
         )

@@ -21,6 +21,9 @@ amplint also reports nothing:
   memory);
 - if the scaler is created after the backward, and scales losses of its own.
 
+Also finds `loss.backward()` before the step of an optimizer that an `Accelerator` for float16 has prepared, if the file
+never calls `accelerator.backward`.
+
 ## Why is this bad?
 The scaler divides by a scale that the loss was never multiplied by: at the initial scale, SGD's update is 65,536 times
 too small, and the model does not learn. Adam cancels the factor, except where `eps` then dominates. If `scale()` is
@@ -63,7 +66,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import call_removed, own_statement, says_the_same, why_not_removed
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
@@ -74,6 +77,7 @@ from amplint.model.syntax.nesting import conditions, dominates
 from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
 from amplint.rules.shared.loss_origin import surely_plain
+from amplint.rules.shared.plain_backwards import plain_backwards
 from amplint.rules.shared.scaler_order import (
     Misuse,
     asked_apart,
@@ -95,15 +99,27 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     fixes=(Applicability.SAFE, Applicability.UNSAFE),
-    triggers=("backward & scaler & step(", "backward & unscale_"),
+    triggers=("backward & scaler & step(", "backward & unscale_", "Accelerator( & backward & step("),
     shown_by=("exception", "gradient", "update"),
 )
+
+_IN_FLOAT16 = 'with "fp16" '
 
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each plain backward whose gradients a scaler takes for scaled ones."""
-    return one_for_each(module, "AMP403", _judge)
+    yield from one_for_each(module, "AMP403", _judge)
+    for each in plain_backwards(module):
+        name = module.text(each.accelerator)
+        loss = module.text(each.event.subject) if each.event.subject is not None else "loss"
+        yield rule.finding(
+            module.span(each.event.call),
+            f"{_IN_FLOAT16 * (not each.is_sure)}the loss is not scaled: the step on {module.line(each.step)}, "
+            f"which goes through the scaler of `{name}`, raises AssertionError; call `{name}.backward({loss})`",
+            withheld=f"`{name}.backward` also divides the loss by the accumulation steps",
+            confidence=None if each.is_sure else Confidence.LIKELY,
+        )
 
 
 def _judge(module: Module, each: Misuse) -> Finding | None:

@@ -27,10 +27,15 @@ _HALF = {"fp16", "bf16"}
 _CALLED = ("forward", "__call__")
 # Parts of a model that compute nothing in half precision, by their names and those of what makes them.
 _NO_LAYER = re.compile(r"(?i)token|process|transform|extractor|loss|crit|metric|config|schedul|sampl|vocab|optim")
+# Methods of libraries' models that run their layers and not `forward`.
+_OF_LIBRARIES = (
+    (re.compile(r"diffusers\.([\w.]*\.)?(Asymmetric)?(Autoencoder|VQModel)"), ("encode", "decode")),
+    (re.compile(r"transformers\.([\w.]*\.)?\w*CLIP\w*Model"), ("get_image_features", "get_text_features")),
+)
 
 
 def past_forward(module: Module) -> Iterator[ir.Call]:
-    """The first such call of each method, in functions that call the Accelerator's `backward`."""
+    """The first such call for each model, in functions that call the Accelerator's `backward`."""
     owner, known = accelerators(module), objects(module)
     backwards = [call for call in module.own.called("backward") if owner.kind(call) == "backward"]
     bases = (ir.called_on(call, "backward") for call in backwards)
@@ -48,12 +53,12 @@ def past_forward(module: Module) -> Iterator[ir.Call]:
         model = base.base if isinstance(base, ir.Attribute) and base.attr == "module" else base  # as DDP keeps it
         key = known.key(model)
         name = ir.last_name(call.func)
-        if key is None or key not in prepared or name in done or key in frozen(module):
+        if key is None or key not in prepared or key in done or key in frozen(module):
             continue
         if without_gradients(module, call) or regions_at(module, call) or _is_in_its_autocast(module, call):
             continue
         if any(_computes(module, each, name) for each in prepared[key]):
-            done.add(name)
+            done.add(key)
             yield call
 
 
@@ -68,9 +73,23 @@ def _computes(module: Module, model: ir.Value, name: str) -> bool:
     """Whether a method of all classes that a model can be of calls a layer of the model, and neither the model itself
     nor anything of autocast.
     """
-    classes = [local_class(module, each.func) for each in constructions(module, model)]
-    methods = [method(module, each, name) if each is not None else None for each in classes]
-    return bool(methods) and all(each is not None and _calls_layers(module, each) for each in methods)
+    made = [each.func for each in constructions(module, model)]
+    return bool(made) and all(_is_of_library(module, each, name) or _is_own(module, each, name) for each in made)
+
+
+def _is_of_library(module: Module, made: ir.Value, name: str) -> bool:
+    """Whether a method of what a library's class or `from_pretrained` makes runs layers without `forward`."""
+    names = module.names.of(made)
+    return bool(names) and all(
+        any(pattern.match(each) and name in methods for pattern, methods in _OF_LIBRARIES) for each in names
+    )
+
+
+def _is_own(module: Module, made: ir.Value, name: str) -> bool:
+    """Whether a method of a class of the project does."""
+    cls = local_class(module, made)
+    function = method(module, cls, name) if cls is not None else None
+    return function is not None and _calls_layers(module, function)
 
 
 def _calls_layers(module: Module, function: ir.Function) -> bool:

@@ -25,37 +25,56 @@ _PREPARES = re.compile(r"\.prepare(_model|_optimizer)?\(")
 class UnpreparedStep(NamedTuple):
     """A step of an optimizer, and the backward of the Accelerator before it.
 
-    `is_sure`: the Accelerator is for float16, and is passed to nothing.
+    `others`: whether something else is prepared. `is_sure`: the Accelerator is for float16, and is passed to nothing.
     """
 
     step: ir.Call
     backward: ir.Call
+    others: bool
     is_sure: bool
 
 
 def unprepared_steps(module: Module) -> Iterator[UnpreparedStep]:
-    """The steps of torch's own optimizers after an Accelerator's backward, in a program that prepares nothing."""
+    """The steps of torch's own optimizers after an Accelerator's backward that nothing in the program prepares.
+
+    Where something else is prepared, only if the file chooses float16, or has an option for it.
+    """
     owner = accelerators(module)
-    if not owner.is_used or any(map(_PREPARES.search, module.texts)):
-        return
-    for each in owner.scaled_backwards():
-        step = _step_after(module, each.call) if owner.made(each.accelerator) else None
+    prepared = _prepared(module) if owner.is_used else None
+    for each in owner.scaled_backwards() if prepared is not None else ():
+        if prepared and not (each.by_default or each.is_chosen):
+            continue
+        step = _step_after(module, each.call, prepared or set()) if owner.made(each.accelerator) else None
         if step is not None:
-            yield UnpreparedStep(step, each.call, each.is_sure and not _is_passed(module, each.accelerator))
+            sure = each.is_sure and not _is_passed(module, each.accelerator)
+            yield UnpreparedStep(step, each.call, bool(prepared), sure)
 
 
-def _step_after(module: Module, backward: ir.Call) -> ir.Call | None:
-    """The first step of one of torch's optimizers after a call, in its function."""
+def _prepared(module: Module) -> set[str] | None:
+    """The keys of all that the program passes to `prepare`; None: something that it passes can't be told."""
+    calls = [each for each in accelerators(module).prepared() if module.is_own(each)]
+    if len(calls) != sum(len(_PREPARES.findall(text)) for text in module.texts):
+        return None  # in another file, or of what isn't known as an Accelerator
+    given = [arg.value for each in calls for arg in each.args if not isinstance(arg.value, ir.Call)]
+    keys = [objects(module).key(each) for each in given]
+    return {each for each in keys if each} if all(keys) and not any(each.unpacks() for each in calls) else None
+
+
+def _step_after(module: Module, backward: ir.Call, prepared: set[str]) -> ir.Call | None:
+    """The first step after a call, in its function, of one of torch's optimizers that isn't prepared.
+
+    Where models are prepared, of one that owns the parameters of one of them.
+    """
     function = ir.function_of(backward)
     for call in module.own.within(function).called("step"):
         event = events(module).of(call)
         if call.id < backward.id or ir.function_of(call) is not function or event is None:
             continue
-        if (
-            event.kind == "optimizer_step"
-            and isinstance(call.func, ir.Attribute)
-            and _is_torchs(module, call.func.base)
-        ):
+        optimizer = ir.called_on(call, "step") if event.kind == "optimizer_step" else None
+        key = objects(module).key(optimizer) if optimizer is not None else None
+        if optimizer is None or key is None or key in prepared or not _is_torchs(module, optimizer):
+            continue
+        if not prepared or objects(module).owns.get(key, set()) & prepared:
             return call
     return None
 

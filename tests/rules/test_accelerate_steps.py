@@ -1,0 +1,104 @@
+"""Steps of loops with an Accelerator that don't go as its scaler needs (AMP402, AMP403, AMP601)."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint import check
+
+_LOOP = """\
+import math
+
+import torch
+from accelerate import Accelerator
+
+
+def main(model, loader, half):
+    accelerator = Accelerator(PRECISION)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    PREPARED = accelerator.prepare(PREPARED)
+    for x, y in loader:
+        loss = model(x, y)
+        STEP
+        optimizer.zero_grad()
+"""
+_FP16, _BF16, _CHOSEN = 'mixed_precision="fp16"', 'mixed_precision="bf16"', 'mixed_precision="fp16" if half else "no"'
+_STEP = ("accelerator.backward(loss)", "optimizer.step()")
+_CLIP = "norm = accelerator.clip_grad_norm_(model.parameters(), 1.0)"
+
+
+def found(*step: str, prepared: str = "model, optimizer, loader", precision: str = _FP16) -> list[tuple[str, int]]:
+    """The codes of what amplint finds in a loop with some lines for its step, with their lines."""
+    text = _LOOP.replace("PRECISION", precision).replace("PREPARED", prepared)
+    text = text.replace("STEP", "\n        ".join(step))
+    ours = ("AMP402", "AMP403", "AMP601")
+    return [(each.code, text[: each.start].count("\n") + 1) for each in check(text) if each.code in ours]
+
+
+@pytest.mark.parametrize("precision", [_FP16, _CHOSEN])
+def test_optimizer_that_is_not_prepared(precision: str) -> None:
+    """Only a prepared optimizer steps through the scaler."""
+    assert found(*_STEP, prepared="model, loader", precision=precision) == [("AMP402", 14)]
+
+
+def test_prepared_optimizer() -> None:
+    assert found(*_STEP) == []
+    assert found(*_STEP, prepared="model, loader", precision=_BF16) == []
+    assert found(*_STEP, prepared="model, loader", precision="") == []
+    assert found(*_STEP, prepared="*parts", precision=_FP16) == []
+    # Another model may be trained next to it, by a loss of its own.
+    assert found(*_STEP, prepared="other, loader", precision=_FP16) == []
+
+
+@pytest.mark.parametrize("precision", [_FP16, _CHOSEN])
+def test_plain_backward_before_a_prepared_step(precision: str) -> None:
+    assert found("loss.backward()", "optimizer.step()", precision=precision) == [("AMP403", 13)]
+
+
+def test_plain_backward_without_a_scaler() -> None:
+    assert found("loss.backward()", "optimizer.step()", precision=_BF16) == []
+    assert found("loss.backward()", "optimizer.step()", precision="") == []
+    assert found("loss.backward()", "optimizer.step()", prepared="model, loader") == []
+    # The loss may be one of two.
+    assert found("loss.backward()", *_STEP) == []
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        ("if not math.isfinite(norm):", "    optimizer.zero_grad()", "    continue", "optimizer.step()"),
+        ("if torch.isnan(norm) or torch.isinf(norm):", "    continue", "optimizer.step()"),
+        ("if torch.isfinite(norm):", "    optimizer.step()"),
+        ("ok = torch.isfinite(norm)", "if ok:", "    optimizer.step()", "else:", "    print('skipped')"),
+    ],
+)
+def test_step_that_is_skipped_after_the_clip(step: tuple[str, ...]) -> None:
+    """Nothing calls `update()` then, and the next clip unscales again."""
+    assert found("accelerator.backward(loss)", _CLIP, *step) == [("AMP601", 14)]
+
+
+def test_step_that_is_skipped_in_a_block_with_the_clip() -> None:
+    lines = ("accelerator.backward(loss)", "if accelerator.sync_gradients:", f"    {_CLIP}")
+    skipped = ("    if norm.isnan():", "        continue", "optimizer.step()")
+    assert found(*lines, *skipped) == [("AMP601", 15)]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        ("optimizer.step()", "if not math.isfinite(norm):", "    print(norm)"),
+        ("if not math.isfinite(norm):", "    print(norm)", "optimizer.step()"),
+        ("if not math.isfinite(norm):", "    raise RuntimeError", "optimizer.step()"),
+        ("if norm > 100:", "    print(norm)", "optimizer.step()"),
+    ],
+)
+def test_step_that_always_comes(step: tuple[str, ...]) -> None:
+    assert found("accelerator.backward(loss)", _CLIP, *step) == []
+
+
+def test_loss_that_is_tested_before_its_backward() -> None:
+    """Nothing is unscaled yet."""
+    assert (
+        found("if not math.isfinite(loss):", "    continue", "accelerator.backward(loss)", _CLIP, "optimizer.step()")
+        == []
+    )
