@@ -4,10 +4,11 @@
 Follows each function (or script) that creates a scaler along its paths, and finds `unscale_`, `step` and `update` that
 run before the first `scaler.scale(...)`.
 
-A finding is certain if the code always misbehaves, or does so with the default settings. A finding is likely if the
-code misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't
-see. A finding is a suspicion if the code misbehaves only with a setting that is not the default, or only under two
-conditions that change during training. The message names the condition.
+The finding depends on the condition under which the code misbehaves, which the message names:
+
+- *certain*: always, or with the default settings;
+- *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
+- *suspicion*: only with a setting that is not the default, or only under two conditions that change during training.
 
 amplint reports nothing if the scaler comes from elsewhere (it may have scaled in an earlier call), if another function
 of the file scales, and if a plain `backward()` comes first: that is AMP403.
