@@ -3,9 +3,9 @@
 ## What it does
 Finds code that uses gradients between `scaler.scale(loss).backward()` and `scaler.unscale_(optimizer)`:
 
-- as an error: gradients are changed by a value that doesn't carry the loss scale. Examples are noise that is added, a
+- a change of gradients by a value that doesn't carry the loss scale is an error. Examples are noise that is added, a
   manual weight decay, and small gradients that a threshold sets to zero;
-- as a warning: the size of gradients is logged, compared or stored. Examples are `p.grad.norm()`,
+- a size of gradients that is logged, compared or stored is a warning. Examples are `p.grad.norm()`,
   `get_total_norm(...)`, `p.grad.abs().max()`, a clip with an infinite bound, and a function of the file that returns
   one of these.
 

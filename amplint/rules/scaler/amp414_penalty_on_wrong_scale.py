@@ -4,9 +4,9 @@
 Finds `torch.autograd.grad(..., create_graph=True)`, if a penalty is computed from the result and added to a loss that a
 scaler scales:
 
-- as an error: the gradients are of a scaled loss, and nothing divides them by the scale;
-- as a warning: the gradients are of the unscaled loss, which was computed in float16. Small gradients become 0, and so
-  does the penalty.
+- gradients of a scaled loss, if nothing divides them by the scale: the finding is an error;
+- gradients of the unscaled loss, if it was computed in float16: the finding is a warning. Small gradients become 0, and
+  so does the penalty.
 
 amplint reports nothing:
 

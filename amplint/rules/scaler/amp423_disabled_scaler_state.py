@@ -3,13 +3,13 @@
 ## What it does
 Finds a `scaler.load_state_dict(...)` on an enabled scaler, if the state may be that of a disabled scaler.
 
-As an error, if it fails in one run of the program: the file saves the state of a second `GradScaler(...)` that may be
-disabled, or it calls the function or class with the `GradScaler(...)` twice, first with the flag off, and then with the
-flag on.
+The finding is an error if one run of the program fails: the file saves the state of a second `GradScaler(...)` that may
+be disabled, or it calls the function or class with the `GradScaler(...)` twice, first with the flag off, and then with
+the flag on.
 
-As a warning, if it fails only in a second run of the program that sets the flag differently, on the command line, in a
-configuration, or in the call that creates the trainer. Training that was started without AMP then can't be resumed with
-AMP:
+The finding is a warning if only a second run of the program fails, which sets the flag differently: on the command
+line, in a configuration, or in the call that creates the trainer. Training that was started without AMP then can't be
+resumed with AMP:
 
 - the state is saved even if the scaler is disabled;
 - None or an empty dict is saved instead of the state: `scaler.state_dict() if use_amp else None`;
