@@ -105,7 +105,7 @@ def test_a_scaler_of_the_file_is_there_in_every_method() -> None:
         (trainer(("if path:", f"    {LOADED}", MADE)), "before the scaler is created on line {made}"),
         (trainer((), (LOADED, MADE)), "before the scaler is created on line {made}"),
         (trainer((LOADED, "self.make()"), make=MADE), "before the scaler is created on line {made}"),
-        (trainer((), (MADE,)), "where the scaler from line {made} may not be created yet"),
+        (trainer((), (MADE,)), "where the scaler created on line {made} may not exist yet"),
     ],
 )
 def test_it_is_not_loaded_where_the_scaler_may_come_later(text: str, why: str) -> None:
@@ -122,7 +122,7 @@ def test_it_is_not_loaded_where_the_scaler_may_come_later(text: str, why: str) -
 def test_a_scaler_that_is_made_anew_after_the_load_gets_no_fix() -> None:
     found = only(trainer((MADE, LOADED), (MADE,)))
     assert found.fix is None
-    assert "the scaler is created on line " in str(found.withheld)
+    assert "where the scaler may be that of line " in str(found.withheld)
 
 
 FUNCTION = (
@@ -481,7 +481,7 @@ def test_a_dict_with_fixed_keys_gets_one_more(save: str, entry: str) -> None:
     [
         ("torch.save([M(), O()], path)", "the states are saved in a list"),
         ('torch.save({"model": M(), args.key: O()}, path)', "the key of the optimizer's state is not a literal"),
-        ('torch.save(M(), "m.pt")\ntorch.save(O(), "o.pt")', "the optimizer's state has its own file"),
+        ('torch.save(M(), "m.pt")\ntorch.save(O(), "o.pt")', "the optimizer's state is saved in a file of its own"),
         (
             'torch.save(dict([("model", M()), ("optimizer", O())]), path)',
             "amplint can't follow the optimizer's state into",
@@ -498,7 +498,7 @@ def test_a_scaler_that_may_be_missing_is_called_that() -> None:
     text = function(after=LOAD).replace(
         'torch.amp.GradScaler("cuda")', 'torch.amp.GradScaler("cuda") if args.amp else None'
     )
-    assert "where the scaler may not exist, because line 8 creates it under a condition" in str(only(text).withheld)
+    assert "where the scaler may not exist, as line 8 creates it under a condition" in str(only(text).withheld)
 
 
 STAGES = """\

@@ -29,22 +29,22 @@ def main(args, loader, model):
     ("made", "confidence", "says"),
     [
         ("torch.optim.SGD(model.parameters(), 0.1)", Confidence.CERTAIN, ""),
-        ("make(args, model)", Confidence.LIKELY, "only optimizers like Adam"),
-        ("FusedLion(model.parameters())", Confidence.LIKELY, "only optimizers like Adam"),
+        ("make(args, model)", Confidence.LIKELY, "except with Adam"),
+        ("FusedLion(model.parameters())", Confidence.LIKELY, "except with Adam"),
         (
             "torch.optim.Adam(model.parameters(), weight_decay=1e-5)",
             Confidence.LIKELY,
-            "the scale weakens the weight decay",
+            "the weight decay is too weak",
         ),
         (
             "torch.optim.Adam(model.parameters(), weight_decay=args.decay)",
             Confidence.LIKELY,
-            "the scale weakens the weight decay",
+            "the weight decay is too weak",
         ),
         (
             'torch.optim.Adam([{"params": model.parameters(), "weight_decay": 1e-6}])',
             Confidence.LIKELY,
-            "the scale weakens the weight decay",
+            "the weight decay is too weak",
         ),
         ("torch.optim.Adam(model.parameters())", Confidence.SUSPICION, "aren't skipped"),
         ("torch.optim.Adam(model.parameters(), weight_decay=0.0)", Confidence.SUSPICION, "aren't skipped"),
@@ -63,7 +63,7 @@ def test_a_chosen_scale_is_said_to_be_wrong_as_far_as_the_optimizer_shows_it(
     (finding,) = check(TEXT.format(made=made, scale="init_scale=2**10"), settings=SETTINGS)
     assert finding.confidence is confidence
     assert says in finding.message
-    assert finding.message.endswith("call `scaler.step(optimizer)`, then `scaler.update()`")
+    assert finding.message.endswith("call `scaler.step(optimizer)` instead, then `scaler.update()`")
 
 
 def test_a_scale_that_nobody_chose_is_an_error_for_any_optimizer() -> None:

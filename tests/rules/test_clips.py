@@ -813,7 +813,7 @@ def test_where_more_backward_passes_may_come_before_the_update_no_unscale_is_adv
     (message,) = messages("print(sum(p.grad.norm().item() for p in model.parameters()))")
     assert "read `grad / scaler.get_scale()`" in message
     (message,) = messages("for p in model.parameters(): p.grad.add_(torch.randn_like(p.grad))")
-    assert message.endswith("change gradients only before the step, after `scaler.unscale_(optimizer)`")
+    assert message.endswith("change gradients only where the optimizer steps, after `scaler.unscale_(optimizer)`")
     for clip in ("clip_grad_norm_(model.parameters(), 1.0)", "[clip_grad_norm_(m.parameters(), 1.0) for m in [model]]"):
         (message,) = messages(clip)
         assert "call `scaler.unscale_(optimizer)` before the clip, and clip only where the optimizer steps" in message

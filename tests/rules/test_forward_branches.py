@@ -41,7 +41,7 @@ def of_step(plain: tuple[str, ...], scaled: tuple[str, ...] = SCALED, more: str 
 def test_a_branch_without_a_backward() -> None:
     (message,) = of_step((*FORWARD, "optimizer.step()"))
     assert message.startswith(
-        "this branch runs backward, but the branch without the scaler, on line 8, does not: the optimizer"
+        "this branch runs backward, but the branch without the scaler, on line 8, does not: there, the optimizer"
     )
 
 
@@ -86,11 +86,9 @@ def of_evaluation(cast: tuple[str, ...], plain: tuple[str, ...], decorator: str 
 
 def test_a_branch_that_evaluates_with_gradients() -> None:
     (message,) = of_evaluation(REGION, UNGRADED)
-    assert message.startswith(
-        "this branch computes without gradients, but the otherwise equal one with autocast, on line 9"
-    )
+    assert message.startswith("this branch computes without gradients, but the branch with autocast, on line 9")
     (message,) = of_evaluation(BOTH, FORWARD)
-    assert "the otherwise equal one without autocast, on line 13" in message
+    assert "the branch without autocast, on line 13" in message
     nested = ("with torch.autocast('cuda'):", "    with torch.inference_mode():", *(f"        {e}" for e in FORWARD))
     (message,) = of_evaluation(nested, FORWARD)
     assert "put `torch.inference_mode()` around both branches" in message
@@ -247,7 +245,8 @@ def created(use: str, *, before: str = "pass", after: str = "pass") -> list[str]
     return found(CREATED.replace("USE", use).replace("BEFORE", before).replace("AFTER", after))
 
 
-EITHER = "always create the scaler, and pass the condition as `enabled`"
+EITHER = "create the scaler in every case, with `enabled={}`"
+THERE_TOO = "create the scaler in that case too, with `enabled=False`"
 STEPPED = "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"
 
 
@@ -309,7 +308,9 @@ def test_two_scalers_that_are_created_together() -> None:
 
 def test_a_scaler_that_the_first_iteration_does_not_find() -> None:
     (message,) = created("scaler, loss = forward_step(model, loss, scaler, optimizer)")
-    assert message.endswith("where `args.amp` is false, this line raises UnboundLocalError; " + EITHER)
+    assert message.endswith(
+        "where `args.amp` is false, this line raises UnboundLocalError; " + EITHER.format("args.amp")
+    )
     assert not created("scaler = forward_step(model, loss, optimizer)\n        scaler.update()")
 
 
@@ -331,7 +332,7 @@ def test_a_handler_for_something_else(handler: str) -> None:
 def test_a_scaler_that_is_none(text: str) -> None:
     text = text.replace("AFTER", "pass")
     (message,) = found(text.replace("USE", STEPPED))
-    assert message == f"if `args.amp` is false, `scaler` is None, and this line raises AttributeError; {EITHER}"
+    assert message == f"if `args.amp` is false, `scaler` is None, and this line raises AttributeError; {THERE_TOO}"
     for right in ("scaler is not None", "scaler", "args.amp", "args.amp and step", "args.fp16"):
         assert not found(text.replace("USE", f"if {right}:\n            {STEPPED}")), right
     assert not found(text.replace("USE", "forward_step(model, loss, scaler, optimizer)"))
@@ -368,7 +369,7 @@ def test_an_attribute_that_is_set_in_one_branch(made: str) -> None:
     (message,) = kept(made=made)
     assert message == (
         f"`self.scaler` is created only in the `if` on line 8: where `{made}` is false, this line raises AttributeError"
-        f"; {EITHER}"
+        f"; {EITHER.format(made)}"
     )
 
 

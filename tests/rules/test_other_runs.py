@@ -95,7 +95,7 @@ def test_a_run_without_amp_can_not_be_resumed_with_it(text: str) -> None:
     (only,) = found(text)
     assert text[only.start : only.end].startswith("scaler.load_state_dict(")
     assert only.severity is Severity.WARNING
-    assert "resuming from that state with the scaler enabled raises" in only.message
+    assert "a run that resumes from that checkpoint with the scaler enabled raises" in only.message
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_objects_are_given_to_what_saves_their_states() -> None:
     text = script(save=OBJECTS.replace("write", "save_parts")).replace("\ndef main(", WRITES)
     (only,) = found(text)
     assert only.confidence is Confidence.LIKELY
-    assert "the state saved on line" in only.message
+    assert "an empty state is saved on line" in only.message
     assert not found(text.replace("save_parts({", "torch.save({"))  # what is loaded is the scaler itself
     assert not found(text.replace('"scaler": scaler', '"amp": scaler'))
     assert not found(text.replace("enabled=args.amp)\n    if", "enabled=True)\n    if"))
@@ -224,7 +224,10 @@ WITH_MORE = SAVED.replace("()}", '(), "kind": "last", "amp": args.amp, "all": {"
     ("asked", "said"),
     [
         ('if ckpt["kind"] != "last":\n    raise ValueError', "if `args.amp` is false, "),
-        ('if ckpt["amp"] != args.amp:\n    raise ValueError', "on devices other than cuda, the state saved on "),
+        (
+            'if ckpt["amp"] != args.amp:\n    raise ValueError',
+            "on devices other than cuda, an empty state is saved on ",
+        ),
         ('kept = ckpt.get("amp")\nassert kept == args.amp', "on devices other than cuda"),
         ('if ckpt["all"] != {"lr": 0.1, "amp": args.amp}:\n    raise ValueError', "on devices other than cuda"),
         ('kept = ckpt["all"]\nif kept != 1:\n    if kept:\n        raise ValueError', "on devices other than cuda"),
@@ -316,7 +319,7 @@ def test_a_scaler_that_is_made_where_there_is_none_yet_may_be_off(asked: str, co
 
 def test_a_switch_that_equals_one_value_is_said_once() -> None:
     (only,) = found(script(enabled='args.dtype not in ("bf16", "bfloat16")'))
-    assert only.message.startswith("if `args.dtype == 'bf16'`, the state saved on ")
+    assert only.message.startswith("if `args.dtype == 'bf16'`, an empty state is saved on ")
 
 
 CLASS = """\

@@ -46,7 +46,7 @@ def found(base: str, noise: str) -> Finding:
 
 def test_the_scaler_of_another_object() -> None:
     finding = found("torch.nn.Module", "self.noise")
-    assert "the scaler on line 28, which belongs to another object" in finding.message
+    assert "pass the scaler on line 28 to this object" in finding.message
     assert "self.scaler.step(self.optimizer)" not in finding.message
 
 

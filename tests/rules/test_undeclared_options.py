@@ -43,8 +43,8 @@ def found(declared: str = "pass", read: str = "args.use_amp") -> list[str]:
 def test_a_flag_that_is_not_declared(declared: str) -> None:
     (message,) = found(declared)
     assert (
-        message
-        == "this program's parser declares no option `use_amp`: this line raises AttributeError; declare the option"
+        message == "the program's argument parser declares no option `use_amp`: this line raises AttributeError; "
+        "declare the option"
     )
 
 

@@ -20,7 +20,7 @@ from amplint.verify.bench.instrument import watched
 from amplint.verify.bench.recorder import Recorder
 
 # A bound tuned to scaled gradients clips rightly.
-SAME_STEP = ("large_norm",)
+SAME_STEP = ("large_bound",)
 # Multiplies scaled gradients by a number before it unscales, which is right.
 READS_SCALED = ("rescaled_and_clipped_in_methods",)
 # Clips while backward runs: what is read after that is clipped already.

@@ -1,30 +1,34 @@
 """Gradients are clipped while they are still multiplied by the loss scale.
 
 ## What it does
-Follows each function along its paths, and finds a clip of gradients from `scaler.scale(loss).backward()` before
-`scaler.unscale_(optimizer)`: `clip_grad_norm_`, `clip_grad_value_`, timm's `dispatch_clip_grad`, and manual clipping
-(`p.grad.clamp_(...)`, `p.grad *= max_norm / norm`).
+Finds a clip that runs after `scaler.scale(loss).backward()` and before `scaler.unscale_(optimizer)`. These count as
+clips:
 
-Also finds, wherever the backward is:
+- `clip_grad_norm_`, `clip_grad_value_` and timm's `dispatch_clip_grad`;
+- manual clipping: `p.grad.clamp_(...)`, `p.grad *= max_norm / norm`.
 
-- a function that clips and then unscales;
-- a function that clips and then calls `scaler.step`, if the same file creates the scaler, scales a loss in another
-  function, passes the scaler to nothing else and never unscales;
-- hooks that clip (`p.register_hook(lambda grad: grad.clamp(-1, 1))`), if the file scales its losses, or if the object
-  that registers the hook keeps a scaler (likely). A hook runs during backward, before any `unscale_` can.
+Also finds these, even if amplint doesn't see the backward pass:
+
+- a function that clips and then calls `unscale_`;
+- a function that clips and then calls `scaler.step`, if the scaler never unscales, and stays in the file that creates
+  it and scales a loss with it;
+- hooks that clip, such as `p.register_hook(lambda grad: grad.clamp(-1, 1))`: a hook runs during the backward pass,
+  before any `unscale_`. The file has to scale its losses, or the object that registers the hook has to keep a scaler.
+  The finding is only *likely*.
 
 amplint reports nothing:
 
 - if the scaler or the optimizer is passed to a function that amplint can't see;
 - if the gradients are unscaled under a condition that may be the flag that enables AMP;
 - if the bound is multiplied by `scaler.get_scale()`;
-- if the scaler is disabled on that path;
-- about hooks, if a loss is also trained without the scaler, in another function of the file.
+- if the scaler is disabled where the clip runs;
+- about hooks, if another function of the file also trains without the scaler.
 
 ## Why is this bad?
-The gradients are 65,536 times too large (at the initial scale), so nearly every norm exceeds the bound: the gradients
-of each step are reduced to a norm of `max_norm / 65536`. Nothing crashes. With SGD the update shrinks to 0.003 % of its
-right size; Adam hides this almost completely, and trains a little worse.
+At the initial scale the gradients are 65,536 times too large, so nearly every norm exceeds the bound. After the clip
+and the step's division by the scale, the gradients have a norm of `max_norm / 65536`. Nothing raises. With SGD the
+update shrinks to a small part of its right size (0.003 % in one of the programs below). Adam hides this almost
+completely, and trains a little worse.
 
 ## Example
 ```python
@@ -44,33 +48,36 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe if every path from the clip reaches `update()` before the next scaled backward. `unscale_` goes right before the
-clip, under the condition under which the gradients are scaled, for the optimizer that owns the clipped parameters. If
-several clips share a step, `unscale_` goes once before all of them. An `unscale_` after the clip moves before it. If
-the clip uses a norm that was read before, `unscale_` goes before that read.
+Safe if every path from the clip reaches `update()` before the next scaled backward pass. The fix calls `unscale_` right
+before the clip, for the optimizer that owns the clipped parameters, and only where the gradients are scaled:
+
+- if several clips share a step, `unscale_` goes once before all of them;
+- if `unscale_` comes after the clip, that call moves before the clip;
+- if the clip uses a norm that was computed earlier, `unscale_` goes before the norm.
 
 Unsafe:
 
-- if a clip on each micro step has to move to the step;
-- if the bound exceeds 1,000: it was probably tuned on scaled gradients, and would no longer clip;
-- if the function reads the scale itself;
+- if the clip runs on each micro step, and has to move to the optimizer's step;
+- if the bound exceeds 1,000: the bound was probably tuned on scaled gradients, and would no longer clip;
+- if the function reads the scale, and may divide by it already;
 - if a fused optimizer may hold float16 parameters, on which `unscale_` raises;
-- if an exception after the clip is caught;
-- if only the name says that the call clips, and amplint can't see its code.
+- if an exception after the clip is caught: then `update` is skipped, and the next `unscale_` raises;
+- if only a function's name says that it clips, and amplint can't see its code.
 
 There is no fix:
 
 - if a hook clips;
 - if amplint can't tell which optimizer owns the parameters;
-- if the clip's result is divided by the scale;
+- if the norm that the clip returns is divided by the scale later;
 - if the parameters are float16;
-- if a path continues without `update()`, such as one that skips a step by hand: the next `unscale_` would raise;
-- if a path returns or continues between the read of a norm and the clip that uses it.
+- if some path skips `update()`, such as one that skips a step by hand: the next `unscale_` would raise;
+- if some path leaves between the computation of a norm and the clip that uses this norm.
 
 ## Proof
-The test programs are compared with a float32 reference step. The norm that the clip sees is 65,536 times too large
-before the fix, and right after it. The SGD updates after the fix agree with a float32 reference step within float16's
-noise.
+The test programs are compared with a float32 reference step. Before the fix, the clip sees gradients that are larger by
+the scale: by 65,536, or by the program's own scale. After the fix the norm is right, and the SGD updates agree with the
+reference within float16's noise. In `large bound` the update is right before the fix, too: its bound of 65,536 is the
+scale itself.
 
 ## References
 - [Gradient clipping with torch.amp](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
@@ -92,7 +99,7 @@ from amplint.registry.rule import Rule
 from amplint.rules.shared.clipping_hooks import ClippingHook, clipping_hooks
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated
 from amplint.rules.shared.scaler_order import Misuse, misuses, running, stepping, when
-from amplint.rules.shared.unscale_fix import ClipFix
+from amplint.rules.shared.unscale_fix import FIRST, ClipFix
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -116,7 +123,7 @@ rule = Rule(
     shown_by=("gradient", "update", "skips"),
 )
 
-_ELSEWHERE = "the backward pass and the step are in other functions; add `unscale_()` by hand"
+_ELSEWHERE = "the backward pass or the step is in another function; call `unscale_()` by hand"
 
 _WHOSE = "amplint can't tell which optimizer's gradients are clipped: they may still be multiplied by the loss scale"
 _ANOTHER_SET = ("backward", "step", "optimizer_step", "opaque")  # of gradients
@@ -143,7 +150,7 @@ def check(module: Module) -> Iterator[Finding]:
                 offered = offered._replace(applicability=Applicability.UNSAFE, message=message)
             yield rule.finding(
                 module.span(reached.event.call),
-                when(module, each) + _message(module, each),
+                when(module, each) + _message(module, each, withheld),
                 fix=offered,
                 withheld=withheld,
                 confidence=Confidence.LIKELY if is_guessed else None,
@@ -153,12 +160,12 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _of_hook(module: Module, hook: ClippingHook) -> Finding:
-    scaled = "the loss is scaled on" if ir.last_name(hook.scaled.func) == "scale" else "the scaler is made on"
+    scaled = "the loss is scaled on" if ir.last_name(hook.scaled.func) == "scale" else "the scaler is created on"
     return rule.finding(
         module.span(hook.call),
-        f"this hook clips gradients during backward, while they are multiplied by the loss scale ({scaled} "
-        f"{module.line(hook.scaled)}); clip after `unscale_()` instead",
-        withheld="a hook runs before `unscale_()` can; clip the gradients before the step",
+        f"this hook clips gradients while they are still multiplied by the loss scale ({scaled} "
+        f"{module.line(hook.scaled)}); remove the hook, and clip between `unscale_()` and the step",
+        withheld="amplint can't tell where the clip belongs without the hook",
         confidence=Confidence.LIKELY,
     )
 
@@ -196,11 +203,13 @@ def _clips_more_than_is_unscaled(module: Module, flow: Flow, known: set[int]) ->
     return False
 
 
-def _message(module: Module, clip: Misuse) -> str:
+def _message(module: Module, clip: Misuse, withheld: str | None) -> str:
     known = clip.violation.cause and clip.violation.kind is not ViolationKind.CLIP_OF_SCALED_AGAIN
     since = f" of the backward pass on {module.line(module.value(clip.violation.cause))}" if known else ""
     to_do = advice(module, clip)
     what = to_do.first(module, "the clip")
     if to_do.waits:
         what = f"call `{to_do.unscale}` before the clip, and clip only where the optimizer steps"
+    if withheld in FIRST:
+        what = f"{FIRST[withheld]}, and {what}"
     return f"gradients are clipped while still multiplied by the loss scale{since}; {what}"

@@ -1,33 +1,43 @@
 """The optimizer steps directly on gradients that the scaler has scaled.
 
 ## What it does
-Follows each function along its paths, and finds `optimizer.step()` if the gradients come from
-`scaler.scale(loss).backward()`: still multiplied by the scale, or unscaled by `scaler.unscale_` but not checked for
-inf, or already used by `scaler.step`. The optimizer may be a second one, stepped after a helper that scales the loss of
-both, even if the helper has another branch without the scaler.
+Finds `optimizer.step()` after `scaler.scale(loss).backward()`, if the gradients that it uses are
 
-Also finds the step of an optimizer of torch's after `accelerator.backward(loss)`, if an Accelerator for float16 never
-prepares anything: its backward scales the loss, and only a prepared optimizer steps through its scaler. The finding is
-only `likely` if the precision is configured elsewhere.
+- still multiplied by the loss scale;
+- unscaled by `scaler.unscale_`: only `scaler.step` would skip the step after an overflow;
+- already used by `scaler.step`: the optimizer steps twice.
+
+Also finds:
+
+- the step of a second optimizer, after a helper function has scaled and run backward for a loss of both optimizers;
+- the step of a torch optimizer after `accelerator.backward(loss)`, if an Accelerator for float16 never prepares
+  anything: `accelerator.backward` scales the loss, and only a prepared optimizer steps through the scaler. The finding
+  is only *likely* if the precision is configured elsewhere.
 
 amplint reports nothing:
 
-- if another branch of the same `if` steps through the scaler (the condition may be the flag that enables AMP);
+- if another branch of the same `if` steps through the scaler: the condition may be the flag that enables AMP;
 - if the function reads the scale, or checks for finite gradients itself;
-- about one of several optimizers, if the scaler never uses it;
+- about one of several optimizers, if the scaler is never used with this optimizer;
 - if the scaler is passed to code that amplint can't see.
 
-A scaler with an `init_scale` that is used only for `scale` may be intended: a constant factor of the gradients cancels
-in Adam. With SGD it is still an error. The finding is only `likely` if amplint can't see the optimizer, or if Adam adds
-a weight decay to the gradients; for Adam without a weight decay it is a suspicion.
+A scaler whose only use is `scaler.scale(loss)`, with an `init_scale`, may be a constant loss scale on purpose. The
+finding then depends on the optimizer:
+
+- SGD, and others whose update grows with the gradients: certain;
+- one that amplint can't see, or Adam with a weight decay that is added to the gradients: only *likely*;
+- Adam without a weight decay, in which the scale cancels: a suspicion.
 
 ## Why is this bad?
-With SGD the update from scaled gradients is 65,536 times too large; Adam hides this. `scaler.step(optimizer)` also
-skips the steps whose gradients overflow, and every float16 training has some: with a direct step, the inf reaches the
-weights. A `scaler.update()` that follows raises "No inf checks were recorded prior to update."
+With SGD, the update from scaled gradients is 65,536 times too large at the initial scale. In Adam the scale cancels,
+but not for a weight decay that is added to the gradients (`Adam(..., weight_decay=...)`, not AdamW): this weight decay
+is too small by the factor of the scale.
 
-In Adam the scale cancels, but not for a weight decay that is added to the scaled gradients (`Adam(...,
-weight_decay=...)`, not AdamW): its effect is divided by the scale, 65,536 at first.
+`scaler.step(optimizer)` also skips each step whose gradients overflow, which now and then happens in float16 training.
+With a direct step, inf and NaN reach the weights.
+
+If neither `scaler.step` nor `scaler.unscale_` runs, `scaler.update()` raises "No inf checks were recorded prior to
+update."
 
 ## Example
 ```python
@@ -43,14 +53,21 @@ scaler.update()
 ```
 
 ## Fix safety
-Unsafe: `optimizer.step()` becomes `scaler.step(optimizer)`, followed by `scaler.update()` if there is none. If both
-steps are in one iteration, the direct step is removed. That is what the code evidently intends, and it changes the
-training. There is no fix if the step has arguments, or if the scaler is used on some paths only.
+Unsafe, because the training changes: `optimizer.step()` becomes `scaler.step(optimizer)`, followed by `scaler.update()`
+if there is none. If `scaler.step(optimizer)` follows in the same iteration, the fix removes the direct step.
+
+There is no fix if the step has arguments, or if the scaler is used on some paths only.
 
 ## Proof
-The test programs are compared with a float32 reference step. SGD's update is 65,536 times too large before the fix, and
-equal within float16's noise after it. Where only the check for inf is lost, the test programs let one gradient
-overflow: it reaches the weights before the fix, and that step is skipped after it.
+The test programs are compared with a float32 reference step:
+
+- if the gradients are still scaled, SGD's update is too large by the scale before the fix: by 65,536, or by the
+  program's own scale;
+- if only the check for inf is lost, the test programs let one gradient overflow. Before the fix the overflow reaches
+  the weights, and after the fix that step is skipped;
+- if an `update()` follows, it raises before the fix.
+
+After the fix the updates agree with the reference within float16's noise.
 
 ## References
 - [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
@@ -119,11 +136,11 @@ _DIVIDES = re.compile(r"(?i)\.(\w*adam\w*|adagrad|adadelta|adafactor|rmsprop|rpr
 _FOLLOW = 4  # calls
 # Those of them that don't add the weight decay to the gradients.
 _DECOUPLED = re.compile(r"(?i)\.(\w*adamw\w*|adafactor)$")
-_NO_SKIPS = "steps with overflows aren't skipped"
+_NO_SKIPS = "steps with inf or NaN gradients aren't skipped"
 _SCALED, _UNCHECKED, _AGAIN = (
     "steps on gradients still multiplied by the loss scale",
-    "bypasses the scaler, which would skip steps whose gradients overflow",
-    "steps a second time and bypasses the scaler",
+    "steps without the scaler, which would skip a step with inf or NaN gradients",
+    "steps a second time, without the scaler",
 )
 
 
@@ -155,11 +172,13 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if scaler is None:
         return rule.finding(
             module.span(reached.event.call),
-            f"{when(module, each)}`{optimizer}` {misuse.what}; step with the scaler that scales its loss",
+            f"{when(module, each)}`{optimizer}` {misuse.what}; step with the scaler that scales the loss of "
+            f"`{optimizer}`",
             withheld="amplint can't tell which scaler scales the loss",
         )
     chosen = _chosen_scale(module, scaler, each)
-    misuse = misuse._replace(scaler=scaler, what=misuse.what + (f": {chosen.loses}" if chosen is not None else ""))
+    misuse = misuse._replace(scaler=scaler)
+    what = misuse.what + (f": {chosen.loses}" if chosen is not None else "")
     offered, withheld = (
         _fix(module, flow, reached, misuse)
         if each.here
@@ -170,20 +189,28 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if _is_of_another_object(module, value, receiver(reached.event)):
         return rule.finding(
             module.span(reached.event.call),
-            f"{when(module, each)}`{optimizer}` {misuse.what}; step with the scaler on {module.line(value)}, "
-            "which belongs to another object",
-            withheld="the scaler and the optimizer belong to different objects; pass the scaler to this object",
+            f"{when(module, each)}`{optimizer}` {what}; pass the scaler on {module.line(value)} to this object, and "
+            "step with that scaler",
+            withheld="the scaler and the optimizer belong to different objects",
         )
-    only = " only" if misuse.what is _AGAIN else ""
-    confidence = chosen.confidence if chosen is not None else None
-    then = "" if "update" in methods_used(module, scaler) else f", then `{name}.update()`"
     return rule.finding(
         module.span(reached.event.call),
-        f"{when(module, each)}`{optimizer}` {misuse.what}; call `{name}.step({optimizer})`{only}{then}",
+        f"{when(module, each)}`{optimizer}` {what}; {_to_do(module, each, misuse, f'{name}.step({optimizer})', name)}",
         fix=offered,
         withheld=withheld,
-        confidence=confidence,
+        confidence=chosen.confidence if chosen is not None else None,
     )
+
+
+def _to_do(module: Module, each: Misuse, misuse: _Misuse, step: str, scaler: str) -> str:
+    """What a message says to do about a direct step: the scaler's instead, or none where that follows."""
+    behind = each.here and _steps_behind(each.flow, each.reached, misuse.scaler)
+    if behind or (misuse.what is _AGAIN and misuse.always):
+        return f"remove this step: `{step}` is enough"
+    if misuse.what is _AGAIN:
+        return f"step here only where `{step}` doesn't run"
+    then = "" if "update" in methods_used(module, misuse.scaler) else f", then `{scaler}.update()`"
+    return f"call `{step}` instead{then}"
 
 
 def _is_of_another_object(module: Module, scaler: ir.Value, optimizer: ir.Value) -> bool:
@@ -281,10 +308,12 @@ def _chosen_scale(module: Module, scaler: str, each: Misuse) -> _ChosenScale | N
     if learns_more or methods_used(module, scaler) != {"scale"}:
         return None
     if not classes or not all(_DIVIDES.search(name) for name in classes):
-        return _ChosenScale(f"{_NO_SKIPS}, and only optimizers like Adam cancel the scale", Confidence.LIKELY)
+        return _ChosenScale(
+            f"{_NO_SKIPS}, and updates are too large (except with Adam and the like)", Confidence.LIKELY
+        )
     if any(_decays(module, call) for call in constructions(module, receiver(each.reached.event))):
-        return _ChosenScale(f"{_NO_SKIPS}, and the scale weakens the weight decay", Confidence.LIKELY)
-    return _ChosenScale(f"the optimizer cancels the scale, but {_NO_SKIPS}", Confidence.SUSPICION)
+        return _ChosenScale(f"{_NO_SKIPS}, and the weight decay is too weak", Confidence.LIKELY)
+    return _ChosenScale(f"the scale cancels in this optimizer, but {_NO_SKIPS}", Confidence.SUSPICION)
 
 
 def _decays(module: Module, optimizer: ir.Call) -> bool:
@@ -408,12 +437,12 @@ def _fix(module: Module, flow: Flow, reached: EventStates, misuse: _Misuse) -> t
         return None, "other functions use the scaler too; replace the step by hand"
     statement = own_statement(call)
     if statement is None:
-        return None, "the result of the step is used"
+        return None, "the result of the step is used; replace the step by hand"
     if call.args:
         return None, "the step has arguments; replace the step by hand"
     behind = _steps_behind(flow, reached, scaler)
     if misuse.what is _AGAIN and not misuse.always and not behind:
-        return None, "on other paths this is the only step; move the step to where the scaler doesn't step"
+        return None, "on other paths, this is the optimizer's only step"
     if misuse.what is _AGAIN or behind:
         edit = removed(module, statement)
         if edit is None:
@@ -424,12 +453,12 @@ def _fix(module: Module, flow: Flow, reached: EventStates, misuse: _Misuse) -> t
         for each in reached_events(flow, "optimizer_step")
         if each is not reached and not exclusive(each.event.call, call)
     ):
-        return None, "the optimizer steps directly more than once; step once, through the scaler"
+        return None, "the optimizer steps without the scaler more than once; step once, through the scaler"
     if not misuse.always:
         return None, "the gradients are scaled on some paths only; step through the scaler on those paths"
     value = _scaler_value(module, flow, scaler)
     if not says_the_same(module, value, value, call):
-        return None, "the scaler's name means something else at this line"
+        return None, f"`{module.text(value)}` may be another object on this line; replace the step by hand"
     return _stepped_instead(module, flow, reached, scaler, module.text(value))
 
 
@@ -448,7 +477,10 @@ def _stepped_instead(
     if not follows and last is reached:
         behind = line_behind(module, ir.statement_of(call), f"{name}.update()")
         if behind is None:
-            return None, f"`{name}.update()` has to follow, but the step is on one line with other code"
+            return (
+                None,
+                f"the step is on one line with other code, so that `{name}.update()` can't be inserted after it",
+            )
         edits.append(behind)
         title += f", and insert `{name}.update()` after it"
     return Fix(Applicability.UNSAFE, title, tuple(edits)), None

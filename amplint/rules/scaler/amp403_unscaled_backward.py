@@ -1,35 +1,39 @@
 """The scaler unscales gradients of a loss that was never scaled, and steps with them.
 
 ## What it does
-Follows each function along its paths, and finds a `loss.backward()` without scaling, after which `scaler.unscale_` or
-`scaler.step` divides the gradients by the scale: `scaler.scale` was forgotten, its result is unused, or one of several
-losses is not scaled.
+Finds a `loss.backward()` without `scaler.scale`, after which `scaler.unscale_` or `scaler.step` divides the gradients
+by the scale. The call of `scaler.scale` was forgotten, its result is unused, or one of several losses is not scaled.
 
-amplint reports nothing if the loss may be scaled in code that it can't see:
+Also finds a plain `loss.backward()` after `scaler.scale(loss).backward()` for the same loss.
 
-- the loss is a parameter;
+amplint reports nothing if the loss may be scaled in code that amplint can't see:
+
+- the loss is a parameter of the function;
 - the scaler is passed to another call;
-- the result of `scale()` is used in another way than for a backward;
+- the result of `scale()` is used in another way than for a backward pass;
 - the function reads the scale.
 
 amplint also reports nothing:
 
-- if another branch of the same `if` scales (the condition may be the flag that enables AMP);
-- if a second loss comes from another forward, and may belong to another model;
+- if another branch of the same `if` scales: the condition may be the flag that enables AMP;
+- if a second loss comes from another forward pass, and may belong to another model;
 - if the scaler is disabled;
-- if a plain `optimizer.step()` uses the gradients before the first scaled loss (such as a first step that only measures
-  memory);
-- if the scaler is created after the backward, and scales losses of its own.
+- if `optimizer.step()` uses the gradients before the first scaled loss, as in a first step that only measures memory;
+- if the scaler is created after the backward pass, and scales other losses.
 
 Also finds `loss.backward()` before the step of an optimizer that an `Accelerator` for float16 has prepared, if the file
 never calls `accelerator.backward`.
 
 ## Why is this bad?
-The scaler divides by a scale that the loss was never multiplied by: at the initial scale, SGD's update is 65,536 times
-too small, and the model does not learn. Adam cancels the factor, except where `eps` then dominates. If `scale()` is
-never called, the step raises "Attempted step but _scale is None." If one of two losses is not scaled, its share of the
-gradients is lost. A second backward of one loss, scaled or not, raises "Trying to backward through the graph a second
-time".
+The scaler divides by a scale that the loss was never multiplied by:
+
+- with SGD, the update is 65,536 times too small at the initial scale, and the model does not learn;
+- Adam cancels the factor, except where its `eps` is larger than the gradients that are left;
+- if one of two losses is not scaled, its share of the gradients is lost;
+- if `scale()` is never called, the step raises "Attempted step but _scale is None."
+
+A second backward pass of one loss raises "Trying to backward through the graph a second time", except after
+`backward(retain_graph=True)`.
 
 ## Example
 ```python
@@ -47,15 +51,20 @@ scaler.update()
 
 ## Fix safety
 Safe for the only loss of the function: the fix writes `scaler.scale(loss).backward()`, and removes a bare
-`scaler.scale(loss)`. Unsafe if other losses are scaled too: not scaling one may be intended. There is no fix if the
-backward runs on only some of the paths that step.
+`scaler.scale(loss)`.
 
-If the same loss already ran a scaled backward, the plain backward raises, and the fix removes it: unsafe, since another
-loss may have been intended.
+Unsafe:
+
+- if other losses are scaled too: leaving one loss unscaled may be intended;
+- if the same loss already ran a scaled backward pass: the fix removes the plain one, which raises. Another loss may
+  have been intended.
+
+There is no fix if only some of the paths that step run the backward pass.
 
 ## Proof
-The test programs are compared with a float32 reference step. SGD's update is 65,536 times too small before the fix (or
-the program raises RuntimeError), and equal within float16's noise after it.
+The test programs are compared with a float32 reference step. Before the fix the program raises, or its SGD update is
+too small: by up to 65,536 times, and less if another loss is scaled. After the fix the updates agree with the reference
+within float16's noise.
 
 ## References
 - [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
@@ -135,7 +144,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     offered, withheld = (
         _fix(module, flow, backward, use)
         if here
-        else (None, "the backward pass and the step are in different functions; scale the loss by hand")
+        else (None, f"the backward pass and `{use.kind}()` are in different functions; scale the loss by hand")
     )
     scaler = module.text(receiver(use))
     assert backward.event.subject is not None
@@ -143,7 +152,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     return rule.finding(
         module.span(backward.event.call),
         f"{when(module, each)}the loss is not scaled, but `{scaler}.{use.kind}` on {module.line(use.call)} divides "
-        f"its gradients by the scale; call `{scaler}.scale({loss}).backward()`",
+        f"its gradients by the loss scale; call `{scaler}.scale({loss}).backward()` instead",
         fix=offered,
         withheld=withheld,
     )
@@ -191,7 +200,7 @@ def _second_of_a_graph(module: Module, each: Misuse, first: Event) -> Finding:
     return rule.finding(
         module.span(call),
         f"{when(module, each)}this second backward pass raises: the backward pass on {module.line(first.call)} freed "
-        f"the graph of `{module.text(each.reached.event.subject)}`; remove this second pass",
+        f"the graph of `{module.text(each.reached.event.subject)}`; remove this second backward pass",
         fix=Fix(Applicability.UNSAFE, "Remove this second backward pass", (edit,)) if edit is not None else None,
         withheld=None if edit is not None else _why_not_removed(call, each),
     )
@@ -236,14 +245,14 @@ def _fix(module: Module, flow: Flow, backward: EventStates, use: Event) -> tuple
     assert isinstance(call, ir.Call)
     scaler, loss = receiver(use), backward.event.subject
     if not isinstance(call.func, ir.Attribute) or loss is not call.func.base or own_statement(call) is None:
-        return None, "amplint can't rewrite this form of the backward pass; scale each loss by hand"
+        return None, "amplint can't rewrite this form of the backward pass; scale the loss by hand"
     if not says_the_same(module, scaler, call, use.call):
-        return None, "the scaler is assigned only after the backward pass"
+        return None, f"`{module.text(scaler)}` is assigned only after the backward pass; assign it before, by hand"
     if any(test for test in conditions(call, use.call) if not flow.conditions.counts(test.test)):
-        return None, "the backward pass runs on some paths only; scale the loss by hand"
+        return None, "the backward pass is under a condition that the step isn't under; scale the loss by hand"
     uses = calls_of(flow, str(use.scaler), "unscale_", "step")
     if all(asked_apart(flow, each.call, call) for each in uses):
-        return None, "the scaler is used on some paths only; scale the loss on those paths"
+        return None, "the scaler steps on some paths only; scale the loss on those paths only, by hand"
     name, text = module.text(scaler), module.text(loss)
     start, end = module.span(loss)
     if module.source.text[module.span(call)[0] : start] == "(" and module.source.text[end] == ")":
@@ -253,7 +262,7 @@ def _fix(module: Module, flow: Flow, backward: EventStates, use: Event) -> tuple
     for event in thrown:
         edit = call_removed(module, event.call)
         if edit is None:
-            return None, f"the result of `{module.text(event.call)}` is never used; run backward from that result"
+            return None, f"amplint can't remove `{module.text(event.call)}`, whose result is unused; do that by hand"
         edits.append(edit)
     others = [event for event in calls_of(flow, str(use.scaler), "scale") if event not in thrown]
     kind = Applicability.UNSAFE if others or use.call.id < call.id else Applicability.SAFE

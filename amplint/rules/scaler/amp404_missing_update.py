@@ -1,34 +1,41 @@
-"""The scaler steps in a loop without `update()` before it is used again.
+"""The scaler steps in a loop, and `update()` doesn't run before its next `step()` or `unscale_()`.
 
 ## What it does
-Follows each loop, and finds a `scaler.step(optimizer)` that is followed by `step` or `unscale_` in the next iteration
-without `scaler.update()` in between: because the function never calls `update()`, or because a condition in the loop
-skips `update()`, for example the `continue` after a bad gradient norm.
+Finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` in a loop, if the next iteration can reach `step` or
+`unscale_` without `scaler.update()` in between. Either the function never calls `update()`, or a condition in the loop
+skips it, such as a `continue` after a bad gradient norm.
 
 Also finds:
 
-- a check that skips both `step` and `update()` if gradients are not finite: the scale never falls, and the next steps
-  overflow too (likely). If `unscale_()` comes before the check, the next `unscale_()` raises;
-- a function that steps with a scaler created outside of it, if nothing in this file updates that scaler. The finding is
-  likely if the scaler is an argument, and neither this file nor one that imports it calls `update()`;
-- a method that takes one step with its object's scaler, but returns before the update if the gradients are not finite.
+- a function that steps with a scaler that is created outside of the function, if nothing in this file updates that
+  scaler. The finding is only *likely* if the scaler is an argument: then no file that imports this one may call
+  `update()` either;
+- a method that takes one step with its object's scaler, but returns before `update()` if gradients are not finite;
+- a check that skips both `step` and `update()` if gradients are not finite, without `unscale_()` before the check.
+  Nothing raises, but the scale never falls. The finding is a warning, and only *likely*.
 
-A finding is certain if the code always misbehaves, or does so with the default settings. A finding is likely if the
-code misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't
-see. A finding is a suspicion if the code misbehaves only with a setting that is not the default, or only under two
-conditions that change during training. The message names the condition. If two optimizers share the scaler, and one
-steps less often only with a setting that is not the default, the finding is a warning instead of an error.
+The finding depends on the condition under which `update()` is skipped, which the message names:
+
+- *certain*: always, or with the default settings;
+- *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
+- *suspicion*: only with a setting that is not the default, or only under two conditions that change during training.
+
+There is one exception: if two optimizers share the scaler, and one of them steps less often only with a setting that is
+not the default, the finding is a warning instead of an error.
 
 amplint reports nothing:
 
 - if another function of the file calls `update()`;
 - if the scaler is passed to code that amplint can't see;
-- if the update depends only on a flag that stays the same in all iterations.
+- if `update()` depends only on a flag that stays the same in all iterations.
 
 ## Why is this bad?
 The second iteration raises "step() has already been called since the last update()." or "unscale_() has already been
-called on this optimizer since the last update()." A disabled scaler doesn't raise, so the error waits for the first run
-with AMP.
+called on this optimizer since the last update()." A disabled scaler doesn't raise, so the error appears only in the
+first run with AMP.
+
+If a check of gradients skips both `step` and `update()`, nothing raises. But only `update()` lowers the scale: once
+gradients overflow at that scale, they may overflow in each further step, and the model stops learning.
 
 ## Example
 ```python
@@ -48,13 +55,21 @@ for inputs, targets in loader:
 ```
 
 ## Fix safety
-`scaler.update()` goes after the iteration's last step. Safe if amplint sees every use of the scaler: this file creates
-it and passes it to nothing else. Otherwise unsafe, since an update may be elsewhere; also unsafe if the function may be
-one of several that step in one iteration. There is no fix if `update()` exists and a path skips it.
+The fix inserts `scaler.update()` after the last step of the iteration.
+
+Safe if amplint sees every use of the scaler: this file creates the scaler and passes it to nothing else.
+
+Unsafe:
+
+- if amplint doesn't see every use: other code may already call `update()`;
+- if the function may be one of several that step in one iteration.
+
+There is no fix if `update()` exists and some path skips it.
 
 ## Proof
-The test programs run several iterations. Before the fix the second one raises; after the fix none does. The SGD updates
-after the fix agree with a float32 reference step within float16's noise.
+The test programs run several iterations. Before the fix the second one raises; after the fix none does, and the SGD
+updates agree with a float32 reference step within float16's noise. In `check skips the update` nothing raises: before
+the fix, the scale at the end is higher, as it never falls.
 
 ## References
 - [GradScaler.update](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.update)
@@ -158,10 +173,10 @@ def check(module: Module) -> Iterator[Finding]:
                 reported.add(reached.event.call.id)
                 yield rule.finding(
                     module.span(reached.event.call),
-                    "when gradients are not finite, the method returns without "
+                    "when gradients are not finite, this method returns without "
                     f"`{module.text(receiver(reached.event))}.update()`: the next call of the method raises; call "
                     "`update()` before that return too",
-                    withheld="amplint can't tell whether to clear such gradients too",
+                    withheld="amplint can't tell whether to clear the gradients before that return too",
                 )
     yield from _never_lowered(module)
 
@@ -190,7 +205,7 @@ def _never_lowered(module: Module) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(check.test),
                 f"when gradients overflow, this check skips `{name}.update()`: the scale never falls, and the next "
-                f"steps overflow as well; let `{name}.step` skip the step",
+                f"steps may overflow too; remove the check, as `{name}.step` skips such steps",
                 withheld="amplint can't tell what else the check is for; remove the check by hand",
                 severity=Severity.WARNING,
                 confidence=Confidence.LIKELY,
@@ -237,7 +252,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             module.span(each.node),
             f"{begins}this call raises in the next iteration: `update()` is outside the loop; call `update()` in the "
             "loop, after the last step",
-            withheld="`update()` has to move into the loop; move the call by hand",
+            withheld="amplint can't tell which other lines have to move into the loop with `update()`",
             confidence=max(confidence, Confidence.LIKELY, key=list(Confidence).index) if begins else confidence,
         )
     tests = [test for place in here for test in skipping(each.node, place, "continue")]
@@ -253,8 +268,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if apart is not None:
         return rule.finding(
             module.span(each.node),
-            f"{apart.begins}this step raises in the next iteration, because `{name}.update()` doesn't run in every "
-            f"iteration; {apart.cure(module)}, and call `{name}.update()` in every iteration",
+            f"{apart.begins}this step raises in the next iteration: `{name}.update()` doesn't run in every iteration; "
+            f"{apart.cure(module)}, and call `{name}.update()` in every iteration",
             withheld=SECOND_SCALER,
             severity=apart.severity,
         )
@@ -283,7 +298,7 @@ def _skipped_when(module: Module, each: Misuse, updates: list[ir.Node], name: st
     ways = sorted(_ways(each, updates), key=lambda way: list(Confidence).index(_sure_of(module, each, way)))
     begins = when(module, each)
     tests = [(test, in_words(module.on_one_line(test), holds)) for test, holds in ways[0]]
-    others = [f"{words} on {module.line(test)}" for test, words in tests if words not in begins]
+    others = [f"{words} ({module.line(test)})" for test, words in tests if words not in begins]
     return f"{begins}`{name}.update()` is skipped{' if ' if others else ''}{' and '.join(others[-2:])}"
 
 
@@ -454,12 +469,17 @@ def _never_updated(
     steps = [event for event in steps if loop_of(event.call) is not None] or steps
     name = module.text(receiver(steps[-1]))
     offered, withheld = _update_behind(module, flow, scaler, steps, kind)
-    raises = "this call raises in the next iteration"
+    raises = f"this call raises in the next iteration: no `{name}.update()` follows; call `update()` after the step"
     if loop_of(steps[-1].call) is None:
-        raises = "the next call of this function raises"
+        raises = f"the next call of this function raises: no `{name}.update()` follows; call `update()` after the step"
+        if calls_of(each.flow, each.violation.scaler, "update"):
+            raises = (
+                f"the next call of this function raises: `{name}.update()` doesn't run between the two calls; step "
+                "only once before each `update()`"
+            )
     return rule.finding(
         module.span(steps[-1].call),
-        f"{raises}: no `{name}.update()` follows; call `update()` after the step",
+        raises,
         fix=offered,
         withheld=withheld,
         confidence=confidence,
@@ -487,7 +507,7 @@ def _update_behind(
         place = place.parent  # a loop over optimizers: one update serves them all
     edit = line_behind(module, place, f"{name}.update()") if place is not None else None
     if edit is None:
-        return None, "no step has lines of its own, after which `update()` could go"
+        return None, "amplint finds no line for `update()` after the last step; call `update()` there by hand"
     title = f"Insert `{name}.update()` after the last step"
     if kind is Applicability.UNSAFE:
         title += " (other code may already call `update()`)"

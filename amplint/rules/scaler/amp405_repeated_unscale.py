@@ -1,21 +1,25 @@
 """`unscale_` is called twice for one optimizer before `update()`.
 
 ## What it does
-Follows each function along its paths, and finds a `scaler.unscale_(optimizer)` after another one for the same
-optimizer, in the same iteration, or on the micro steps of an accumulation with one `update()` at the end.
+Finds a `scaler.unscale_(optimizer)` that runs after another one for the same optimizer, without `update()` in between:
 
-A finding is certain if the code always misbehaves, or does so with the default settings. A finding is likely if the
-code misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't
-see. A finding is a suspicion if the code misbehaves only with a setting that is not the default, or only under two
-conditions that change during training. The message names the condition. If accumulation is off by default, a finding
-about micro steps is likely.
+- in the same iteration;
+- on the micro steps of an accumulation that calls `update()` only once at the end.
 
-amplint reports nothing if the two calls are under different conditions, are in different branches, or are for different
+The finding depends on the condition under which the code misbehaves, which the message names:
+
+- *certain*: always, or with the default settings;
+- *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
+- *suspicion*: only with a setting that is not the default, or only under two conditions that change during training.
+
+A finding about micro steps is only *likely* if accumulation is off by default.
+
+amplint reports nothing if the two calls are under different conditions, in different branches, or for different
 optimizers.
 
 ## Why is this bad?
 The second call raises "unscale_() has already been called on this optimizer since the last update()." A disabled scaler
-doesn't raise, so the error waits for the first run with AMP.
+doesn't raise, so the error appears only in the first run with AMP.
 
 ## Example
 ```python
@@ -33,9 +37,14 @@ scaler.step(optimizer)
 ```
 
 ## Fix safety
-The second call is removed. Safe if every path to it runs the first call. Otherwise there is no fix: on the paths
-without the first call, the gradients would stay scaled. On micro steps there is no fix either: move `unscale_`, and the
-clipping with it, to the optimizer's step.
+Safe: the fix removes the second call, if every path to the second call runs the first one.
+
+There is no fix:
+
+- if some path runs only the second call: there the gradients would stay scaled;
+- if another backward pass runs between the two calls;
+- if the two calls are in different functions;
+- on micro steps: move `unscale_`, and the clipping with it, to the optimizer's step.
 
 ## Proof
 The test programs raise before the fix. The SGD updates after the fix agree with a float32 reference step within
@@ -81,7 +90,7 @@ rule = Rule(
     shown_by=("exception",),
 )
 
-_ELSEWHERE = "the calls of `unscale_()` are in different functions; keep only one call"
+_ELSEWHERE = "the two calls of `unscale_()` are in different functions; remove one of the calls by hand"
 
 
 @rule.check
@@ -106,8 +115,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         line = module.line(each.flow.node(each.violation.cause))
         return rule.finding(
             span,
-            f"{when(module, each)}this `unscale_()` raises: {line} already unscaled the gradients after `update()`, in "
-            "the previous iteration; call `unscale_()` once before `update()`",
+            f"{when(module, each)}this `unscale_()` raises: {line} already unscaled the gradients in the previous "
+            "iteration, after `update()`; call `unscale_()` once before `update()`",
             withheld="amplint can't tell which `unscale_()` to remove",
             confidence=confidence_of(module, each),
         )
@@ -116,9 +125,9 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         unusual = several is not None and several.is_unusual and sure is Confidence.CERTAIN
         return rule.finding(
             span,
-            f"{when(module, each, several and several.when)}`unscale_()` runs on every micro step and raises on the "
-            "second micro step; call `unscale_()` only where the optimizer steps",
-            withheld="the code that reads the gradients has to move to the optimizer's step too; do that by hand",
+            f"{when(module, each, several and several.when)}`unscale_()` runs on every micro step, and raises on the "
+            "second one; call `unscale_()` only where the optimizer steps",
+            withheld="code that uses the unscaled gradients has to move to the optimizer's step too; do that by hand",
             confidence=Confidence.LIKELY if unusual else sure,
         )
     return None
@@ -145,7 +154,7 @@ def _fix(module: Module, flow: Flow, reached: EventStates, first: Event) -> tupl
     if not dominates(first.call, reached.event.call):
         return (
             None,
-            "on some paths this call is the only `unscale_()`; call `unscale_()` once, earlier, without a condition",
+            "on some paths this call is the only `unscale_()`; call `unscale_()` once on every path, by hand",
         )
     if backward_between(module, flow, first.call, reached.event.call):
         return None, "a backward pass runs between the calls; call `unscale_()` once, after the last backward pass"

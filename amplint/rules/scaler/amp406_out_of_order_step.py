@@ -1,23 +1,27 @@
 """`unscale_` comes after the step, or an optimizer is stepped twice before `update()`.
 
 ## What it does
-Follows each function along its paths, and finds, within one iteration, a `scaler.unscale_(optimizer)` after
-`scaler.step(optimizer)`, with or without `update()` in between, and a second `scaler.step(optimizer)` before
-`update()`.
+Finds, within one iteration:
 
-A finding is certain if the code always misbehaves, or does so with the default settings. A finding is likely if the
-code misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't
-see. A finding is a suspicion if the code misbehaves only with a setting that is not the default, or only under two
-conditions that change during training. The message names the condition.
+- a `scaler.unscale_(optimizer)` after `scaler.step(optimizer)`, with or without `update()` in between;
+- a second `scaler.step(optimizer)` before `update()`.
+
+The finding depends on the condition under which the code misbehaves, which the message names:
+
+- *certain*: always, or with the default settings;
+- *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
+- *suspicion*: only with a setting that is not the default, or only under two conditions that change during training.
 
 amplint reports nothing if the two calls are under different conditions, and nothing for different optimizers. AMP404
 reports an `update()` that is missing before the next iteration.
 
 ## Why is this bad?
 Without `update()` in between, `unscale_` raises "unscale_() is being called after step().", and a second step raises
-"step() has already been called since the last update()." A disabled scaler doesn't raise, so the error waits for the
-first run with AMP. With `update()` in between, a late `unscale_` raises nothing, and the next step treats its scaled
-gradients as unscaled: the update is 65,536 times too large.
+"step() has already been called since the last update()." A disabled scaler doesn't raise, so the error appears only in
+the first run with AMP.
+
+With `update()` in between, `unscale_` raises nothing. The scaler then believes that the gradients of the next backward
+pass are unscaled too, and steps with them as they are: at the initial scale, that update is 65,536 times too large.
 
 ## Example
 ```python
@@ -36,13 +40,14 @@ scaler.update()
 ```
 
 ## Fix safety
-Unsafe: the call that raises is removed.
+Unsafe: the fix removes the second call. Of a late `unscale_` nothing is lost, as the step has already unscaled.
 
 There is no fix:
 
-- if gradients are clipped after a late `unscale_`: move both before the step;
-- if gradients are clipped before a late `unscale_`, without another `unscale_`: they would stay scaled;
-- if the first step is taken on some paths only.
+- if gradients are clipped after the late `unscale_`: move both before the step;
+- if gradients are clipped before the late `unscale_`, without another `unscale_`: the clip would still use scaled
+  gradients;
+- if only some paths run the first step.
 
 ## Proof
 The test programs raise before the fix. The SGD updates after the fix agree with a float32 reference step within
@@ -99,27 +104,34 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     step = each.cause
     if step is None or (each.violation.kind is ViolationKind.UNSCALE_AFTER_STEP_AND_UPDATE and _is_forgotten(each)):
         return None
-    offered, withheld = fix_at_home(module, each, _fix, "the step is in another function; move the calls by hand")
+    elsewhere = "the two calls are in different functions; change their order by hand"
+    if _is_a_round_of_its_own(each.flow, each.reached, step):
+        elsewhere = "the two calls are in different functions; call `update()` by hand"
+    offered, withheld = fix_at_home(module, each, _fix, elsewhere)
+    message = _message(each, step, module.line(step.call), is_removed=offered is not None)
     return rule.finding(
         module.span(each.reached.event.call),
-        when(module, each) + _message(each.flow, each.reached, step, module.line(step.call), each.violation.kind),
+        when(module, each) + message,
         fix=offered,
         withheld=withheld,
         confidence=confidence_of(module, each),
     )
 
 
-def _message(flow: Flow, reached: EventStates, step: Event, line: str, kind: ViolationKind) -> str:
-    if _is_a_round_of_its_own(flow, reached, step):
+def _message(each: Misuse, step: Event, line: str, *, is_removed: bool) -> str:
+    reached = each.reached
+    if _is_a_round_of_its_own(each.flow, reached, step):
         return (
-            f"`{reached.event.kind}()` raises: no `update()` since the step on {line}; call `update()` after that step"
+            f"this `{reached.event.kind}()` raises: `update()` has not run since the step on {line}; call `update()` "
+            "after that step"
         )
     if reached.event.kind == "step":
         return f"this second `step()` raises: {line} already stepped the optimizer; step only once before `update()`"
-    if kind is ViolationKind.CALL_AFTER_STEP:
-        return f"`unscale_()` raises after the step on {line}; call `unscale_()` before the step"
+    if each.violation.kind is ViolationKind.CALL_AFTER_STEP:
+        why = f"this `unscale_()` raises: the step on {line} already unscaled the gradients"
+        return f"{why}; {'remove this call, or ' if is_removed else ''}call `unscale_()` before the step"
     return (
-        f"`unscale_()` comes after the step on {line}: the next step treats scaled gradients as "
+        f"this `unscale_()` comes after the step on {line}: the next step uses scaled gradients as if they were "
         "unscaled; call `unscale_()` before the step"
     )
 
@@ -147,7 +159,7 @@ def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple
     if reached.event.kind == "unscale_":
         clips = reached_events(flow, "clip")
         if any(each.event.call.id > call.id for each in clips):
-            return None, "the clipping has to move too; move `unscale_()` and the clipping before the step"
+            return None, "the clip after `unscale_()` has to move too; move both before the step by hand"
         others = calls_of(flow, str(reached.event.scaler), "unscale_")
         if clips and not any(
             each.call.id < call.id and each.optimizer == reached.event.optimizer and not conditions(each.call, call)
@@ -158,13 +170,13 @@ def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple
                 "`unscale_()` may be meant for the clipping before the step; move `unscale_()` before that clipping",
             )
     if _is_a_round_of_its_own(flow, reached, step):
-        return None, "`update()` is missing after the first step; add that call by hand"
+        return None, "amplint can't tell where `update()` belongs after the first step; call `update()` by hand"
     if not dominates(step.call, call):
         return None, "on some paths this step is the only step; step once, without a condition"
     scaler = str(reached.event.scaler)
     stepped = {event.optimizer for event in calls_of(flow, scaler, "step")}
     if any(event.optimizer not in stepped for event in calls_of(flow, scaler, "unscale_")):
-        return None, "this step may be meant for another optimizer, which is unscaled but never stepped"
+        return None, "another optimizer is unscaled but never stepped, and this step may be meant for that optimizer"
     edit = call_removed(module, call)
     if edit is None:
         return None, why_not_removed("the call", own_statement(call))

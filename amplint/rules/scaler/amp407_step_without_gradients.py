@@ -1,37 +1,40 @@
 """The scaler steps an optimizer whose parameters have no gradients.
 
 ## What it does
-Follows each function along its paths, and finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` after
-`zero_grad()` has cleared the gradients of the last backward, in the same iteration.
+Finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` that has no gradients to use:
 
-Also finds a step after a backward that starts from a new tensor (`torch.tensor(values, requires_grad=True)`,
-`loss.detach().requires_grad_()`): it depends on no parameter, whatever it was computed from. This includes the case
-that only one branch replaces the loss by a new tensor, and each iteration has its own `zero_grad()`, backward and step
-(*likely* if the new tensor is returned by a function that computes the loss).
+- `zero_grad()` has cleared the gradients of the last backward pass, in the same iteration;
+- the backward pass starts from a new tensor, such as `torch.tensor(values, requires_grad=True)` or
+  `loss.detach().requires_grad_()`: a new tensor depends on no parameter, whatever it was computed from. The same holds
+  if only one branch replaces the loss by a new tensor, and the next iteration clears the gradients. That finding is
+  only *likely* if the new tensor comes from a function that computes the loss;
+- the step is a last one after the loop, for left-over micro steps (`if seen % n:`), and it runs without a condition, or
+  exactly when no micro step is left. A condition that amplint can't follow is assumed to be right.
 
 Also finds `zero_grad()` of an optimizer over one flat buffer, if the parameters' gradients are views of the buffer's
 gradient: `zero_grad()` sets the buffer's gradient to None, and the views no longer reach the optimizer.
 
-A finding is certain if the code always misbehaves, or does so with the default settings. A finding is likely if the
-code misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't
-see. A finding is a suspicion if the code misbehaves only with a setting that is not the default, or only under two
-conditions that change during training. The message names the condition.
+The finding depends on the condition under which the code misbehaves, which the message names:
+
+- *certain*: always, or with the default settings;
+- *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
+- *suspicion*: only with a setting that is not the default, or only under two conditions that change during training.
 
 amplint reports nothing:
 
-- if another backward may come between `zero_grad()` and the step;
-- if `zero_grad()` comes after `unscale_()` under another condition than the step: that skips the update on purpose;
-- if `zero_grad()` is for another optimizer's or model's gradients;
+- if another backward pass may run between `zero_grad()` and the step;
+- if `zero_grad()` comes after `unscale_()`, under another condition than the step: that skips the update on purpose;
+- if `zero_grad()` clears another optimizer's or model's gradients;
 - if `zero_grad()` and the step are under different conditions.
 
-amplint also reports a last step after the loop, for left-over micro steps (`if seen % n:`), if it runs without a
-condition, or exactly when no micro step is left. A condition that amplint can't follow is assumed to be right.
-
 ## Why is this bad?
-`zero_grad()` sets gradients to None, so the scaler finds nothing to check, and raises "No inf checks were recorded for
-this optimizer." After `unscale_()`, which has checked, nothing raises, and the step changes nothing. With
-`set_to_none=False` nothing raises either: the step uses zeros, the model does not learn (with momentum or Adam it
-drifts), and the scaler sees no overflow.
+What happens depends on how the gradients are cleared:
+
+- `zero_grad()` sets gradients to None. The scaler finds nothing to check, and its step raises "No inf checks were
+  recorded for this optimizer.";
+- after `unscale_()`, the check is already done: nothing raises, and the step changes nothing;
+- `zero_grad(set_to_none=False)` sets gradients to zero: nothing raises, the step uses zeros, and the scaler sees no
+  overflow. The model does not learn; with a weight decay its weights shrink.
 
 ## Example
 ```python
@@ -50,9 +53,10 @@ optimizer.zero_grad()
 ```
 
 ## Fix safety
-Unsafe: `zero_grad()` moves after the update (or after the step, if no update follows), and the step uses gradients for
-the first time. There is no fix if the two are in different blocks. For a flat buffer the fix writes
-`set_to_none=False`, which was the default up to torch 1.13: unsafe.
+Unsafe, because the step has gradients for the first time: `zero_grad()` moves after `update()`, or after the step if no
+`update()` follows. There is no fix if `zero_grad()` and the step are in different blocks, and none for a new tensor.
+
+For a flat buffer the fix passes `set_to_none=False`, which was the default up to torch 1.13. It is unsafe too.
 
 ## Proof
 Before the fix the test programs raise, or their scale never responds to an overflow. The SGD updates after the fix
@@ -137,8 +141,8 @@ def _flat_buffers(module: Module) -> Iterator[Finding]:
         edit = add_last_argument(module, clear.call, "set_to_none=False")
         yield rule.finding(
             module.span(clear.call),
-            f"this call sets the gradient of the flat buffer of `{clear.maker.name}` to None, and then the scaler's "
-            "step raises; pass `set_to_none=False`",
+            f"this call sets the gradient of the flat buffer in `{clear.maker.name}` to None: the next backward pass "
+            "doesn't fill that gradient, and the scaler's step raises; pass `set_to_none=False`",
             fix=Fix(Applicability.UNSAFE, "Pass `set_to_none=False`", (edit,)),
         )
 
@@ -162,9 +166,9 @@ def _without_history(module: Module) -> Iterator[Finding]:
                 reported.add(backward.event.call.id)
                 yield rule.finding(
                     module.span(backward.event.call),
-                    f"the loss is a new tensor, from {module.line(new)}, that depends on no parameter: the step has no "
-                    "gradients and raises; compute the loss from the model's outputs",
-                    withheld="amplint can't tell how the loss follows from the outputs",
+                    f"the loss is a new tensor ({module.line(new)}) and depends on no parameter: the scaler's step has "
+                    "no gradients and raises; compute the loss from the model's outputs",
+                    withheld="amplint can't tell how to compute the loss from the outputs",
                 )
 
 
@@ -194,8 +198,8 @@ def _replaced(module: Module, flow: Flow, backward: Event, steps: list[Event]) -
     is_own = ir.function_of(new[0]) is ir.function_of(loss)
     return rule.finding(
         module.span(new[0]),
-        f"this loss depends on no parameter: the scaler's step on {module.line(steps[0].call)} "
-        "has no gradients and raises; skip the batch, its step and its update",
+        f"a loss that is a new tensor depends on no parameter: the scaler's step on {module.line(steps[0].call)} "
+        "has no gradients and raises; skip such a batch, with its step and `update()`",
         withheld="amplint can't tell what else to skip for such a batch",
         confidence=Confidence.CERTAIN if is_own else Confidence.LIKELY,  # training may never take that path
     )
@@ -231,24 +235,24 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         if _is_skip(each, clear):
             return None
         offered, withheld = fix_at_home(
-            module, each, _fix, "the clear and the step are in different functions; move `zero_grad()` by hand"
+            module, each, _fix, "the gradients are cleared in another function; move `zero_grad()` by hand"
         )
         left = _left(module, each)
         return rule.finding(
             span,
-            f"{when(module, each)}gradients are cleared on {module.line(clear.call)}, after their backward pass, so "
-            f"{left}; clear gradients after the step",
+            f"{when(module, each)}{module.line(clear.call)} clears the gradients after the backward pass: {left}; "
+            "clear the gradients after the step",
             fix=offered,
             withheld=withheld,
             confidence=confidence_of(module, each),
         )
     if _is_certain(module, each):
         call = f"{each.reached.event.kind}()"
-        raises = "the step after it raises" if call == "unscale_()" else f"`{call}` raises"
+        raises = "the step after this `unscale_()` raises" if call == "unscale_()" else f"this `{call}` raises"
         return rule.finding(
             span,
-            f"{when(module, each)}{raises}: no backward pass has given the optimizer's parameters gradients; "
-            f"call `{call}` after the backward pass",
+            f"{when(module, each)}{raises}: the optimizer's parameters have no gradients here; "
+            f"call `{call}` only after a backward pass",
             withheld="amplint can't tell where the backward pass belongs",
             confidence=confidence_of(module, each),
         )
@@ -259,7 +263,7 @@ def _left(module: Module, each: Misuse) -> str:
     """What a clear leaves for the step, as a clause: after `unscale_`, which has looked for inf, nothing raises."""
     held = [state.gradients_of(each.violation.optimizer) for state in each.states]
     if all(of.kind is GradientKind.ZEROS for of in held):
-        return "the step uses zeros"
+        return "the step uses zeros, and the model doesn't learn"
     if each.violation.kind is ViolationKind.STEP_OF_LOST_GRADIENTS:
         return "the step changes nothing"
     event = each.reached.event
@@ -267,8 +271,8 @@ def _left(module: Module, each: Misuse) -> str:
         later = calls_of(each.flow, str(event.scaler), "step")
         step = next((other.call for other in later if other.call.id > event.call.id), None)
         where = f" on {module.line(step)}" if step is not None else ""
-        return f"`unscale_` finds no gradients, and the step{where} raises"
-    return "the step finds no gradients and raises"
+        return f"`unscale_()` finds no gradients, and the step{where} raises"
+    return "the step finds no gradients, and raises"
 
 
 def _is_skip(each: Misuse, clear: Event) -> bool:
@@ -321,14 +325,14 @@ def _fix(module: Module, flow: Flow, reached: EventStates, clear: Event) -> tupl
     behind = [event.call for event in calls_of(flow, scaler, "update", "step") if clear.call.id < event.call.id < end]
     beside = [each for each in map(own_statement, behind) if each and statement and each.block is statement.block]
     if statement is None or not beside:
-        return None, "the clear and the step are in different blocks; move `zero_grad()` after the step by hand"
+        return None, "`zero_grad()` and the step are in different blocks; move `zero_grad()` after the step by hand"
     target = beside[-1]
     gone = removed(module, statement)
     code = text_with_comment(module, statement)
     added = line_behind(module, target, code)
     if gone is None:
-        return None, why_not_removed("the clear", statement)
+        return None, why_not_removed("`zero_grad()`", statement)
     if added is None or "\n" in code:
-        return None, "the clear or the step spans lines that an edit can't move; move `zero_grad()` by hand"
+        return None, "amplint can't move these lines; move `zero_grad()` after the step by hand"
     title = "Move `zero_grad()` after the step (the step then has gradients for the first time)"
     return Fix(Applicability.UNSAFE, title, tuple(sorted((gone, added)))), None

@@ -1,24 +1,30 @@
 """A new GradScaler is created for each step.
 
 ## What it does
-Finds a `GradScaler(...)` in the loop whose iterations step with it, and in a function that makes one step with it. Such
-a function is called in a loop of the file, or is a method of the object that keeps the optimizer, or gets the optimizer
-and is named like a step. The scaler may also come from a function of the file that creates a scaler in each call, or
-from a default (`scaler = scaler or GradScaler()`) if no call in the file passes a scaler.
+Finds a `GradScaler(...)` that is created again for each step:
 
-The finding is a warning if the scaler is created again for each epoch: in a loop around the loop of the steps, or in a
-function with the loop of the steps that is called in a loop or gets the epoch.
+- in the loop that steps with this scaler;
+- in a function that takes one step with this scaler. The function is called in a loop of the file, or is a method of
+  the object that keeps the optimizer, or gets the optimizer and is named like a step.
+
+The scaler may also come from a function of the file that creates a scaler in each call, or from a default
+(`scaler = scaler or GradScaler()`) if no call in the file passes a scaler.
+
+The finding is a warning instead of an error if the scaler is created again for each epoch:
+
+- in a loop around the loop that steps;
+- in a function that contains the loop that steps, and that is called in a loop or gets the epoch.
 
 amplint reports nothing:
 
-- if the scaler is created under a condition that may change in the loop (the device doesn't);
+- if the scaler is created under a condition that may change in the loop (the device doesn't count);
 - if each scaler has its own training run: the loop also creates, resets or chooses the model or the optimizer;
-- if all autocast regions around its losses are disabled (`enabled=False`).
+- if all autocast regions around the scaled losses are disabled (`enabled=False`).
 
 ## Why is this bad?
 The scale adapts over thousands of steps: it halves when gradients overflow, and grows when they don't. A new scaler
-starts at 65,536 each time. If that scale overflows, every single step is skipped and the model never learns. A scaler
-that is created for each epoch skips the first steps of each epoch.
+starts at its initial scale each time, by default 65,536. If gradients overflow at that scale, every single step is
+skipped, and the model never learns. If a scaler is created for each epoch, the first steps of each epoch are skipped.
 
 ## Example
 ```python
@@ -71,7 +77,9 @@ rule = Rule(
     shown_by=("scale",),
 )
 
-_PASS_IN = "amplint can't tell which object should keep the scaler; create the scaler once, and pass the scaler in"
+_PASS_IN = (
+    "amplint can't tell where to create the scaler instead; create the scaler by hand, and pass it to this function"
+)
 
 
 @rule.check
@@ -83,17 +91,21 @@ def check(module: Module) -> Iterator[Finding]:
 def _finding(module: Module, each: MadeAnew) -> Finding:
     offered, withheld = _fix(module, each.made.call, each.loop) if each.loop is not None else (None, _PASS_IN)
     if offered is not None and not module.names.of(each.made.call.func) & SCALERS:
-        offered, withheld = None, "amplint can't tell what else the call creates; call it once, before the loop"
+        offered, withheld = (
+            None,
+            "amplint can't tell what else this call creates; move the call before the loop by hand",
+        )
     when, then = (
         "in each iteration" if each.loop is not None else _in_each_call(each.made.call),
-        "every overflowing step is skipped and the scale never adapts",
+        "the scale never adapts, and each step that overflows at the initial scale is skipped",
     )
     if each.each_epoch:
         when = "in each iteration of the outer loop" if each.loop is not None else "in each epoch"
-        then = "the scale starts again, and steps may be skipped at first"
+        then = "the scale starts again at its initial value, at which the first steps may be skipped"
+    once = "create the scaler once, before the loop" if each.loop is not None else "create the scaler only once"
     return rule.finding(
         module.span(each.made.call),
-        f"a new scaler is created {when}: {then}; create the scaler once",
+        f"a new scaler is created {when}: {then}; {once}",
         fix=offered,
         withheld=withheld,
         severity=Severity.WARNING if each.each_epoch else None,
@@ -114,16 +126,16 @@ def _fix(module: Module, call: ir.Call, loop: ir.For | ir.While) -> tuple[Fix | 
     if statement.block is not loop.body:
         return None, "the scaler is created under a condition; move the scaler before the loop by hand"
     if known.names_in(statement.value) & assigned or len(statement.targets) != 1:
-        return None, "the arguments of the scaler change in the loop"
+        return None, "the scaler's arguments are assigned in the loop; move those assignments too, by hand"
     if isinstance(target, ir.Name) and len(known.bindings(target)) > 1:
-        return None, f"`{target.name}` is also bound elsewhere"
+        return None, f"`{target.name}` is also assigned elsewhere; move the scaler before the loop by hand"
     indent = indentation(module, loop)
     gone = removed(module, statement)
     if gone is None or indent is None or not stands_alone(module, statement):
         return None, why_not_removed("the statement", statement)
     code = text_with_comment(module, statement)
     if "\n" in code:
-        return None, "the statement spans several lines"
+        return None, "the call spans several lines; move the scaler before the loop by hand"
     at = line_start(module, module.span(loop)[0])
     edits: tuple[Edit, ...] = (insert(at, f"{indent}{code}{module.source.newline}"), gone)
     return Fix(Applicability.UNSAFE, "Move the scaler before the loop", edits), None

@@ -1,35 +1,40 @@
 """Gradients are read for their size, or changed, while they are still multiplied by the loss scale.
 
 ## What it does
-Finds norms and other sizes of gradients that are logged, compared or stored before `scaler.unscale_(optimizer)`:
-`p.grad.norm()`, `get_total_norm(...)`, `p.grad.abs().max()`, a clip with an infinite bound, a function of the file that
-returns one. Also finds gradients that are changed by unscaled values: noise, the parameters themselves (manual weight
-decay), a threshold. Also finds code that divides gradients, or their norm, by the scale after `scaler.unscale_` or
-`scaler.step` has already done so.
+Finds code that uses gradients between `scaler.scale(loss).backward()` and `scaler.unscale_(optimizer)`:
 
-Also finds such reads and changes between `accelerator.backward(loss)` and the call that unscales:
-`accelerator.clip_grad_norm_`, `accelerator.unscale_gradients()` or `optimizer.step()`. The finding is only likely if
-the precision is configured elsewhere.
+- a change of gradients by a value that doesn't carry the loss scale is an error. Examples are noise that is added, a
+  manual weight decay, and small gradients that a threshold sets to zero;
+- a size of gradients that is logged, compared or stored is a warning. Examples are `p.grad.norm()`,
+  `get_total_norm(...)`, `p.grad.abs().max()`, a clip with an infinite bound, and a function of the file that returns
+  one of these.
+
+Also finds:
+
+- a division of gradients, or of their norm, by the scale after `scaler.unscale_` or `scaler.step` has already divided;
+- the same uses under accelerate, between `accelerator.backward(loss)` and the call that unscales:
+  `accelerator.clip_grad_norm_`, `accelerator.unscale_gradients()` or `optimizer.step()`.
+
+A finding is only *likely*:
+
+- if accelerate's precision is configured elsewhere;
+- if the size is logged next to the scale: whoever reads the log may divide.
 
 amplint reports nothing:
 
-- after `scaler.unscale_` and `scaler.step`, when the gradients are right;
-- about uses that don't depend on the size (the sign, `isfinite`, `g / g.norm()`, a ratio of two norms, a comparison
-  with zero or infinity), or preserve it (sums, a constant factor);
+- after `scaler.unscale_` or `scaler.step`: from then on the gradients are unscaled;
+- about uses in which the scale cancels: the sign, `isfinite`, `g / g.norm()`, a ratio of two norms, a comparison with
+  zero or infinity;
+- about changes that leave the scale in place: adding gradients to each other, or multiplying them by a constant;
 - if the size is used in manual clipping (AMP401);
-- if the function computes with the scale itself, or passes it on;
-- if an Accelerator is made for another precision, with DeepSpeed or with `cpu=True`;
+- if the function computes with the scale itself, or passes the scale on;
+- if an Accelerator is created for another precision, with DeepSpeed or with `cpu=True`;
 - if amplint can't see how the number is used.
 
-A size that is logged next to the scale is a likely finding: whoever reads the log may divide.
-
-The finding is an error if the gradients are changed (`grad.add_(...)`, `grad.clamp_(...)`). It is a warning if they are
-only read, as for a norm that is logged.
-
 ## Why is this bad?
-The gradients are 65,536 times too large (at the initial scale), and the scale changes during training. Logs and
-thresholds mean nothing. A value that is added to the gradients is later divided by the scale with them, and so almost
-lost.
+At the initial scale the gradients are 65,536 times too large, and the scale changes during training. Logs and
+thresholds are off by that factor. The scaler later divides the gradients by the scale, and with them a value that was
+added: the value is almost lost.
 
 ## Example
 ```python
@@ -55,18 +60,24 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe if every path from the read reaches `update()` before the next scaled backward: `unscale_` goes right before the
-read, or moves up to it. Unsafe if the size is compared with a number above 1,000 (probably tuned on scaled gradients),
-and for the reasons that make AMP401's fix unsafe.
+Safe if every path from the read or the change reaches `update()` before the next scaled backward pass: `unscale_` is
+called right before that line, or moves from a later line to that place.
 
-There is no fix under accelerate, and none on micro steps, where `unscale_` would raise at the read or at the step: read
-`grad / scaler.get_scale()`, or read where the optimizer steps.
+Unsafe:
+
+- if the size is compared with a number above 1,000, which was probably tuned on scaled gradients;
+- if the function reads the scale, and may divide by it already;
+- if a fused optimizer may hold float16 parameters, on which `unscale_` raises;
+- if an exception after the read is caught: then `update` is skipped, and the next `unscale_` raises.
+
+There is no fix under accelerate, for a second division, and on micro steps. On micro steps a second `unscale_` would
+raise: read `grad / scaler.get_scale()`, or read where the optimizer steps.
 
 ## Proof
-The test programs are compared with a float32 reference step. The gradients that the program reads are 65,536 times too
-large before the fix, and right after it. Before the fix the SGD update lacks a value that was added to the gradients,
-after the fix the update has it. The test program that divides a norm again for a log is not executed (shows=none):
-nothing else reads that number.
+The test programs are compared with a float32 reference step. Before the fix, the gradients that the program reads are
+larger by the scale, and right after the fix. Programs that check the size themselves raise before the fix. If a value
+is added to the gradients, the SGD update almost lacks that value before the fix, and contains it after the fix. The
+test program that divides a norm a second time for a log is not executed (shows=none): nothing else reads that number.
 
 ## References
 - [Working with unscaled
@@ -92,7 +103,7 @@ from amplint.rules.shared.framework_steps import IF_SCALED
 from amplint.rules.shared.scale_reports import reads_scale, uses_scale
 from amplint.rules.shared.scale_twice import divided_twice
 from amplint.rules.shared.scaler_order import Misuse, misuses, when
-from amplint.rules.shared.unscale_fix import ClipFix
+from amplint.rules.shared.unscale_fix import FIRST, ClipFix
 from amplint.rules.shared.unscale_safety import LARGE_NORM
 
 if TYPE_CHECKING:
@@ -107,7 +118,11 @@ rule = Rule(
     shown_by=("gradient",),
 )
 
-_ELSEWHERE = "the backward pass and the step are in other functions; add `unscale_()` by hand"
+_ELSEWHERE = "the backward pass or the step is in another function; call `unscale_()` by hand"
+
+
+# What becomes of a value that is added to scaled gradients, or compared with them.
+_SMALL = ": the change is too small by that factor"
 
 
 @rule.check
@@ -124,7 +139,7 @@ def check(module: Module) -> Iterator[Finding]:
         offered, withheld = ReadFix(module, each).build() if each.here else (None, _ELSEWHERE)
         yield rule.finding(
             module.span(reached.event.call),
-            when(module, each) + _message(module, each, change),
+            when(module, each) + _message(module, each, withheld, change=change),
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if change else Severity.WARNING,
@@ -133,10 +148,9 @@ def check(module: Module) -> Iterator[Finding]:
     for twice in divided_twice(module):
         yield rule.finding(
             module.span(twice.place),
-            f"gradients are divided by the scale again: `{module.on_one_line(twice.first)}` on "
-            f"{module.line(twice.first)} has already divided them, and the result is far too small; remove "
-            "this division",
-            withheld="amplint can't tell what else needs the divided value; remove the division by hand",
+            f"gradients are divided by the loss scale a second time: `{module.on_one_line(twice.first)}` on "
+            f"{module.line(twice.first)} already divided them, and the result is far too small; remove this division",
+            withheld="amplint can't tell which other code uses the result; remove the division by hand",
             severity=Severity.ERROR if twice.changes else Severity.WARNING,
         )
     for read in framework_reads(module):
@@ -147,21 +161,19 @@ def check(module: Module) -> Iterator[Finding]:
 def _under_a_framework(module: Module, read: FrameworkRead) -> Finding:
     """The finding of what meets the scale that an Accelerator has put on the gradients."""
     name = module.text(read.accelerator)
-    what = "an unscaled value changes gradients" if read.changes else "gradients are read"
+    what, effect = ("changed", _SMALL) if read.changes else ("read", "")
     when = "" if read.is_sure else IF_SCALED
-    do = f"call `{name}.unscale_gradients()` before that, once per step"
+    do = f"call `{name}.unscale_gradients()` first, once per step"
+    withheld = "amplint can't tell on which steps to unscale the gradients"
     if read.clip is not None:
-        clip = f"`{module.text(read.clip.func)}` on {module.line(read.clip)}, which unscales"
-        do = (
-            f"change the gradients after {clip}"
-            if read.changes
-            else f"read the gradients after {clip}, or take the norm that the clip returns"
-        )
+        clip = f"`{module.text(read.clip.func)}` on {module.line(read.clip)}"
+        do = f"{'change' if read.changes else 'read'} the gradients after {clip}, which unscales the gradients"
+        withheld = "amplint can't tell which other lines have to move after the clip"
     return rule.finding(
         module.span(read.call),
-        f"{when}{what} while still multiplied by the loss scale of `{module.text(read.backward.func)}` on "
-        f"{module.line(read.backward)}; {do}",
-        withheld="amplint can't tell on which steps to unscale the gradients",
+        f"{when}gradients are {what} while still multiplied by the loss scale of `{module.text(read.backward.func)}` "
+        f"on {module.line(read.backward)}{effect}; {do}",
+        withheld=withheld,
         severity=Severity.ERROR if read.changes else Severity.WARNING,
         confidence=None if read.is_sure and accelerators(module).imported else Confidence.LIKELY,
     )
@@ -196,21 +208,20 @@ def _feeds_clip(module: Module, reached: EventStates) -> bool:
     )
 
 
-def _message(module: Module, read: Misuse, change: bool) -> str:
+def _message(module: Module, read: Misuse, withheld: str | None, *, change: bool) -> str:
     origin = read.violation.cause
     since = f" of the backward pass on {module.line(module.value(origin))}" if origin else ""
-    if change:
-        what = f"an unscaled value changes gradients that are still multiplied by the loss scale{since}"
-    else:
-        what = f"gradients are read while still multiplied by the loss scale{since}"
+    what, effect = ("changed", _SMALL) if change else ("read", "")
     to_do = advice(module, read)
     if not to_do.waits:
         do = to_do.first(module, "the change" if change else "the read")
     elif change:
-        do = f"change gradients only before the step, after `{to_do.unscale}`"
+        do = f"change gradients only where the optimizer steps, after `{to_do.unscale}`"
     else:
-        do = f"read `grad / {to_do.scaler}.get_scale()`: `unscale_()` can run only once per `update()`"
-    return f"{what}; {do}"
+        do = f"read `grad / {to_do.scaler}.get_scale()` (`unscale_()` can run only once per `update()`)"
+    if withheld in FIRST and not to_do.waits:
+        do = f"{FIRST[withheld]}, and {do}"
+    return f"gradients are {what} while still multiplied by the loss scale{since}{effect}; {do}"
 
 
 class ReadFix(ClipFix):
@@ -226,13 +237,13 @@ class ReadFix(ClipFix):
         bounds = [read] if isinstance(read, ir.Compare) else ValueUses(self._module, read).bounds
         numbers = [each.value for bound in bounds for each in ir.walk_values(bound) if isinstance(each, ir.Constant)]
         if any(isinstance(each, (int, float)) and each > LARGE_NORM for each in numbers):
-            return "the number compared with the gradients may be chosen for scaled gradients"
+            return "the number compared with the gradients may have been chosen for scaled gradients"
         return ""
 
     def _move(self, call: str, step: ir.Value) -> tuple[Fix | None, str | None]:
         do = (
             "change the gradients where the optimizer steps"
             if self._reached.event.how == "change"
-            else "divide by hand"
+            else "divide by the scale by hand"
         )
         return None, f"`{call}` would raise on micro steps; {do}"

@@ -1,34 +1,45 @@
-"""`update()` is called between a backward and its step, or without a step or `unscale_` since the previous `update()`.
+"""`update()` is called between a backward pass and its step, or twice without a step or `unscale_` in between.
 
 ## What it does
-Follows each function along its paths, and finds `scaler.update()`:
+Finds `scaler.update()`:
 
-- between a backward and the step on its gradients;
+- between a backward pass and the step that uses its gradients;
 - between `unscale_` and the step;
-- after each of several optimizers that share one backward;
-- after another `update()`, with no step in between;
-- in the handler of a `try` that scales a loss and steps, with no step in the handler before it (likely).
+- after each of several optimizers that share one backward pass;
+- after another `update()`, without a step or `unscale_` in between;
+- in the handler of a `try` that scales a loss and steps, without a step in the handler. This finding is only *likely*.
 
-A function that updates before it steps is reported too, wherever the backward is.
+A function that calls `update()` before it steps is reported even if amplint doesn't see the backward pass.
 
-If one optimizer steps in each iteration, and another one with the same scaler only after several, no place of the
-update is right for both: the second optimizer needs its own scaler. If the second optimizer steps in each iteration by
-default, nothing is wrong by default, and the finding is a warning. It is also a warning if `update()` raises only where
-an `unscale_` is skipped that runs by default.
+If two optimizers share a scaler, and one of them steps only in every k-th iteration, no place of `update()` is right
+for both: that optimizer needs a second scaler.
 
-A finding about an update before a step is certain if the step is always reached, or is reached with the default
-settings. It is likely if the step depends on a setting whose default amplint can't see. It is a suspicion if the step
-is not reached with the default settings, if two conditions that change during training decide about it, or if amplint
-sees no backward for that optimizer's parameters. The message names the condition.
+The finding is a warning instead of an error:
 
-amplint reports nothing if each optimizer has its own backward before its step, nothing about `update(new_scale)`, and
-nothing if there may be a step that amplint can't see.
+- if both optimizers step in each iteration by default;
+- if `update()` raises only where an `unscale_` is skipped that runs by default.
+
+The finding about an `update()` before a step depends on the condition of that step, which the message names:
+
+- *certain*: the step always runs, or runs with the default settings;
+- *likely*: the step depends on a setting whose default amplint can't see;
+- *suspicion*: the step does not run with the default settings, or depends on two conditions that change during
+  training, or amplint sees no backward pass for that optimizer's parameters.
+
+amplint reports nothing:
+
+- if each optimizer has its own backward pass before its step;
+- about `update(new_scale)`;
+- if there may be a step that amplint can't see.
 
 ## Why is this bad?
-A step after the update divides gradients of the old scale by the new scale: the update of the weights is off by the
-factor by which the scale changed (2 or 0.5). If `unscale_` came first, the gradients are divided twice (65,536 times
-too small). Without a step or `unscale_` since the previous `update()`, `update()` raises "No inf checks were recorded
-prior to update."
+What happens depends on what comes before the `update()`:
+
+- a backward pass only: if `update()` changes the scale, the step then divides gradients of the old scale by the new
+  one, and the weights' update is off by the factor between the two (usually 2 or 0.5);
+- `unscale_`: `update()` makes the scaler forget it, and the step divides the gradients a second time. At a scale of
+  65,536 the weights' update is that many times too small;
+- no step or `unscale_` since the previous `update()`: it raises "No inf checks were recorded prior to update."
 
 ## Example
 ```python
@@ -51,12 +62,17 @@ scaler.update()
 Safe if another `update()` follows the last step on every path: the fix removes the early call. Unsafe if the call has
 to move after the step, or is removed from a handler.
 
-There is no fix if an attribute of the scaler is set next to the update (`scaler._init_scale = 256.0`), which is meant
-to set the scale: `scaler.update(256.0)` does that, and needs no step before it.
+There is no fix:
+
+- if the step comes before the `update()` in the text, as in a loop over optimizers;
+- if a second scaler is needed;
+- if an attribute of the scaler is set next to the `update()`, such as `scaler._init_scale = 256.0`. This is meant to
+  set the scale: `scaler.update(256.0)` does that, and needs no step before it.
 
 ## Proof
-Before the fix the test programs raise, or let the scale change between the steps: the second optimizer's SGD update is
-0.5, 2 or 0.000015 times that of a float32 reference step. After the fix it is equal within float16's noise.
+Before the fix the test programs raise, or an SGD update has the wrong size: it is off by the factor by which the scale
+changed between two steps, or too small by the whole scale. After the fix the updates agree with a float32 reference
+step within float16's noise.
 
 ## References
 - [Working with multiple losses and optimizers](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
@@ -120,10 +136,12 @@ rule = Rule(
 
 _NOTHING = "this `update()` raises: no step or `unscale_()` ran since the previous `update()`"
 _AFTER = "call `update()` once, after the last optimizer's step"
+_TWO_FUNCTIONS = "the two calls of `update()` may be in different functions; remove one of the calls by hand"
+_SOME_STEP = "a step comes before this `update()` on other paths, and needs this call there"
 # The attribute from which a scaler makes its scale at first.
 _INITIAL = "_init_scale"
-_BY_HAND = "an attribute of the scaler is set next to this call; set the scale by hand"
-_ELSEWHERE = "the step is in another function; call `update()` in that function, after the step"
+_BY_HAND = "code next to this call sets an attribute of the scaler, and has to change too; change both by hand"
+_ELSEWHERE = "the step is in another function; call `update()` there, after the step, by hand"
 
 
 @rule.check
@@ -146,7 +164,7 @@ def _of_handler(module: Module, each: HandledUpdate) -> Finding:
     withheld = why_not_removed("the call", own_statement(each.call)) if edit is None else _BY_HAND
     return rule.finding(
         module.span(each.call),
-        f"this `update()` raises if the exception comes before {module.line(each.step)}: no step or `unscale_()` ran "
+        f"this `update()` raises after an exception before {module.line(each.step)}: no step or `unscale_()` ran "
         f"since the previous `update()`; {beside.to_do(module) if beside is not None else 'remove this call'}",
         fix=offered,
         withheld=None if offered else withheld,
@@ -183,9 +201,14 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     apart = stepped_apart(module, each.flow, each.violation.scaler)
     if apart is not None and not _comes_twice_anyway(each):
-        return _said_of_two(module, each, apart, _NOTHING)
-    offered, withheld = _fix_again(module, own, each) if own else (None, _ELSEWHERE)
+        waits = f"this `update()` raises in each iteration without a step of `{apart.optimizer(module)}`"
+        return _said_of_two(module, each, apart, waits)
+    offered, withheld = _fix_again(module, own, each) if own else (None, _TWO_FUNCTIONS)
     to_do, beside = _AFTER, _set_beside(module, each.node)
+    if withheld is _SOME_STEP:
+        to_do = "call `update()` only after a step"
+    elif offered is not None:
+        to_do = "remove this call"
     if beside is not None:
         to_do, offered, withheld = beside.to_do(module), None, _BY_HAND
     left_out = _unscale_left_out(each)
@@ -271,11 +294,7 @@ def _when(module: Module, each: Misuse, step: Event) -> str:
     """The step that an update comes before: where the text has it first, the one that comes round next."""
     update, line = each.node, module.line(step.call)
     pairs = side_by_side(each.flow, step.call, update)
-    return (
-        f"the next iteration's step on {line}"
-        if pairs and all(one.id < two.id for one, two in pairs)
-        else f"the step on {line}"
-    )
+    return f"the next step on {line}" if pairs and all(one.id < two.id for one, two in pairs) else f"the step on {line}"
 
 
 def _said(each: Misuse, step: str) -> str:
@@ -283,8 +302,8 @@ def _said(each: Misuse, step: str) -> str:
     if each.violation.kind is ViolationKind.UPDATE_WITHOUT_CHECK:
         return f"this `update()` before {step} raises: no step or `unscale_()` ran since the previous `update()`"
     if each.violation.gradients in (GradientKind.UNSCALED, GradientKind.UNKNOWN):
-        return f"this `update()` makes the scaler forget `unscale_()`: {step} divides the gradients again"
-    return f"{step} divides by the scale that this `update()` changes, but its gradients have the old scale"
+        return f"this `update()` makes the scaler forget `unscale_()`: {step} divides the gradients a second time"
+    return f"this `update()` may change the scale: {step} then divides gradients of the old scale by the new scale"
 
 
 def _is_early(module: Module, update: int) -> bool:
@@ -406,7 +425,8 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     if not steps:
         return (
             None,
-            f"the step on {module.line(step.call)} comes in the next iteration; move `update()` after that step",
+            f"the step on {module.line(step.call)} comes before this line, and runs again; call `update()` after all "
+            "steps, by hand",
         )
     clip = _clip_before_unscale(module, flow, scaler)
     if clip is not None:
@@ -420,7 +440,7 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     if any(not conditions(event.call, last) and not conditions(event.call, call) for event in later):
         return Fix(Applicability.SAFE, "Remove this `update()`; another one follows the last step", (edit,)), None
     if later or conditions(last, call) or not says_the_same(module, step.call.func.base, call, last):  # type: ignore[attr-defined]
-        return None, "amplint can't move `update()` to every path that steps; move the call by hand"
+        return None, "the last step doesn't run on every path; move `update()` after that step by hand"
     behind = line_behind(module, ir.statement_of(last), text_with_comment(module, statement))
     if behind is None or own_statement(last) is None:
         return None, "`update()` has to move after the last step, which is on one line with other code"
@@ -449,10 +469,9 @@ class _Set(NamedTuple):
         scaler, place = module.text(self.attribute.base), module.line(self.attribute)
         if self.attribute.attr == _INITIAL:
             call = f"{scaler}.update({module.on_one_line(self.value)})"
-            return f"`{_INITIAL}` on {place} sets no scale once the scaler is in use; to set the scale, call `{call}`"
+            return f"to set the scale, call `{call}`, as `{_INITIAL}` on {place} has no effect on a used scaler"
         return (
-            f"to set the scale, call `{scaler}.update(new_scale)` in the place of this call and of the change of "
-            f"`{self.attribute.attr}` on {place}"
+            f"to set the scale, call `{scaler}.update(new_scale)` instead of setting `{self.attribute.attr}` on {place}"
         )
 
 
@@ -477,9 +496,9 @@ def _fix_again(module: Module, flow: Flow, each: Misuse) -> tuple[Fix | None, st
         any(use.id < other.id < call.id and not conditions(other, use) for other in updates)
         for use in _uses_since(each)
     ):
-        return None, "on other paths, a step comes before this `update()`; call `update()` on those paths only"
+        return None, _SOME_STEP
     if not any(event.call.id < call.id for event in calls_of(flow, str(reached.event.scaler), "update")):
-        return None, "no other `update()` comes before this call"
+        return None, "amplint sees no other `update()` before this call"
     edit = call_removed(module, call)
     if edit is None:
         return None, why_not_removed("the call", own_statement(call))

@@ -1,16 +1,21 @@
-"""The scaler steps on every micro step, and gradients are cleared at the boundary only.
+"""The scaler steps or unscales on every micro step, but the gradients are not cleared there.
 
 ## What it does
-Finds, in a loop that accumulates gradients, a `scaler.step` (or `unscale_` with an `update`) that runs in each
-iteration while every `zero_grad()` runs only if `(i + 1) % k == 0`.
+Finds a `scaler.step`, or an `unscale_` with an `update`, that runs in each iteration of a loop, while the gradients are
+cleared less often: only if `(i + 1) % k == 0`, or never.
 
-amplint reports nothing if gradients are cleared in each iteration, in any way, or if the step also runs only every k-th
-time.
+If `k` is a setting, the message says "when `k > 1`". The finding is only *likely* if `k` is 1 by default, or if the
+function gets its optimizer from code that amplint can't see.
+
+amplint reports nothing:
+
+- if something clears the gradients in each iteration, or may do so in code that amplint can't see;
+- if the step also runs only in every k-th iteration.
 
 ## Why is this bad?
-The step divides the gradients by the scale. The next backward adds scaled gradients to them, and the next step divides
-the sum again: the gradients of earlier micro steps are lost, and each micro step moves the weights by a part of the
-gradient.
+The step divides the gradients by the scale. The next backward pass adds scaled gradients to these small ones, and the
+next step divides the sum by the scale again. So each step uses the gradients of its own micro step only, and those of
+earlier micro steps are almost lost: the weights move in small, separate steps instead of one for the whole batch.
 
 ## Example
 ```python
@@ -31,7 +36,7 @@ if (i + 1) % k == 0:
 ```
 
 ## Fix safety
-There is no fix: amplint can't tell what else belongs to the optimizer's step (clipping, the scheduler).
+There is no fix: amplint can't tell what else has to move with the optimizer's step, such as clipping or the scheduler.
 
 ## Proof
 The test programs are compared with a float32 reference step: the SGD updates of the wrong programs differ, those of the
@@ -91,10 +96,10 @@ rule = Rule(
     shown_by=("update", "gradient"),
 )
 
-_NEVER_CLEARED = "amplint sees no `zero_grad()`: without the exception, the gradients of all iterations would add up"
+_NEVER_CLEARED = "amplint sees no `zero_grad()`: once this code doesn't raise, the gradients of all iterations add up"
 _WHOSE = (
-    "amplint can't tell whose gradients the backward pass after `unscale_()` adds to: without the exception, scaled "
-    "gradients may be added to unscaled gradients"
+    "amplint can't tell whose gradients the backward pass after `unscale_()` adds to: once this code doesn't raise, "
+    "scaled gradients may be added to unscaled ones"
 )
 _NEVER_CLEAR = ("torch.optim.", "builtins.object")  # in their `step`
 _BOUNDS = ("clamp_", "clip_")  # leave gradients as they are, where they are small
@@ -149,8 +154,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     return rule.finding(
         module.span(each.node),
         f"{when(module, each, several and several.when)}{_unscaling(each)} unscales the gradients, and the next "
-        "backward pass adds scaled gradients to them; unscale, step, update and call `zero_grad()` once, after the "
-        "last backward pass",
+        "backward pass adds scaled gradients to them; unscale, step and update only after the last backward pass, "
+        "then call `zero_grad()`",
         withheld="amplint can't tell which other lines have to move with the step",
         confidence=Confidence.LIKELY if unseen or (several is not None and several.is_unusual) else None,
     )

@@ -4,20 +4,24 @@
 Finds `scheduler.step()` in the same innermost loop as `scaler.step(optimizer)`, or in the same function if there is no
 loop, unless something in between checks whether the optimizer has stepped.
 
+If the autocast dtype comes from elsewhere, the message begins with "if the region on line ... is float16".
+
 amplint reports nothing:
 
-- if amplint sees no autocast region that can be float16: then nothing is skipped (if the dtype comes from elsewhere,
-  the finding is reported, and its message says so);
+- if the file has no autocast region that can be float16: in bfloat16 gradients hardly ever overflow;
 - if the function reads the scale (`scaler.get_scale()`);
-- if the scheduler's step depends on a variable of the iteration;
+- if the scheduler's step depends on a variable that the loop assigns;
 - if the code itself skips `scaler.step` when gradients are not finite;
-- if the scheduler gets the epoch or a metric, or steps once an epoch (also after a call of the function with the loop);
+- if the scheduler gets the epoch or a metric;
+- if the scheduler steps once in each epoch;
 - if the scaler is disabled.
 
 ## Why is this bad?
-If gradients overflow, the scaler skips the step, and the schedule runs ahead of the optimizer by one step. If it is the
-first step, torch warns "Detected call of `lr_scheduler.step()` before `optimizer.step()`". These are a few steps in
-thousands, so the rule is a note and off by default. It matters for short warm-ups, which begin with the skipped steps.
+If gradients overflow, the scaler skips the optimizer's step, but the scheduler steps: the schedule runs ahead of the
+optimizer. If the first step is skipped, torch warns "Detected call of `lr_scheduler.step()` before `optimizer.step()`".
+
+Usually only a few steps in thousands are skipped, so the finding is a note, and the rule is off by default. It matters
+for a short warm-up, as most skipped steps come at the beginning.
 
 ## Example
 ```python
@@ -36,11 +40,12 @@ if scaler.get_scale() >= scale_before:
 ```
 
 ## Fix safety
-Unsafe: the schedule gets longer by the skipped steps, and `get_scale()` waits for the device.
+Unsafe: the schedule gets longer by the skipped steps, and `get_scale()` waits for the device. There is no fix if the
+scheduler doesn't step after `update()` in the same function.
 
 ## Proof
-The test programs start at a scale that overflows, and turn torch's warning into an error: they raise it before the fix,
-and don't after it.
+The test programs start at a scale at which gradients overflow, and turn torch's warning into an error. They raise
+before the fix, and don't raise after it.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler): `step` "skips the step" where it
@@ -97,7 +102,7 @@ def check(module: Module) -> Iterator[Finding]:
                 yield rule.finding(
                     module.span(pair.call),
                     f"{doubt}the scheduler also steps when the scaler skips the optimizer's step: the learning rate "
-                    "runs ahead of the training; skip the scheduler when `update()` lowers the scale",
+                    "runs ahead of the training; skip the scheduler's step when `update()` lowers the scale",
                     fix=offered,
                     withheld=withheld,
                 )
@@ -144,13 +149,15 @@ def _asks_gradients(statement: ir.If) -> bool:
 
 def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None]:
     """Read the scale before the update, and step the scheduler where it has not become smaller."""
-    refusal = "amplint can't write that test into this code; read `get_scale()` before and after `update()` by hand"
+    refusal = "amplint can't insert this check here; compare `get_scale()` before and after `update()` by hand"
     statement = own_statement(pair.call)
     updates = [
         event
         for event in calls_of(flow, str(pair.step.scaler), "update")
         if pair.step.call.id < event.call.id < pair.call.id and loop_of(event.call) is loop_of(pair.call)
     ]
+    if not updates:
+        return None, "no `update()` runs between the two steps; step the scheduler after `update()`, by hand"
     update = own_statement(updates[0].call) if len(updates) == 1 else None
     if statement is None or update is None or update.value is not updates[0].call or _NAME in module.source.text:
         return None, refusal
@@ -166,5 +173,5 @@ def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None
     guard = guarded(module, statement, f"{module.text(scaler)}.get_scale() >= {_NAME}")
     if before is None or guard is None:
         return None, refusal
-    title = "Step the scheduler only if the scale did not fall (the schedule gets longer by the skipped steps)"
+    title = "Step the scheduler only if `update()` didn't lower the scale (the schedule gets longer by skipped steps)"
     return Fix(Applicability.UNSAFE, title, (before, guard)), None

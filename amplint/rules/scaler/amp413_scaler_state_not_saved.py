@@ -1,65 +1,69 @@
 """A checkpoint contains the optimizer's state, but not the scaler's.
 
 ## What it does
-Finds an `optimizer.state_dict()` that is saved with a model, or loaded from a file again, if the code has access to the
-scaler that steps this optimizer and doesn't save its state (likely if the code loads that state). Also finds
-`optimizer.load_state_dict(...)` if the scaler's state is saved but never loaded.
+Finds a checkpoint without the scaler's state: an `optimizer.state_dict()` that is saved with a model, or loaded from a
+file again, if the code has access to the scaler that steps this optimizer, and doesn't save the scaler's state. The
+finding is only *likely* if the code loads that state all the same.
 
-Findings about these are likely:
+Also finds `optimizer.load_state_dict(...)` if the scaler's state is saved but never loaded.
 
-- a scaler that is off by default: a flag of the command line, a parameter or a constant has to be set, and the message
-  says which;
-- a scaler that loads its state under another key than the one under which it is saved;
-- a function or class that amplint can't see, named like one that saves checkpoints, that gets the model and the
-  optimizer, by themselves or in a dict, but not the scaler, which is a local variable of the caller, or an attribute of
-  an object that no other file gets;
-- the state of an object of a class in this file that wraps a scaler, returns its state, and has no `load_state_dict`;
-- a class whose objects step an optimizer with a scaler of their own, and whose `state_dict` and `load_state_dict` are
-  the optimizer's alone;
+These findings are only *likely*. About the scaler's state:
+
+- the scaler is off by default, and a flag has to be set (the message says which);
+- the state is loaded under another key than the one under which it is saved (also that of timm's `NativeScaler`);
+- the state is loaded only under a condition that is never true, such as `scaler is checkpoint.keys()`;
+- `checkpoint["scaler"]` is read without a test, and amplint sees that the program's own checkpoint has no such key;
+- the scaler is used in code that amplint can't see, and no file of the program takes a scaler's state. This includes a
+  program that only restores the optimizer's state (`load_checkpoint(model, optimizer)`).
+
+About objects that hold a scaler:
+
+- a class in this file returns its scaler's state, and has no `load_state_dict`;
+- a class steps an optimizer with a scaler of its own, and its `state_dict` and `load_state_dict` are the optimizer's
+  alone;
+- the state of an object that holds a scaler is saved, but only the optimizer's state is loaded.
+
+About code that saves or loads, and that amplint knows only by its name:
+
+- a function or class that amplint can't see is named like one that saves checkpoints, and gets the model and the
+  optimizer, but not the scaler. The scaler is a local variable, or an attribute of an object that no other file gets;
 - a method of an object that amplint can't see, if only one class has a method of that name (`self.manager.save(...)`);
-- a state that is loaded only under a test that is never true (`scaler is checkpoint.keys()`);
-- a checkpoint that is loaded only by a function that nothing calls, but that its package exports;
-- the state of an optimizer that accelerate prepared, if it is saved and loaded by hand, the Accelerator scales
-  (`mixed_precision="fp16"`, also under a condition, or as the default of an option), and nothing uses
-  `accelerator.scaler`, `save_state` or `load_state`;
-- the state of an optimizer, saved and loaded by hand, if apex scales the loss and its `amp.state_dict()` is not used;
-- a state that accelerate saves and loads with `save_state` and `load_state`, which doesn't include the program's own
-  scaler;
-- a checkpoint, if the scaler is used in code that amplint can't see, and no file of the program takes the state of a
-  scaler (or of all objects that have one); also if such a program only restores the optimizer's state
-  (`load_checkpoint(model, optimizer)`);
-- a load of `checkpoint["scaler"]` without a test, if amplint sees all keys of the program's own checkpoint and "scaler"
-  is not one of them;
-- the state of timm's `NativeScaler`, if it is loaded under another key than the one under which it is saved;
-- the state of an object of the project that holds a scaler, if that state is saved, but only the optimizer's state is
-  loaded.
+- a function loads the checkpoint, but nothing calls that function except what imports this package.
 
-The finding is a suspicion if nothing resumes from the checkpoint: no file that is connected with this file by imports
-loads this optimizer's state. In that case amplint reports nothing about checkpoints of the best or the final model.
+About other libraries:
 
-In all other cases amplint has to see everything that happens to the scaler: this file creates it, it can be saved under
-one of its names, and it is not returned, kept in a container or passed to code elsewhere. amplint follows objects of
-the project's own classes that get the scaler in their constructor, or create it and step the optimizers that they get.
-Classes that inherit torch's scaler and leave its state alone count as torch's. Optimizers may be items of a dict or
-list, and the function that saves may be a callback of the training. `torch.distributed.checkpoint`'s functions for
-states and FSDP's count as `state_dict()` and `load_state_dict()`.
+- accelerate: the state of a prepared optimizer is saved and loaded by hand, the Accelerator may scale in float16, and
+  nothing uses `accelerator.scaler`, `save_state` or `load_state`;
+- accelerate: `save_state` and `load_state` are used, but don't include the program's own scaler;
+- apex: apex scales the loss, the optimizer's state is saved and loaded by hand, and `amp.state_dict()` is not used.
 
-amplint also reports nothing:
+The finding is a suspicion, and a note, if amplint sees no code that resumes from the checkpoint: no file that is
+connected with this file by imports loads this optimizer's state. In that case amplint reports nothing about checkpoints
+of the best or the final model.
 
-- about a scaler that nothing scales or steps with, and if the scaler is disabled;
+In all other cases amplint has to see everything that happens to the scaler. This file creates the scaler, and doesn't
+return it, keep it in a container, or pass it to code elsewhere. amplint follows these, too:
+
+- objects of the project's own classes that get the scaler in their constructor, or that create it and step the
+  optimizers that they get;
+- classes that inherit torch's scaler and leave its state alone;
+- optimizers in a dict or list, and a function that saves as a callback of the training;
+- the functions for states of `torch.distributed.checkpoint` and of FSDP.
+
+amplint reports nothing:
+
+- if the scaler is disabled, or nothing scales or steps with it;
 - if code may reach the scaler's state through all attributes of its object (`vars(self)`), or through a computed name;
 - if all autocast regions, or those of the scaler's losses, are bfloat16 or disabled;
-- if no connected file has a region or anything in half precision;
+- if no connected file has an autocast region, or anything else in half precision;
 - if the scaler is created again for each step or epoch (AMP408), or in a loop, unless the loop also creates the
-  optimizer (a loop over folds);
-- if the scale is saved by hand;
-- about states that stay in memory, and saves under a test that is never true (`if rank == 0 and False`).
-
-The finding is a note, and a suspicion, if amplint sees no code that resumes from the checkpoint.
+  optimizer (as a loop over folds does);
+- if the program saves the scale by hand;
+- about states that stay in memory, and about a save under a condition that is never true.
 
 ## Why is this bad?
-A resumed run starts at a scale of 65,536 again, whatever the scale was. The first steps overflow and are skipped until
-the scale is low enough (8 of 20 steps in a measured case).
+A resumed run starts at the initial scale again (by default 65,536), whatever the scale was. If that is too high, the
+first steps overflow and are skipped, until the scale is low enough (8 of 20 steps in a measured case).
 
 ## Example
 ```python
@@ -72,18 +76,18 @@ torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "s
 ```
 
 ## Fix safety
-Unsafe: the fix adds the entry after the optimizer's, and the load after the optimizer's, if the code for both is
-simple. Older checkpoints, and those of a disabled scaler, load as before.
+Unsafe: the fix saves the scaler's state after the optimizer's, and loads it after the optimizer's. Older checkpoints,
+and those of a disabled scaler, load as before.
 
 There is no fix:
 
+- if the code that saves or loads can't be extended by one line, or doesn't have the scaler;
 - if the checkpoint is loaded before the scaler is created, or the scaler is created again after that;
-- if amplint sees nothing that loads the optimizer's state: a state that is saved and never loaded would be useless, and
-  the finding is a suspicion.
+- if amplint sees nothing that loads the optimizer's state: to save a state that is never loaded would be useless.
 
 ## Proof
-The test programs resume from a checkpoint, and compare the scale at the end: it continues from the initial scale before
-the fix, and from the saved one after it.
+The test programs resume from a checkpoint, and compare the scale at the end. Before the fix the resumed run continues
+from the initial scale, after it from the saved scale.
 
 ## References
 - [Saving and resuming](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html#saving-resuming)
@@ -243,12 +247,12 @@ def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
     prepared = {known.key(arg.value) for call in owner.prepared() for arg in call.args}
     for saved in _saved_by_hand(module):
         if saved.key in prepared:
-            when = "" if by_default else 'with "fp16" '
+            when = "" if by_default else 'with the precision "fp16", '
             yield rule.finding(
                 module.span(saved.call),
                 f"{when}the checkpoint lacks the state of the Accelerator's scaler: a resumed run starts at the "
-                "initial scale and may skip steps; save `accelerator.scaler.state_dict()`, too, or use `save_state`",
-                withheld="amplint can't tell which of the two is meant",
+                "initial scale and may skip steps; save and load the state of `accelerator.scaler` too",
+                withheld="amplint can't tell whether `save_state()` should do this instead",
                 confidence=Confidence.LIKELY,
             )
             return
@@ -268,7 +272,7 @@ def _of_apex(module: Module) -> Iterator[Finding]:
             module.span(saved.call),
             "the checkpoint has the optimizer's state but not apex's: a resumed run starts at the initial scale and "
             f"may skip steps; save and load `{name}.state_dict()` too",
-            withheld=f"the checkpoint has to be loaded after `{name}.initialize`",
+            withheld=f"amplint can't tell where the checkpoint can be loaded after `{name}.initialize()`",
             confidence=Confidence.LIKELY,
         )
         return
@@ -349,9 +353,9 @@ def _wrapped_and_never_loaded(module: Module, saved: list[State]) -> Iterator[Fi
         if is_one or (parameter_read(module, base) is not None and "scaler" in ir.last_name(base).lower()):
             yield rule.finding(
                 module.span(call),
-                "this state is saved and never loaded: a resumed run starts at the initial scale and may skip steps; "
+                "the state saved here is never loaded: a resumed run starts at the initial scale and may skip steps; "
                 f"call `{module.text(base)}.load_state_dict()` where the optimizer's state is loaded",
-                withheld="amplint can't tell under which condition to load it",
+                withheld="amplint can't tell under which condition to load the state",
                 confidence=Confidence.LIKELY,
             )
 
@@ -383,8 +387,8 @@ def _loaded_and_missing(module: Module, usage: ScalerUsage) -> Iterator[Finding]
         yield rule.finding(
             module.span(each.call),
             f'the checkpoint saved on {module.line(whole)} has no "{key}": a resumed run raises KeyError; save the '
-            "scaler's `state_dict()` too",
-            withheld="amplint can't follow all that is done with the scaler",
+            f'scaler\'s `state_dict()` as "{key}"',
+            withheld="amplint can't follow every use of the scaler; save the state by hand",
             confidence=Confidence.LIKELY,
         )
 
@@ -399,7 +403,7 @@ def _of_unseen(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
     for each in saved or _resumed_alone(module, usage):
         yield each._replace(
             fix=None,
-            withheld="amplint can't follow all that is done with the scaler",
+            withheld="amplint can't follow every use of the scaler; save and load the state by hand",
             confidence=Confidence.LIKELY,
         )
 
@@ -415,8 +419,8 @@ def _resumed_alone(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
         if shown is not None:
             yield rule.finding(
                 module.span(shown),
-                "this restores the optimizer's state but not the scaler's, which no file of the program saves: the "
-                "scaler starts at its initial scale and may skip steps; save and load the scaler's `state_dict()` too",
+                "the optimizer's state is restored here, but no file of the program saves the scaler's: a resumed run "
+                "starts at the initial scale and may skip steps; save and load the scaler's `state_dict()` too",
             )
             return
 
@@ -473,10 +477,9 @@ def _beside_accelerate(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
     for each in owned["save_state"]:
         yield rule.finding(
             module.span(each),
-            f"accelerate's checkpoint lacks the state of the scaler on {line}: a resumed run starts "
-            "at scale 65536 again; pass the scaler to `register_for_checkpointing`, or let "
-            "accelerate scale",
-            withheld="amplint can't tell whether accelerate should scale",
+            f"accelerate's checkpoint lacks the state of the scaler created on {line}: a resumed run starts at the "
+            "initial scale and may skip steps; pass the scaler to `register_for_checkpointing()`",
+            withheld="amplint can't tell whether accelerate should scale instead",
             confidence=Confidence.LIKELY,
         )
 
@@ -502,10 +505,9 @@ def _of_wrapper(module: Module, usage: ScalerUsage, saved: list[State]) -> Itera
         if made and all(local_class(module, each.func) is cls for each in made) and is_saved(module, call):
             yield rule.finding(
                 module.span(call),
-                f"this state is saved, but `{cls.name}` has no `load_state_dict()`: a resumed run "
-                "starts at scale 65536 again; add that method, and call it where the optimizer's state is "
-                "loaded",
-                withheld="the method and its call have to be written by hand",
+                f"this state is saved, but `{cls.name}` has no `load_state_dict()`: a resumed run starts at the "
+                "initial scale and may skip steps; add that method, and call it where the optimizer's state is loaded",
+                withheld="amplint can't write the method and its call",
                 confidence=Confidence.LIKELY,
             )
 
@@ -523,7 +525,7 @@ def _of_optimizers_wrapper(module: Module, usage: ScalerUsage) -> Iterator[Findi
             module.span(state.call),
             f"`{cls.name}.state_dict()` has the optimizer's state but not its scaler's: a resumed run starts at the "
             "initial scale and may skip steps; return and load the scaler's `state_dict()` too",
-            withheld="checkpoints that exist have the optimizer's state alone; the load has to tell them apart",
+            withheld="older checkpoints have only the optimizer's state, and `load_state_dict()` has to accept both",
             confidence=Confidence.LIKELY,
         )
 
@@ -547,11 +549,12 @@ def _never_loaded(module: Module, usage: ScalerUsage, loaded: list[State]) -> It
     for each in loaded if not all(_never_runs(module, call) for call in resumed) else ():
         tests = (test for test, holds in conditions_round(each.call) if holds is True)
         why = next((test for test in tests if contradict(decided(module).of(test))), None)
-        said = f", because `{module.on_one_line(why)}` is never true" if why is not None else ""
+        said = f", as `{module.on_one_line(why)}` is never true" if why is not None else ""
         yield rule.finding(
             module.span(each.call),
-            f"this load never runs{said}: a resumed run starts at the initial scale and may skip steps",
-            withheld="the test has to be corrected by hand",
+            f"this load never runs{said}: a resumed run starts at the initial scale and may skip steps; correct the "
+            "condition",
+            withheld="amplint can't tell which condition is meant",
             confidence=Confidence.LIKELY,
         )
 
@@ -568,7 +571,7 @@ def _loaded_by_another_key(module: Module, saved: list[State], loaded: list[Stat
     yield rule.finding(
         module.span(call),
         f'the scaler\'s state is saved as "{key}" on {module.line(slot.value)} but loaded as '
-        f'"{other}": a resumed run starts at the initial scale or raises KeyError; use one key',
+        f'"{other}": a resumed run starts at the initial scale, or raises KeyError; use the same key',
         withheld="amplint can't tell which key is right",
         confidence=Confidence.LIKELY,
     )
@@ -809,12 +812,12 @@ def _handed_out(module: Module, usage: ScalerUsage, loaded: list[State]) -> Iter
     resumed = is_resumed(module) or any(_resumes_by_itself(module, each) for each in calls)
     if not resumed and all(is_last_of_all(module, each, each) for each in calls):
         return
-    said = "a resumed run" if resumed else "amplint sees nothing that resumes from this checkpoint; a run that does"
+    said = "a resumed run" if resumed else "amplint sees no code that resumes; a run that did"
     yield rule.finding(
         module.span(call),
         f"`{module.on_one_line(call.func)}` gets the optimizer but not the scaler: {said} "
-        "starts at the initial scale and may skip steps; pass the scaler too, and save and load "
-        "the scaler's `state_dict()`",
+        f"{'starts' if resumed else 'would start'} at the initial scale and may skip steps; pass the scaler too, and "
+        "save and load its `state_dict()`",
         withheld=f"amplint can't see what `{module.on_one_line(call.func)}` saves",
         severity=None if resumed else Severity.NOTE,
         confidence=Confidence.LIKELY if resumed else Confidence.SUSPICION,
@@ -1043,13 +1046,13 @@ def _fix(
         if place is not state.call:
             there = f"the function that saves on {module.line(state.call)}"
             if isinstance(state.of, ir.Attribute) and owner_class(state.of) is not None:
-                return None, f"{there} can't reach the scaler; create the scaler as an attribute, and save its state"
+                return None, f"{there} can't reach the scaler; keep the scaler in an attribute, and save its state"
             if isinstance(state.of, ir.Attribute):
                 return (
                     None,
                     f"{there} gets the object that holds the scaler; save and load the scaler's `state_dict()` by hand",
                 )
-            return None, f"{there} does not get the scaler; pass the scaler, and save and load its `state_dict()`"
+            return None, f"{there} doesn't get the scaler; pass the scaler too, and save and load its state"
         if slot is None:
             return None, why_no_slot(module, state.call)
         why = why_not_at(module, usage, state.call)

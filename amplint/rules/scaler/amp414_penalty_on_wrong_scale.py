@@ -1,27 +1,29 @@
 """A gradient penalty is computed from gradients at the wrong scale.
 
 ## What it does
-Finds `torch.autograd.grad(..., create_graph=True)` whose result goes into a loss that a scaler scales for backward, in
-two cases:
+Finds `torch.autograd.grad(..., create_graph=True)`, if a penalty is computed from the result and added to a loss that a
+scaler scales:
 
-- the gradients are of a scaled loss, and nothing divides them by the scale: the penalty is computed from 65,536 times
-  the gradients;
-- the gradients are of the unscaled loss, which was computed in float16 (a warning): small gradients become 0 in the
-  backward, and so does the penalty.
+- gradients of a scaled loss, if nothing divides them by the scale: the finding is an error;
+- gradients of the unscaled loss, if it was computed in float16: the finding is a warning. Small gradients become 0, and
+  so does the penalty.
 
 amplint reports nothing:
 
 - if the function reads the scale, or passes the scaler to another function;
-- about scores and other outputs that are not losses (as WGAN-GP takes them);
-- about directions (`g / g.norm()`);
-- in bfloat16 and float32;
+- about unscaled gradients of scores and other outputs that are not losses, as WGAN-GP takes them;
+- if only the direction of the gradients is used (`g / g.norm()`);
+- about an unscaled loss in bfloat16 or float32;
 - if amplint can't see where the gradients go.
 
 ## Why is this bad?
-A penalty of scaled gradients is too large by the scale, or by its square, and changes whenever the scale does. Without
-a scale, gradients below 6e-8 are zero in float16: in a test with a loss of 1e-5 times its usual size, the penalty was
-0. `1.0 / scaler.get_scale()` raises ZeroDivisionError once the scale has fallen to 0, which means that gradients
-overflow at every scale.
+A penalty of scaled gradients is too large by the scale, or by its square, and changes whenever the scale does. At the
+initial scale, the gradients in the penalty are 65,536 times too large.
+
+Without a scale, most gradients below 6e-8 become 0 in float16. In a test with a loss of 1e-5 times its usual size, the
+penalty was 0.
+
+If `1.0 / scaler.get_scale()` raises ZeroDivisionError, the scale has fallen to 0: gradients overflow at every scale.
 
 ## Example
 ```python
@@ -40,11 +42,11 @@ scaler.scale(loss + penalty).backward()
 ```
 
 ## Fix safety
-There is no fix: the division belongs between the gradients and the penalty, and amplint can't tell at which line.
+There is no fix: the division belongs between the gradients and the penalty, and amplint can't tell on which line.
 
 ## Proof
-The test programs are compared with a float32 reference step: the SGD update of the wrong programs is far off, that of
-the corrected programs agrees.
+The test programs are compared with a float32 reference step. The SGD update of the wrong programs differs from it, that
+of the corrected programs agrees.
 
 ## References
 - [Gradient penalty](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-penalty)
@@ -86,6 +88,9 @@ rule = Rule(
 )
 
 
+_WHERE = "amplint can't tell on which line the penalty is computed from the gradients"
+
+
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each gradient of a penalty that has the wrong scale."""
@@ -100,16 +105,16 @@ def check(module: Module) -> Iterator[Finding]:
                 if _is_scaled(module, outputs) or _is_scaled(module, start):
                     yield rule.finding(
                         module.span(call),
-                        "the penalty uses gradients that are multiplied by the loss scale; divide these gradients by "
-                        "`get_scale()` before the penalty",
-                        withheld="amplint can't tell where the penalty is computed from the gradients",
+                        "the gradients for the penalty are still multiplied by the loss scale; divide the gradients by "
+                        "`get_scale()` before the penalty is computed",
+                        withheld=_WHERE,
                     )
                 elif start is None and _is_loss(module, outputs, losses):
                     yield rule.finding(
                         module.span(call),
-                        "small gradients of an unscaled loss become 0 in float16, and so does the penalty; "
-                        "scale the loss, and divide the gradients by `get_scale()`",
-                        withheld="amplint can't tell where the penalty is computed from the gradients",
+                        "small gradients of an unscaled loss become 0 in float16, and so does the penalty; pass the "
+                        "scaled loss here, and divide the gradients by `get_scale()`",
+                        withheld=_WHERE,
                         severity=Severity.WARNING,
                     )
 

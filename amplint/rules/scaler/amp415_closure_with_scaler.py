@@ -1,22 +1,24 @@
 """The scaler's step gets a closure, or an optimizer that needs one.
 
 ## What it does
-Finds `scaler.step(optimizer, closure)` and `scaler.step(optimizer, closure=closure)`, which raises even if the closure
-is None, and a step of `torch.optim.LBFGS` through a scaler.
+Finds:
 
-amplint reports nothing:
+- `scaler.step(optimizer, closure=...)`, also with `closure=None`;
+- `scaler.step(optimizer, closure)`, if the closure is a function of this file that runs a backward pass. The closure
+  may also be made by `partial` or by another function;
+- `scaler.step(optimizer)` for `torch.optim.LBFGS`, which needs a closure.
 
-- if the scaler is disabled;
-- about a positional closure, if the scaler is not created in this file (some libraries have scalers that take
-  closures); a closure as a keyword is then a `likely` finding;
-- if the second argument is not a function of this file that runs a backward, directly or made by `partial` or by
-  another function.
+If the scaler is not created in this file, it may be one of a library that takes closures: then a finding about
+`closure=` is only *likely*, and amplint reports nothing else.
+
+amplint reports nothing if the scaler is disabled.
 
 ## Why is this bad?
-A closure as a keyword raises "Closure use is not currently supported if GradScaler is enabled." A closure as the second
-positional argument fails silently: the optimizer runs the closure, whose backward computes scaled gradients that
-nothing unscales, and its step is 65,536 times too large. If the closure doesn't scale the loss, small gradients are
-lost in float16. LBFGS without its closure raises TypeError.
+- `closure=...` raises "Closure use is not currently supported if GradScaler is enabled."
+- A closure as the second positional argument raises nothing. The optimizer runs the closure, whose backward pass
+  computes scaled gradients, and nothing unscales them: at the initial scale, SGD's update is 65,536 times too large. If
+  the closure doesn't scale the loss, small gradients become 0 in float16.
+- LBFGS without a closure raises TypeError.
 
 ## Example
 ```python
@@ -31,12 +33,12 @@ scaler.update()
 ```
 
 ## Fix safety
-There is no fix: an optimizer that evaluates the loss several times has to train without a scaler, in bfloat16 or
-float32.
+There is no fix: amplint can't tell whether the optimizer needs its closure. One that does, such as LBFGS, has to train
+without a scaler, in bfloat16 or float32.
 
 ## Proof
-The wrong programs raise, or their SGD updates are 65,536 times too large. The updates of the corrected programs agree
-with a float32 reference step.
+The wrong programs raise, or their gradients or SGD updates are too large by the scale: by 65,536, or by the program's
+own scale. The updates of the corrected programs agree with a float32 reference step.
 
 ## References
 - [GradScaler.step](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.step): "Closure use is not
@@ -79,12 +81,15 @@ rule = Rule(
 _SCALERS = {SCALER, *OLD_SCALER}
 
 
-_RAISES = "`step()` with a closure raises: the scaler does not support closures"
-_NEEDED = "LBFGS needs a closure, and `step()` of the scaler does not take one"
+_LBFGS = "torch.optim.LBFGS"
+_RAISES = "the scaler's `step()` raises if it gets `closure`, even `closure=None`"
+_NEEDED = "LBFGS needs a closure, and the scaler's `step()` takes no closure"
 _ALONE = "train without the scaler, in bfloat16 or float32"
-_FIRST = "call backward before `step()`, and step without a closure"
+_FIRST = "run the closure's backward pass before `step()`, and pass no closure"
 _REMOVE = "all of the training has to do without the scaler; change that by hand"
+_NONE = "pass no closure"
 _NEEDS = "amplint can't tell whether the optimizer works without its closure"
+_BY_HAND = "amplint has no fix for closures; remove the argument by hand"
 
 
 @rule.check
@@ -100,10 +105,11 @@ def check(module: Module) -> Iterator[Finding]:
             what = _closure(module, reached)
             if what and (made or what is _RAISES):
                 reported.add(reached.event.call.id)
+                is_lbfgs, is_none = _is_lbfgs(module, reached), _is_none(reached)
                 yield rule.finding(
                     module.span(reached.event.call),
-                    f"{what}; {_ALONE if what is _NEEDED else _FIRST}",
-                    withheld=_REMOVE if what is _NEEDED else _NEEDS,
+                    f"{what}; {_ALONE if is_lbfgs else _NONE if is_none else _FIRST}",
+                    withheld=_REMOVE if is_lbfgs else _BY_HAND if is_none else _NEEDS,
                     confidence=Confidence.CERTAIN if made else Confidence.LIKELY,
                 )
 
@@ -125,16 +131,25 @@ def _closure(module: Module, reached: EventStates) -> str:
         return _RAISES
     kinds = _kinds(module, call.positional[1]) if len(call.positional) > 1 else set()
     if "scale" in kinds or "opaque" in kinds:
-        return "the optimizer runs the closure itself, on gradients that stay scaled"
+        return "the optimizer runs the closure itself, and steps on the closure's gradients without unscaling them"
     if "backward" in kinds:
         return (
-            "the optimizer runs the closure itself, on gradients that are not scaled: small ones "
-            "become 0, and nothing checks for inf"
+            "the optimizer runs the closure itself, whose loss is not scaled: small gradients become 0, and nothing "
+            "checks for inf"
         )
-    made = objects(module).classes_of(str(reached.event.optimizer))
-    if made == {"torch.optim.LBFGS"} and len(call.args) == 1:
-        return _NEEDED
-    return ""
+    return _NEEDED if _is_lbfgs(module, reached) and len(call.args) == 1 else ""
+
+
+def _is_none(reached: EventStates) -> bool:
+    """Whether the closure is None, as it is written."""
+    call = reached.event.call
+    given = call.keyword("closure") if isinstance(call, ir.Call) else None
+    return given is not None and ir.is_none(given)
+
+
+def _is_lbfgs(module: Module, reached: EventStates) -> bool:
+    """Whether the optimizer is one that does nothing without a closure."""
+    return objects(module).classes_of(str(reached.event.optimizer)) == {_LBFGS}
 
 
 def _kinds(module: Module, value: ir.Value) -> set[str]:

@@ -1,21 +1,23 @@
 """A plain GradScaler steps the optimizer of a FullyShardedDataParallel model.
 
 ## What it does
-Finds `torch.amp.GradScaler(...)`, under any of its names, if the file shows that it steps the optimizer of a model that
-is wrapped in `FullyShardedDataParallel`. If amplint can't see what the optimizer owns, it is enough that a function of
-the file gets model and scaler, runs the model and scales its loss.
+Finds `torch.amp.GradScaler(...)`, also under its older names, if the scaler steps the optimizer of a model that is
+wrapped in `FullyShardedDataParallel`. If amplint can't see which parameters the optimizer has, a function of the file
+has to get the model and the scaler, run the model and scale a loss.
+
+The finding is only *likely* if just some of the possible sharding strategies shard the model.
 
 amplint reports nothing:
 
 - about `fully_shard` (FSDP2), with which the plain scaler is right;
 - about `ShardingStrategy.NO_SHARD`, and if amplint sees no strategy that shards;
-- if all autocast regions are bfloat16;
-- if one condition decides both on sharding and on the scaler.
+- if no autocast region can be float16;
+- if one condition decides both whether the model is sharded and whether the scaler is used.
 
 ## Why is this bad?
-Each rank holds the gradients of its own shard, and checks only those for inf. If the gradients of one rank overflow,
-this rank skips the step and halves its scale, while the others step and keep theirs. From then on the shards of one
-model are from different steps, without an error. `ShardedGradScaler` checks all ranks.
+Each rank holds the gradients of its own shard, and a plain scaler checks only those for inf. If gradients overflow on
+one rank, this rank skips the step and halves its scale. The other ranks step and keep their scale. From then on the
+shards of the model are from different steps, and nothing raises. `ShardedGradScaler` checks the gradients of all ranks.
 
 ## Example
 ```python
@@ -34,8 +36,13 @@ scaler = ShardedGradScaler("cuda")
 ```
 
 ## Fix safety
-Unsafe: every step waits for all ranks, and a float16 loss is scaled in float16. There is no fix if arguments are
-positional (`ShardedGradScaler` has growth and backoff in another order), or if the model is sharded under a condition.
+Unsafe: every step waits for all ranks, and a float16 loss is scaled in float16, in which it may overflow.
+
+There is no fix:
+
+- if arguments are positional: `ShardedGradScaler` takes the growth and backoff factors in another order;
+- if the model is sharded under a condition;
+- if amplint finds no place for the import.
 
 ## Proof
 The test programs are not executed (shows=none): they need two processes. Run by hand on two ranks, with an overflow on
@@ -240,10 +247,10 @@ def _fix(module: Module, made: Made, wrap: ir.Call) -> tuple[Fix | None, str | N
     """Another class in the same call, imported where the wrapper is."""
     call = made.call
     if _tests(wrap, call):
-        return None, "the model is sharded under a condition; create a ShardedGradScaler under the same condition"
+        return None, f"the model is sharded under a condition; create a {_SHARDED} under that condition, by hand"
     old = bool(module.names.of(call.func) & set(OLD_SCALER))
     if len(call.positional) > (0 if old else 1) or call.unpacks():
-        return None, "ShardedGradScaler takes its arguments in another order; pass keywords"
+        return None, f"{_SHARDED} takes its arguments in another order; pass them by keyword first"
     edits = [Edit(*module.span(call.func), _SHARDED)]
     bound = module.program.scope.bindings.get(_SHARDED, [])
     if not any(isinstance(each, Imported) and each.name == f"{_HOME}.{_SHARDED}" for each in bound):

@@ -1,21 +1,21 @@
 """The loss that is logged, compared or returned is multiplied by the loss scale.
 
 ## What it does
-Finds a variable assigned from `scaler.scale(loss)` that backward starts from, and that is then logged, summed up for a
-log, compared, stored or returned as the loss. Also finds a loss that is scaled where it is read:
+Finds a variable that holds `scaler.scale(loss)`, if a backward pass starts from it, and it is also logged, summed up
+for a log, compared, stored or returned as the loss. Also finds a loss that is scaled where it is read:
 `scaler.scale(loss).item()`.
 
 amplint reports nothing:
 
 - if the function reads the scale itself (`loss.item() / scaler.get_scale()`);
 - if the scaler is disabled;
-- if only NaN and infinity are checked;
-- if the scaled loss is returned for a backward elsewhere;
+- if the loss is only checked for NaN and infinity;
+- if the scaled loss is returned, and the caller may run the backward pass;
 - if amplint can't see how the number is used.
 
 ## Why is this bad?
-The number is 65,536 times the loss (at the initial scale), and jumps by a factor of two whenever the scale changes.
-Curves, early stopping and "the best model so far" follow the scale instead of the model.
+At the initial scale the number is 65,536 times the loss, and it jumps by a factor of two whenever the scale changes.
+Loss curves, early stopping and the choice of the best checkpoint follow the scale instead of the model.
 
 ## Example
 ```python
@@ -32,13 +32,15 @@ total += loss.item()
 ```
 
 ## Fix safety
-Unsafe: the reported number changes. The scaled loss gets its own name, which backward starts from. If it has a name
-already, the report uses the unscaled loss. There is no fix if the loss is scaled on some paths only, or goes to code
-that amplint can't see.
+Unsafe: the reported number changes. If the scaled loss replaced the loss (`loss = scaler.scale(loss)`), it gets a name
+of its own, and the backward pass starts from that. If it has a name of its own already, the report uses the unscaled
+loss.
+
+There is no fix if the loss is scaled on some paths only, or if amplint can't tell which code needs the scaled loss.
 
 ## Proof
-Test programs that check the size of the loss raise before the fix, and train after it. Those that only print are not
-executed (shows=none): printing doesn't change the training.
+The test programs check the size of the reported loss: they raise before the fix, and train after it. Programs that only
+print the loss are not executed (shows=none): printing doesn't change the training.
 
 ## References
 - [Typical mixed precision
@@ -127,9 +129,9 @@ def _judge_read(module: Module, flow: Flow, reached: EventStates) -> Iterator[Fi
         offered = Fix(Applicability.UNSAFE, f"Replace with `{text}` (this number changes)", (edit,))
     yield rule.finding(
         module.span(call),
-        f"the {what} loss is multiplied by the loss scale and far too large; {_WORDS[what]} `{text}` instead",
+        f"the {what} loss is multiplied by the loss scale, and far too large; {_WORDS[what]} `{text}` instead",
         fix=offered,
-        withheld="the loss has no name; assign the loss to a variable before `scale()`" if offered is None else None,
+        withheld="the loss has no name; assign the loss to a variable, by hand" if offered is None else None,
     )
 
 
@@ -200,22 +202,22 @@ def _fix(
 ) -> tuple[Fix | None, str | None]:
     loss = reached.event.subject
     if not all(read.surely for read in reads):
-        return None, "the loss is scaled on some paths only; keep the scaled loss in a variable of its own"
+        return None, "the loss is scaled on some paths only; keep the scaled loss in another variable, by hand"
     if not isinstance(loss, ir.Name):
         return (
             None,
-            "the unscaled loss has no name; assign the loss to a variable before `scale()`, and use that variable",
+            "the unscaled loss has no name; assign the loss to a variable before `scale()`, by hand",
         )
     if loss.name != target.name:
         if not says_the_same(module, loss, report.value, reached.event.call):
-            return None, f"`{loss.name}` has another value at this line"
+            return None, f"`{loss.name}` has another value on this line; keep the unscaled loss in another variable"
         start, end = module.span(report.value)
         return Fix(
             Applicability.UNSAFE, f"Replace with `{loss.name}` (this number changes)", (Edit(start, end, loss.name),)
         ), None
     name = f"scaled_{target.name}"
     if re.search(rf"\b{name}\b", module.source.text):
-        return None, f"the name `{name}` is taken; keep the scaled loss in a variable of its own"
+        return None, f"the file already uses the name `{name}`; keep the scaled loss in another variable, by hand"
     unclear = next((read for read in reads if not _is_clear(read)), None)
     if unclear is not None:
         return None, f"amplint can't tell whether {module.line(unclear.value)} needs the scaled loss"

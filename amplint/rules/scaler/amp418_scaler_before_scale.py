@@ -1,16 +1,20 @@
 """The scaler unscales, steps or updates on a path where `scale()` was never called.
 
 ## What it does
-Follows each function (or script) that creates a scaler along its paths, and finds `unscale_`, `step` and `update` that
-run before the first `scaler.scale(...)`.
+Finds `unscale_`, `step` and `update` of a scaler that run before its first `scaler.scale(...)`, in the function or
+script that creates the scaler.
 
-A finding is certain if the code always misbehaves, or does so with the default settings. A finding is likely if the
-code misbehaves only under one condition that changes during training, or with settings whose defaults amplint can't
-see. A finding is a suspicion if the code misbehaves only with a setting that is not the default, or only under two
-conditions that change during training. The message names the condition.
+The finding depends on the condition under which the code misbehaves, which the message names:
 
-amplint reports nothing if the scaler comes from elsewhere (it may have scaled in an earlier call), if another function
-of the file scales, and if a plain `backward()` comes first: that is AMP403.
+- *certain*: always, or with the default settings;
+- *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
+- *suspicion*: only with a setting that is not the default, or only under two conditions that change during training.
+
+amplint reports nothing:
+
+- if the scaler comes from elsewhere: it may have scaled before;
+- if another function of the file scales with this scaler;
+- if a plain `backward()` comes first: that is AMP403.
 
 ## Why is this bad?
 The first `scale()` initializes the scale. Before that call, the scaler raises "Attempted step but _scale is None."
@@ -34,7 +38,7 @@ for inputs, targets in loader:
 ```
 
 ## Fix safety
-There is no fix: amplint can't tell what the loss is, and where its backward belongs.
+There is no fix: amplint can't tell where the loss and its backward pass belong.
 
 ## Proof
 The wrong programs raise, and the corrected programs run.
@@ -93,7 +97,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     return rule.finding(
         module.span(each.node),
-        f"{when(module, each)}`{each.reached.event.kind}()` raises before the first `scale()`; call "
+        f"{when(module, each)}this `{each.reached.event.kind}()` raises: the scaler's `scale()` has not run yet; call "
         "`scale(loss).backward()` first",
         confidence=confidence_of(module, each),
     )

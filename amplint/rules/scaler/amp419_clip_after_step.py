@@ -1,20 +1,22 @@
 """Gradients are clipped after the scaler has stepped.
 
 ## What it does
-Follows each function along its paths, and finds a clip that every path reaches after `scaler.step(optimizer)`, with no
-further step before the next backward. In a loop this includes a clip before the backward, which clips the gradients of
-the previous iteration. Also finds a clip before the backward in a function that takes one whole step and clears the
-gradients at its end (likely: a caller that amplint can't see could leave gradients).
+Finds a clip that runs only after `scaler.step(optimizer)`, if no further step uses the clipped gradients:
+
+- between the step and the next backward pass;
+- in a loop, before the backward pass: there the clip gets the gradients of the previous iteration;
+- before the backward pass in a function that takes one whole step, and clears the gradients at its end. The finding is
+  only *likely*, as a caller that amplint can't see may leave gradients.
 
 amplint reports nothing:
 
-- if the clip comes in time on the paths with a backward, and the other paths have none (the same function evaluates);
-- if another optimizer, or a function that is called after the clip, steps after it;
+- if the clip comes before the step whenever a backward pass runs, as in a function that also evaluates;
+- if another optimizer, or a function that is called after the clip, steps after the clip;
 - about a bound of infinity, which only measures.
 
 ## Why is this bad?
-The step has already used the gradients. The clip never has an effect, and one outlier batch can ruin the weights, as it
-would without clipping.
+The step has already used the gradients, so the clip never has an effect. One outlier batch can ruin the weights, as if
+the program didn't clip at all.
 
 ## Example
 ```python
@@ -34,12 +36,12 @@ scaler.update()
 ```
 
 ## Fix safety
-Unsafe: the clip moves before the step, with `unscale_` before it, and so has an effect for the first time. There is no
-fix if the clip's result is used, or if the clip is in another block than the step.
+Unsafe, because the clip has an effect for the first time: it moves before the step, with `unscale_` before it. There is
+no fix if the clip's result is used, or if the clip is in another block or function than the step.
 
 ## Proof
-The test programs compare the bound with the norm of the gradients that each step applied: above the bound before the
-fix, within it after the fix.
+The test programs compare the clip's bound with the norm of the gradients that a step used. Before the fix the norm is
+above the bound, after the fix within it.
 
 ## References
 - [Gradient clipping with torch.amp](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
@@ -215,7 +217,7 @@ def _clips_the_models(module: Module, reached: EventStates) -> bool:
 def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple[Fix | None, str | None]:
     statement, target = own_statement(reached.event.call), own_statement(step.call)
     if step.kind != "step":
-        return None, "the optimizer steps without the scaler; clip before that step, after `unscale_()`"
+        return None, "the optimizer steps without the scaler; move the clip before that step by hand"
     if statement is None:
         return None, "the result of the clip is used; move the clip by hand"
     if target is None or statement.block is not target.block:
@@ -239,11 +241,11 @@ def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple
     ]
     unscaled = any(dominates(event.call, step.call) for event in unscales)
     if unscales and not unscaled:
-        return None, "the gradients are unscaled before the step on some paths only; unscale on every path first"
+        return None, "only some paths call `unscale_()` before the step; call `unscale_()` on every path first"
     first = code if unscaled else f"{call}{newline}{code}"
     before = line_before(module, target, first)
     if before is None:
-        return None, "the step is on one line with other code"
+        return None, "the step is on one line with other code; move the clip by hand"
     edits: tuple[Edit, ...] = (before, gone)
     title = (
         "Move the clip before the step" + ("" if unscaled else f", after `{call}`") + " (the clip then takes effect)"

@@ -1,44 +1,44 @@
 """Of two branches, with and without the scaler, only one clips, clears, or steps all optimizers or the scheduler.
 
 ## What it does
-Compares, statement by statement, the branches of `if use_amp: ... else: ...`, of which one trains through a scaler and
-one without, and which are equal except for AMP. Finds what only one of the branches does, or does in another way:
+Compares the branches of `if use_amp: ... else: ...`. One of them trains through a scaler, the other one without, and
+otherwise they are equal. Finds what only one of the branches does:
 
-- running backward, clearing the gradients, clipping, dividing the loss;
-- clipping in a call that scales and steps as well (`loss_scaler(loss, optimizer, clip_grad=1.0)`; likely);
-- stepping only at every k-th iteration;
+- running backward, clearing the gradients, clipping, or dividing the loss;
 - stepping the scheduler, or a further optimizer;
+- setting the learning rate, in the `step()` of a wrapper of the optimizer that the other branch steps by itself;
+- stepping in each k-th iteration instead of each iteration;
 - updating a moving average of the weights;
-- using a name that the file never defines, or an AMP option that the program's `argparse` parser does not declare
-  (likely);
-- creating the scaler, if code that runs with and without AMP uses it (likely): a variable, an attribute of `self`, or a
-  scaler that is None without AMP;
-- multiplying the loss by another constant than the otherwise equal branch without autocast (likely);
-- taking another number of values from the same call (`loss = model(x)` and `loss, logits = model(x)`; likely);
-- adding a term to the loss that the other branch doesn't add (likely);
-- entering `torch.no_grad()` in a function that evaluates, if the otherwise equal branch doesn't (likely);
-- stepping an optimizer through the scaler, if the other branch calls `step()` of a wrapper of that optimizer, which
-  also sets the learning rate.
+- using a name that the file never defines.
 
-There may be three branches (float16, bfloat16, float32), also as an `if` in an `if`. A branch may only call a function
-of this file, and may be the code after an `if` that ends with `return` or `continue`.
+About some differences the finding is only *likely*:
+
+- only the branch with the scaler clips: float16 may be the reason;
+- a call that also scales and steps clips (`loss_scaler(loss, optimizer, clip_grad=1.0)`);
+- amplint recognizes a moving average only by its name.
+
+Also finds, each as a *likely* finding:
+
+- a scaler that is created only with AMP, and used by code that also runs without AMP: a variable, an attribute of
+  `self`, or a scaler that is None without AMP;
+- an AMP option that the program's `argparse` parser does not declare;
+- a branch with autocast that multiplies the loss by another constant, adds another term to the loss, or takes another
+  number of values from the same call than the otherwise equal branch without autocast;
+- `torch.no_grad()` in only one of two branches, with and without autocast, of a function that evaluates.
+
+There may be three branches (float16, bfloat16, float32), also as an `if` in an `if`. A branch may consist of a call of
+a function of this file, or of the code after an `if` that ends with `return` or `continue`.
 
 amplint reports nothing:
 
 - if the function, or one of its callers in the file, does the same before or after the `if`;
-- if the branches differ in anything else, since each may then have its own purpose.
-
-A clip in only one of the branches is reported even if the branches differ in something else:
-
-- if both branches take a whole step of the same optimizers, and only the branch without the scaler clips (likely);
-- if the step comes after the branches (`if use_amp: scaler.unscale_(optimizer); clip(...)`).
-
-The finding is also likely if only the branch with the scaler clips (float16 may be the reason), or if amplint
-recognizes a moving average only by its name.
+- if the branches differ in anything else: each may then have its own purpose. Only a clip is still reported, if both
+  branches take a whole step of the same optimizers and only the branch without the scaler clips, or if the step comes
+  after the branches. That finding is *likely*.
 
 ## Why is this bad?
-One of the branches is used every day, and the other one is forgotten. Training without AMP (or with it) then
-accumulates gradients forever, is not clipped, never trains a part of the model, or raises NameError.
+Usually one of the branches is used every day, and the other one is forgotten. Training with the forgotten branch then
+adds up the gradients of all iterations, does not clip, never trains a part of the model, or raises.
 
 ## Example
 ```python
@@ -68,9 +68,9 @@ else:
 There is no fix: amplint can't tell which branch is right. A scaler with `enabled=use_amp` needs no branches at all.
 
 ## Proof
-The test programs run both branches from the same weights. A branch that doesn't clear gradients steps with gradients
-that were already used. The other test programs compare the weights that their two branches have learned, and raise if
-they differ by more than rounding.
+Before the fix the test programs raise, or their update has the wrong size, because a branch doesn't clear the
+gradients. Most of them run both branches from the same weights, and raise if the branches have learned different
+weights.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling): "enabled"
@@ -135,14 +135,14 @@ _NOTEBOOK = ("display", "get_ipython", "_")
 
 # What happens in the arm that doesn't do it.
 _MISSING = {
-    CLEARS: "gradients of all iterations add up",
-    CLIPS: "its large gradients are not limited",
-    DIVIDES: "the gradients are larger by the divisor",
-    WAITS: "the optimizer steps in every iteration",
-    SCHEDULES: "the learning rate never changes",
-    AVERAGES: "the average never changes",
-    BACKWARDS: "the optimizer steps without gradients, and the parameters never change",
-    STEPS: "the parameters of {} are never trained",
+    CLEARS: "there, the gradients of all iterations add up",
+    CLIPS: "there, large gradients are not limited",
+    DIVIDES: "there, the gradients are larger by the divisor",
+    WAITS: "there, the optimizer steps in every iteration",
+    SCHEDULES: "there, the learning rate never changes",
+    AVERAGES: "there, the average never changes",
+    BACKWARDS: "there, the optimizer steps without gradients, and the parameters never change",
+    STEPS: "there, the parameters of {} are never trained",
 }
 _TO_DO = {
     CLEARS: "clear the gradients",
@@ -157,6 +157,8 @@ _TO_DO = {
 
 
 _ON_PURPOSE = "amplint can't tell whether the branches differ on purpose"
+_INSIDE = "amplint can't move the scaler out of the `if`; move it by hand"
+_NONE = "other code may check whether the scaler is None, and has to change too"
 _HOW_TO_CLIP = {
     True: "unscale in this branch, and clip after the `if` in both cases",
     False: "clip in both branches, with the scaler after `unscale_()`",
@@ -174,10 +176,10 @@ def check(module: Module) -> Iterator[Finding]:
         wrapper = module.on_one_line(each.wrapper)
         yield rule.finding(
             module.span(each.call),
-            f"this branch steps what `{wrapper}` wraps, the one without the scaler calls `{each.cls.name}.step()`, "
-            f"which also sets the learning rate on {module.line(each.sets)}: with the scaler the learning rate never "
-            "changes; set the learning rate in this branch too",
-            withheld="amplint can't tell how the learning rate is set without the step",
+            f"this branch steps the optimizer in `{wrapper}` without `{each.cls.name}.step()`, which sets the learning "
+            f"rate on {module.line(each.sets)}: in this branch the learning rate never changes; set the learning rate "
+            "here too",
+            withheld="amplint can't tell how to set the learning rate without that step",
         )
     for clipped in clipped_apart(module):
         yield rule.finding(
@@ -202,7 +204,7 @@ def check(module: Module) -> Iterator[Finding]:
     for flag in undeclared_options(module):
         yield rule.finding(
             module.span(flag),
-            f"this program's parser declares no option `{flag.attr}`: this line raises AttributeError; declare "
+            f"the program's argument parser declares no option `{flag.attr}`: this line raises AttributeError; declare "
             "the option",
             withheld="amplint can't tell which option is meant",
             confidence=Confidence.LIKELY,
@@ -210,10 +212,17 @@ def check(module: Module) -> Iterator[Finding]:
     for unbound in unbound_uses(module):
         yield rule.finding(
             module.span(unbound.use),
-            f"{_without_scaler(module, unbound)}; always create the scaler, and pass the condition as `enabled`",
-            withheld="amplint can't tell which flag enables the scaler",
+            f"{_without_scaler(module, unbound)}; {_created_anyway(module, unbound)}",
+            withheld=_NONE if unbound.test is None else _INSIDE,
             confidence=Confidence.LIKELY,
         )
+
+
+def _created_anyway(module: Module, unbound: UnboundUse) -> str:
+    """What to do: a scaler that is switched off, where there is none now."""
+    if unbound.test is None:
+        return "create the scaler in that case too, with `enabled=False`"
+    return f"create the scaler in every case, with `enabled={module.on_one_line(unbound.test)}`"
 
 
 def _without_scaler(module: Module, unbound: UnboundUse) -> str:
@@ -235,27 +244,27 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
         factor, other = module.text(pair.factor), module.text(pair.other)
         yield rule.finding(
             module.span(pair.factor),
-            f"of two otherwise equal branches, the one with autocast multiplies by {factor}, the other "
-            f"({module.line(pair.other)}) by {other}: they train with different losses; use one factor",
+            f"the branch with autocast multiplies the loss by {factor}, the otherwise equal branch on "
+            f"{module.line(pair.other)} by {other}: they train with different losses; use the same factor",
             withheld="amplint can't tell which factor is right",
             confidence=Confidence.LIKELY,
         )
     for each in ungraded_apart(module):
         yield rule.finding(
             module.span(each.context),
-            f"this branch computes without gradients, but the otherwise equal one {_precision(not each.region)}, on "
-            f"{module.line(each.other.statements[0])}, does not: that branch keeps the activations of each batch for a "
-            f"backward pass that never comes; put `{module.on_one_line(each.context)}` around both branches",
-            withheld="the two branches have to be indented by hand",
+            f"this branch computes without gradients, but the branch {_precision(not each.region)}, on "
+            f"{module.line(each.other.statements[0])}, does not: there, activations are kept for a backward pass that "
+            f"never comes; put `{module.on_one_line(each.context)}` around both branches",
+            withheld="amplint can't indent the two branches; do that by hand",
             confidence=Confidence.LIKELY,
         )
     for taken in unpacked_apart(module):
         one, other = _values(taken.own), _values(taken.others)
         yield rule.finding(
             module.span(taken.statement),
-            f"this branch takes {one} from `{module.on_one_line(taken.call)}`, but the branch without "
-            f"autocast, on {module.line(taken.other)}, takes {other}: one of the branches raises; take the "
-            "same in both",
+            f"this branch takes {one} from `{module.on_one_line(taken.call)}`, but the branch without autocast, on "
+            f"{module.line(taken.other)}, takes {other}: one of the branches raises; take the same number of values in "
+            "both",
             withheld="amplint can't tell what the call returns",
             confidence=Confidence.LIKELY,
         )
@@ -264,7 +273,7 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
             module.span(added.statement),
             f"this branch adds `{module.on_one_line(added.term)}` to the loss, but the branch "
             f"{_precision(not added.region)}, on {module.line(added.other.statements[0])}, does not: they train with "
-            "different losses; compute the loss once for both",
+            "different losses; compute the loss once for both branches",
             withheld="amplint can't tell which loss is right",
             confidence=Confidence.LIKELY,
         )

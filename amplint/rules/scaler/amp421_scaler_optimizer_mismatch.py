@@ -1,21 +1,24 @@
 """`scaler.unscale_` gets one optimizer object and `scaler.step` another one, or one scaler unscales and another steps.
 
 ## What it does
-Finds `scaler.unscale_(a)` followed by `scaler.step(b)`, where `b` is another optimizer over the same parameters: a
-wrapper of `a` (`lookahead = Lookahead(optimizer)`), the optimizer inside `a` (`opt.optimizer`), or a second optimizer
-created from the same model. Also finds `first.unscale_(optimizer)` with `second.step(optimizer)`, if the file creates
-both scalers.
+Finds `scaler.unscale_(a)` followed by `scaler.step(b)`, if `b` is another optimizer with the same parameters:
+
+- a wrapper of `a` (`b = Lookahead(a)`);
+- the optimizer inside `a` (`a.optimizer`);
+- a second optimizer created from the same model.
+
+Also finds `first.unscale_(optimizer)` followed by `second.step(optimizer)`, if the file creates both scalers.
 
 amplint reports nothing:
 
 - if the function also calls `scaler.step(a)` or `scaler.unscale_(b)`;
 - if `scaler.update()` or another `backward()` runs between `unscale_` and `step`;
-- if `a` and `b` may be the same object, as when `b = wrap(a)` and `wrap` may return `a` itself.
+- if `a` and `b` may be the same object: `b = wrap(a)`, and the function `wrap` may return `a` itself.
 
 ## Why is this bad?
-A scaler has a state for each optimizer object. The scaler doesn't know that the gradients were already unscaled for
-`a`, and divides them by the scale a second time: with SGD the update is 65,536 times too small. A second scaler divides
-again too, by its own scale.
+A scaler keeps a state for each optimizer object. In the step of `b`, it doesn't know that the gradients were already
+unscaled for `a`, and divides them by the scale a second time: at a scale of 65,536, SGD's update is that many times too
+small. A second scaler divides a second time too, by its own scale.
 
 ## Example
 ```python
@@ -34,13 +37,12 @@ scaler.step(lookahead)
 ```
 
 ## Fix safety
-Unsafe: `unscale_` gets the object that steps. If there are two scalers, both calls get the scaler that scaled the loss;
-there is no fix if amplint can't tell which scaler that is.
+Unsafe: `unscale_` gets the optimizer that steps. If there are two scalers, both calls get the scaler that scaled the
+loss; there is no fix if amplint can't tell which scaler that is.
 
 ## Proof
-The test programs compare the gradients that the step used with those of a float32 reference step: before the fix they
-are 1/65,536 of the reference (or 1/scale of the second scaler), or `unscale_` raises; after the fix they are equal
-within float16's rounding.
+The test programs are compared with a float32 reference step. Before the fix, the gradients or the update are too small
+by the scale, or `unscale_` raises. After the fix they agree with the reference within float16's noise.
 
 ## References
 - [GradScaler.unscale_](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.unscale_)
@@ -92,8 +94,8 @@ def check(module: Module) -> Iterator[Finding]:
                     yield rule.finding(
                         module.span(unscale.call),
                         f"`unscale_()` gets `{_text(module, unscale)}`, but `step()` on {module.line(step.call)} gets "
-                        f"`{_text(module, step)}` with the same parameters: the scaler divides the gradients twice; "
-                        "pass the same optimizer to `unscale_()` and `step()`",
+                        f"`{_text(module, step)}`, with the same parameters: the scaler divides the gradients twice; "
+                        "pass the same optimizer to both",
                         fix=offered,
                         withheld=withheld,
                     )
@@ -102,9 +104,9 @@ def check(module: Module) -> Iterator[Finding]:
                     offered, withheld = _fix_scaler(module, flow, unscale, step)
                     yield rule.finding(
                         module.span(unscale.call),
-                        f"`{module.text(receiver(unscale))}` unscales, but `{module.text(receiver(step))}` "
-                        f"steps on {module.line(step.call)} and divides the gradients again, by its own scale; "
-                        "use one scaler",
+                        f"`{module.text(receiver(unscale))}` unscales, but `{module.text(receiver(step))}` steps on "
+                        f"{module.line(step.call)}, and divides the gradients a second time; unscale and step with the "
+                        "scaler that scaled the loss",
                         fix=offered,
                         withheld=withheld,
                     )
@@ -273,10 +275,10 @@ def _fix_argument(module: Module, unscale: Event, step: Event) -> tuple[Fix | No
     root, first = ir.root(new), ir.root(old)
     same = isinstance(root, ir.Name) and isinstance(first, ir.Name) and root.name == first.name
     if not same and not says_the_same(module, new, unscale.call, step.call):
-        return None, f"`{module.text(new)}` is created after this line"
+        return None, f"`{module.text(new)}` may be created after this line; create it before, by hand"
     text = module.text(new)
     edits = (Edit(*module.span(old), text),)
-    return Fix(Applicability.UNSAFE, f"Replace with `{text}`, which steps", edits), None
+    return Fix(Applicability.UNSAFE, f"Replace the optimizer with `{text}`, which steps", edits), None
 
 
 # --- two scalers ----------------------------------------------------------------------------------------------------
@@ -305,7 +307,8 @@ def _fix_scaler(module: Module, flow: Flow, unscale: Event, step: Event) -> tupl
     right, wrong = (step, unscale) if scaling == step.scaler else (unscale, step)
     text = module.text(receiver(right))
     edits = (Edit(*module.span(receiver(wrong)), text),)
-    return Fix(Applicability.UNSAFE, f"Replace with `{text}`, which has scaled the loss", edits), None
+    where = "" if wrong is unscale else " in the step"
+    return Fix(Applicability.UNSAFE, f"Replace the scaler{where} with `{text}`, which scaled the loss", edits), None
 
 
 def _text(module: Module, event: Event) -> str:

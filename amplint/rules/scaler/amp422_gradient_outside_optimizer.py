@@ -1,9 +1,9 @@
 """The gradient of a tensor that no optimizer owns is used without unscaling after a scaled backward.
 
 ## What it does
-Finds a tensor of this file that requires a gradient (`torch.zeros(1, requires_grad=True)`, an `nn.Parameter` outside of
-a module, `inputs.requires_grad_()`) and is in no optimizer, if `scaler.scale(loss).backward()` is followed by one of
-these:
+Finds a tensor that requires a gradient and is in no optimizer: `torch.zeros(1, requires_grad=True)`, an `nn.Parameter`
+outside of a module, `inputs.requires_grad_()`. The code has to use its gradient after `scaler.scale(loss).backward()`,
+in one of these ways:
 
 - a manual update (`tensor -= lr * tensor.grad`);
 - a step along the gradient (`inputs + epsilon * inputs.grad`);
@@ -11,15 +11,16 @@ these:
 
 amplint reports nothing:
 
-- if the size does not matter (`inputs.grad.sign()`, a gradient divided by its own norm or passed on to another
-  backward);
+- if the size of the gradient doesn't matter: `inputs.grad.sign()`, a gradient divided by its own norm, or one that is
+  passed to another backward pass;
 - if the function reads the scale;
-- if the tensor goes into a list, an object or a result through which an optimizer may get it;
+- if the tensor is stored or returned, so that an optimizer elsewhere may get it;
 - if the scaler is disabled.
 
 ## Why is this bad?
-`scaler.unscale_` and `scaler.step` divide the gradients of an optimizer's parameters, and check them for inf. Nothing
-does so for other tensors: their steps are 65,536 times too large, change with the scale, and include inf and NaN.
+`scaler.unscale_` and `scaler.step` divide the gradients of an optimizer's parameters by the scale, and check them for
+inf and NaN. For other tensors nothing does so: at the initial scale their steps are 65,536 times too large, they change
+with the scale, and inf and NaN reach the tensor.
 
 ## Example
 ```python
@@ -36,12 +37,12 @@ scaler.step(optimizer)
 ```
 
 ## Fix safety
-There is no fix: add the tensor to an optimizer, or divide its gradient by `scaler.get_scale()` and skip the update if
+There is no fix. Add the tensor to an optimizer, or divide its gradient by `scaler.get_scale()` and skip the update if
 the gradient is not finite.
 
 ## Proof
-The test programs compare the updates of the model, which trains on the tensor's new values, with those of a float32
-reference: the updates of the wrong programs differ, those of the corrected programs agree within float16's rounding.
+In the test programs a model trains on the tensor's new values, and its updates are compared with a float32 reference.
+The updates of the wrong programs differ, those of the corrected programs agree within float16's noise.
 
 ## References
 - [Gradient penalty](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-penalty), which divides
@@ -101,9 +102,9 @@ def check(module: Module) -> Iterator[Finding]:
                 text = module.text(tensor)
                 yield rule.finding(
                     module.span(use),
-                    f"no optimizer owns `{text}`, so nothing unscales or checks its scaled gradient; add "
-                    f"`{text}` to an optimizer, or divide its gradient by `get_scale()`",
-                    withheld=f"amplint can't tell which optimizer should own `{text}`",
+                    f"`{text}` is in no optimizer, so nothing divides its gradient by the loss scale; add `{text}` to "
+                    f"an optimizer, or divide `{text}.grad` by `get_scale()`",
+                    withheld=f"amplint can't tell whether an optimizer should have `{text}`",
                 )
 
 

@@ -1,35 +1,39 @@
 """The state of a disabled GradScaler (an empty dict), or None, is loaded into an enabled GradScaler.
 
 ## What it does
-Finds a `scaler.load_state_dict(...)` on an enabled scaler, where the same source file saves the state of a scaler that
-may be disabled. That is either a second `GradScaler(...)` in the file, or the same `GradScaler(...)` in a function or
-class that the file calls twice: first with the flag off, and then with the flag on, to continue.
+Finds a `scaler.load_state_dict(...)` on an enabled scaler, if the state may be that of a disabled scaler.
 
-The finding is a warning if the failure needs two runs of the program: the state is saved whether or not the scaler is
-enabled, a later run loads it from a checkpoint, and each run sets the flag for itself (on the command line, in a
-configuration, or by the caller that creates the trainer). Then training that was started without AMP can't be resumed
-with AMP. The same holds if None, or an empty dict, is saved in place of the state of a disabled or missing scaler:
-`scaler.state_dict() if use_amp else None`. The scaler itself may be saved, by a function of the program that takes the
-state of each object (`save({"model": model, "scaler": scaler})`): the finding is then `likely`.
+The finding is an error if one run of the program fails: the file saves the state of a second `GradScaler(...)` that may
+be disabled, or it calls the function or class with the `GradScaler(...)` twice, first with the flag off, and then with
+the flag on.
 
-The device counts only if the code itself sets the flag from a device that each run chooses (`enabled=args.device ==
-"cuda"`); the finding is then `likely`. amplint reports nothing about a scaler that torch disables because the machine
-has no CUDA.
+The finding is a warning if only a second run of the program fails, which sets the flag differently: on the command
+line, in a configuration, or in the call that creates the trainer. Training that was started without AMP then can't be
+resumed with AMP:
 
-amplint also reports nothing:
+- the state is saved even if the scaler is disabled;
+- None or an empty dict is saved instead of the state: `scaler.state_dict() if use_amp else None`;
+- the scaler itself is saved, by a function of the program that takes the state of each object
+  (`save({"model": model, "scaler": scaler})`). This finding is only *likely*;
+- the code sets the flag from a device that each run chooses (`enabled=args.device == "cuda"`). This finding is only
+  *likely*.
 
+amplint reports nothing:
+
+- about a scaler that torch disables because the machine has no CUDA;
 - if the run that saves and the run that loads take the flag from the same place: then both scalers are enabled, or both
   are disabled, and a disabled scaler ignores the state that it loads;
 - if an `if` checks that the state is not empty;
-- if the load is in a `try` that goes on after the error (not with `raise` or `sys.exit(1)` in its handler);
+- if the load is in a `try` whose handler lets the program go on;
 - if the program compares its flag with the one in the checkpoint.
 
-It is not enough to check that a state exists: `checkpoint["scaler"] is not None` is true for an empty dict, and
+It is not enough to check that a state exists. `checkpoint["scaler"] is not None` is true for an empty dict, and
 `"scaler" in checkpoint` is true even if None was saved under that key.
 
 ## Why is this bad?
-The state of a disabled scaler is `{}`. `load_state_dict` of an enabled scaler refuses it, and raises "The source state
-dict is empty, possibly because it was saved from a disabled instance of GradScaler." The run can't be resumed.
+The state of a disabled scaler is `{}`. `load_state_dict` of an enabled scaler raises "The source state dict is empty,
+possibly because it was saved from a disabled instance of GradScaler." For None it raises TypeError. The run can't be
+resumed.
 
 ## Example
 ```python
@@ -43,7 +47,7 @@ if checkpoint["scaler"]:
 ```
 
 ## Fix safety
-Unsafe: if the state is empty, the scaler starts at its initial scale.
+Unsafe: the fix loads the state only if it is not empty. If it is empty, the scaler starts at its initial scale.
 
 ## Proof
 The test programs raise before the fix, and resume after it.
@@ -120,8 +124,8 @@ def check(module: Module) -> Iterator[Finding]:
                 yield _finding(
                     module,
                     load.call,
-                    f"the state saved on {module.line(save)} is empty if that scaler was disabled, and "
-                    "loading that state into an enabled scaler raises",
+                    f"the state saved on {module.line(save)} is empty if its scaler was disabled, and "
+                    "loading an empty state into an enabled scaler raises",
                 )
                 break
             found = _of_another_run(module, usage, load)
@@ -147,7 +151,8 @@ def _finding(
         fix=Fix(Applicability.UNSAFE, f"Load the state only if it is not {what}", edits) if edits else None,
         withheld=None
         if edits
-        else f"the call {'spans several lines' if several else 'is on one line with other code'}",
+        else f"the call {'spans several lines' if several else 'is on one line with other code'}; "
+        "put it under an `if` by hand",
         severity=severity,
         confidence=confidence,
     )
@@ -208,14 +213,14 @@ def _given_whole(module: Module, usage: ScalerUsage) -> list[ir.Value]:
 
 def _of_lost(module: Module, load: ir.Call, save: ir.Value, found: Lost) -> Finding:
     when = said(module, found.world, found.formula, turning(found.world, found.formula)) or "if the scaler was disabled"
-    state = f"the state saved on {module.line(save)} is empty (the scaler is disabled)"
+    state = f"an empty state is saved on {module.line(save)} (the scaler is disabled)"
     if found.what == "None":
         state = f"None is saved on {module.line(save)} instead of the scaler's state"
     goes_on = "on cuda" if found.device else "with the scaler enabled"
     return _finding(
         module,
         load,
-        f"{when}, {state}, and resuming from that state {goes_on} raises",
+        f"{when}, {state}: a run that resumes from that checkpoint {goes_on} raises",
         found.what,
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY if found.device or not isinstance(save, ir.Call) else Confidence.CERTAIN,

@@ -2,21 +2,23 @@
 
 ## What it does
 Finds `scheduler.step()` before `scaler.step(optimizer)` in the same innermost loop, or in the same function if there is
-no loop, if the scheduler is a class of `torch.optim.lr_scheduler`, or SWALR, and was created for that optimizer. The
-finding is likely if amplint knows the scheduler and its optimizer only by name: they are parameters with the names that
-they have elsewhere in the file.
+no loop. The scheduler has to be of a class in `torch.optim.lr_scheduler`, or an SWALR, and created for that optimizer.
+
+The finding is only *likely* if amplint knows the scheduler and the optimizer only by name: they are parameters with the
+names that they have elsewhere in the file.
 
 amplint reports nothing:
 
 - if the optimizer may already have stepped before, in this function or in one that it calls;
-- if the scheduler's step is under an `if` of its own that can change from iteration to iteration (such as `if i > 0:`);
+- if the scheduler's step is under a condition of its own that can change from iteration to iteration, such as
+  `if i > 0:`;
 - if the scheduler is given the epoch (`scheduler.step(epoch + i / iters)`);
 - for `ReduceLROnPlateau`.
 
 ## Why is this bad?
-The first value of the schedule is never used: each step uses the learning rate meant for the following step. torch
-warns once, "Detected call of `lr_scheduler.step()` before `optimizer.step()`", and users mistake that warning for the
-harmless one after a skipped first step.
+The first value of the schedule is never used: each optimizer step uses the learning rate meant for the following step.
+torch warns once, "Detected call of `lr_scheduler.step()` before `optimizer.step()`". The same warning comes if the
+scaler skips the first step, so that it is easily taken for harmless.
 
 ## Example
 ```python
@@ -35,10 +37,12 @@ scheduler.step()
 ```
 
 ## Fix safety
-Unsafe: the line moves after the scaler's update, so every step's learning rate changes.
+Unsafe, because the learning rate of each step changes: the scheduler's step moves after the scaler's `update()`.
+
+There is no fix if the two steps are under different conditions, or if one is part of a larger statement.
 
 ## Proof
-The test programs turn torch's warning into an error: they raise it before the fix, and don't after it.
+The test programs turn torch's warning into an error. They raise before the fix, and don't raise after it.
 
 ## References
 - [How to adjust learning rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)
@@ -113,11 +117,11 @@ def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None
     step = own_statement(pair.place)
     if statement is None or step is None:
         what = "the scheduler" if statement is None else "the optimizer"
-        return None, f"the step of {what} is part of a larger statement"
+        return None, f"the step of {what} is part of a larger statement; move the scheduler's step by hand"
     if conditions(step, statement):
         return (
             None,
-            "the optimizer steps under a condition; step the scheduler after that step, under the same condition",
+            "the optimizer steps under a condition; move the scheduler's step under that condition, by hand",
         )
     for each in conditions(pair.call, pair.place):  # `if scheduler is not None:` moves with it
         if each.orelse is not None or each.elif_ or each.then.statements != [statement]:
@@ -142,5 +146,5 @@ def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None
     at = line_end(module, last_offset(module, place))
     if not source.text[:at].endswith(("\n", "\r")):
         text = source.newline + text.rstrip("\r\n")
-    title = "Move the scheduler's step after the optimizer's (each step then has another learning rate)"
+    title = "Move the scheduler's step after the optimizer's (each step then uses a different learning rate)"
     return Fix(Applicability.UNSAFE, title, (gone, insert(at, text))), None

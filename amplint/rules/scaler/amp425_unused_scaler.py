@@ -1,22 +1,24 @@
 """A GradScaler is created and never used.
 
 ## What it does
-Finds a variable that holds a new `GradScaler`, or one that a flag creates (`GradScaler() if args.amp else None`), if
-the code only compares it with None, prints it, or saves and loads its state. The scaler never scales a loss, and is not
-passed to a function, returned or stored.
+Finds a variable that holds a new `GradScaler`, also a conditional one (`GradScaler() if args.amp else None`), if the
+scaler never scales a loss:
 
-If a function of this project takes a scaler (`def train_one_epoch(..., scaler=None)`) and its call passes none, the
-message names that call. Also finds a scaler that is passed to a function which trains without a region and never reads
-that parameter.
+- the code only compares the variable with None, prints it, or saves and loads its state;
+- the code only passes the variable to a function that never reads that parameter, and trains without autocast.
+
+If a function of this project takes a scaler (`def train_one_epoch(..., scaler=None)`), and its call passes none, the
+message names that call.
+
+A finding about a variable outside of functions is only *likely*: another file may import it.
 
 amplint reports nothing:
 
-- if the file opens an autocast region, unless it has such a call or function: AMP207 finds float16 regions without a
-  scaler, and bfloat16 needs none;
-- if the file calls nothing that trains (`backward`, `step`, `fit`, `train`, by the words in a name);
+- if the file opens an autocast region, unless a function doesn't get the scaler or never reads it: AMP207 finds float16
+  regions without a scaler, and bfloat16 needs none;
+- if the file calls nothing that trains, judged by the words `backward`, `step`, `fit` and `train` in names;
 - about attributes (`self.scaler`), which another file may use;
-- about a variable outside of functions that another file may import; in a file with `if __name__ == "__main__":`, or in
-  a notebook, the finding is only likely.
+- about a variable outside of functions, in a file that is neither a notebook nor has `if __name__ == "__main__":`.
 
 ## Why is this bad?
 A GradScaler does nothing by itself: mixed precision needs `scaler.scale(loss).backward()`, `scaler.step(optimizer)` and
@@ -111,18 +113,18 @@ def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None, ignoring: 
     if ignoring:
         called = module.on_one_line(ignoring[0].func)
         return (
-            f"`{name.name}` is never used: `{called}` on {module.line(ignoring[0])} never reads that parameter, and "
-            "trains without a scaler; scale the loss in that function, and step through the scaler"
+            f"`{name.name}` is never used: `{called}` gets the scaler on {module.line(ignoring[0])}, but trains "
+            "without it; scale the loss and step with the scaler in that function"
         )
     if leaving_out is None:
         return (
-            f"`{name.name}` is never used, and the loss is not scaled; use the scaler "
-            "with an autocast region, or remove the scaler"
+            f"`{name.name}` is never used, and no loss is scaled; scale the loss and step with the scaler, or remove "
+            "the scaler"
         )
     called = module.on_one_line(leaving_out.func)
     return (
-        f"`{name.name}` is never used: the call of `{called}` on {module.line(leaving_out)} passes no scaler, and "
-        "trains without one; pass the scaler"
+        f"`{name.name}` is never used: the call of `{called}` on {module.line(leaving_out)} passes no scaler; pass "
+        "the scaler"
     )
 
 

@@ -1,13 +1,16 @@
 """A clip gets a generator of parameters that is already used up: it clips nothing.
 
 ## What it does
-Finds `clip_grad_norm_` and `clip_grad_value_` (torch's and accelerate's) where the parameters are a generator that is
+Finds `clip_grad_norm_` and `clip_grad_value_`, of torch and of accelerate, if the parameters are a generator that is
 kept in a variable or an attribute: `model.parameters()`, `filter(...)`, `map(...)`, `itertools.chain(...)`, a generator
-expression, or the result of a function with `yield`. amplint reports a clip
+expression, or the result of a function with `yield`.
 
-- after something else that reads the generator to its end: an optimizer's constructor, `list(...)`, `sum(...)`, a loop
-  over it, another clip;
-- in a loop, or in another method than the `__init__` that creates the generator: the first clip uses it up.
+amplint reports a clip
+
+- after other code has read the generator to its end: an optimizer's constructor, `list(...)`, `sum(...)`, a `for` loop,
+  or another clip;
+- in a loop, if the generator is created before the loop: the first clip uses up the generator;
+- in a method, if the generator is created in `__init__`: the first call uses up the generator.
 
 amplint reports nothing:
 
@@ -16,10 +19,10 @@ amplint reports nothing:
 - if the value may be something else than a generator on some path, or comes from code that amplint can't see.
 
 ## Why is this bad?
-A generator yields its items once. After that `clip_grad_norm_` gets no parameters: it clips nothing, returns a norm of
-0, and raises nothing. (Current torch warns of an empty generator, but not of an empty `filter` or `itertools.chain`.)
-One outlier batch can ruin the weights, as it would without clipping, and the logged norm is 0. `clip_grad_value_`
-raises RuntimeError.
+A generator yields its items only once. After that `clip_grad_norm_` gets no parameters: it clips nothing, returns a
+norm of 0, and raises nothing. (Current torch warns of an empty generator, but not of an empty `filter` or
+`itertools.chain`.) The logged norm is 0, and one outlier batch can ruin the weights, as if the program didn't clip.
+`clip_grad_value_` raises RuntimeError instead.
 
 ## Example
 ```python
@@ -44,7 +47,7 @@ for batch in loader:
 ```
 
 ## Fix safety
-Unsafe: with a list the clip has an effect for the first time, or in each iteration.
+Unsafe: the fix makes the generator a list, so that the clip has an effect for the first time, or in each iteration.
 
 ## Proof
 The test programs are not executed (shows=none): a run is compared with the same run without AMP, which has the same

@@ -2,20 +2,20 @@
 
 ## What it does
 Finds a `zero_grad()` that runs in each iteration of a loop with a backward pass, while the optimizer steps only in
-every k-th iteration: `if (i + 1) % accumulation_steps == 0:`. The backward pass and `zero_grad()` have to be in the
-same function as the step.
+every k-th iteration: `if (i + 1) % accumulation_steps == 0:`. The backward pass, `zero_grad()` and the step have to be
+in one function. If `k` is a setting, the message says "when `k > 1`".
 
 amplint reports nothing:
 
-- if the `if` of the step has a backward pass of its own;
-- if `k` is 1;
+- if the `if` around the step has a backward pass of its own;
+- if `k` is always 1;
 - if `zero_grad()` runs under a condition of its own;
-- if another step in the loop doesn't wait (one optimizer is meant to train less often);
+- if another optimizer steps more often in the loop: then one is meant to train less often;
 - if `zero_grad()` is between the backward pass and the step (AMP407).
 
 ## Why is this bad?
-Only the gradients of the last micro step reach the optimizer. The loss is usually divided by `k`, so each update is
-computed from one micro batch, with gradients that are `k` times too small. In float16 they also underflow sooner.
+Only the gradients of the last micro step reach the optimizer: each update is computed from one micro batch instead of
+`k`. If the loss is divided by `k`, the gradients are also too small, and in float16 they underflow sooner.
 
 ## Example
 ```python
@@ -42,9 +42,10 @@ for i, batch in enumerate(loader):
 ```
 
 ## Fix safety
-Unsafe: the training changes, as all micro steps count. The fix moves `zero_grad()` after the step and its `update()`,
-or deletes it if another `zero_grad()` already follows the step. There is no fix if one of the calls is part of a larger
-statement, or if its name means something else at the step.
+Unsafe, because the training changes: all micro steps count. The fix moves `zero_grad()` after the step and its
+`update()`, or removes it if another `zero_grad()` already follows the step.
+
+There is no fix if one of the calls is part of a larger statement, or if the optimizer may be another one at the step.
 
 ## Proof
 The test programs are not executed (shows=none): a run is compared with the same run without AMP, which clears its
@@ -163,7 +164,7 @@ def _fix(module: Module, flow: Flow, step: Event, clear: Event) -> tuple[Fix | N
     if statement is None or at is None:
         return None, "a call is part of a larger statement; move `zero_grad()` by hand"
     if not isinstance(clear.call, ir.Call) or not isinstance(clear.call.func, ir.Attribute):
-        return None, "the gradients are cleared in another function; move the call by hand"
+        return None, "the gradients are cleared without `zero_grad()`; move that code after the step by hand"
     place: ir.Statement = at
     for event in flow.events:
         update = own_statement(event.call)
@@ -179,8 +180,8 @@ def _fix(module: Module, flow: Flow, step: Event, clear: Event) -> tuple[Fix | N
     if gone is None or (behind is None and not cleared):
         return None, "a call is on one line with other code; move `zero_grad()` by hand"
     if not says_the_same(module, clear.call.func.base, clear.call, place):
-        return None, f"`{module.text(clear.call.func.base)}` may be another optimizer at the step"
-    title = "Remove the `zero_grad()`" if behind is None else "Move the `zero_grad()` after the step"
+        return None, f"`{module.text(clear.call.func.base)}` may be another optimizer at the step; move it by hand"
+    title = "Remove this `zero_grad()`" if behind is None else "Move `zero_grad()` after the step"
     return Fix(
         Applicability.UNSAFE, f"{title} (all micro steps then count)", (gone, *([behind] if behind else []))
     ), None

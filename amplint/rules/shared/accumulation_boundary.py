@@ -44,7 +44,7 @@ def only_with_several(module: Module, flow: Flow, often: ir.Node, calls: Iterabl
 
 
 # Why there is no fix for it.
-SECOND_SCALER = "the second scaler also belongs in the checkpoint; create and save the scaler by hand"
+SECOND_SCALER = "amplint can't tell where to create the second scaler, and where to save its state"
 
 
 class Apart(NamedTuple):
@@ -70,9 +70,12 @@ class Apart(NamedTuple):
 
     def cure(self, module: Module) -> str:
         """What to do about it: no update of one scaler is right for both."""
+        return f"use a second scaler for `{self.optimizer(module)}`, updated after each step of that optimizer"
+
+    def optimizer(self, module: Module) -> str:
+        """The optimizer that waits, as the step gets it."""
         assert isinstance(self.step.call, ir.Call)
-        optimizer = module.on_one_line(self.step.call.positional[0])
-        return f"give `{optimizer}` its own scaler and its own `update()`"
+        return module.on_one_line(self.step.call.positional[0])
 
 
 def stepped_apart(module: Module, flow: Flow, scaler: str) -> Apart | None:

@@ -140,7 +140,7 @@ def why_no_slot(module: Module, call: ir.Call) -> str:
         if _is_pair(at):
             break
         if isinstance(at, ir.Sequence):
-            return f"the states are saved in a {at.kind}; add the scaler's `state_dict()` by hand, and load it"
+            return f"the states are saved in a {at.kind}; add and load the scaler's `state_dict()` by hand"
         if isinstance(at, ir.Mapping) and not any(key is None for key, _ in at.items):
             return "the key of the optimizer's state is not a literal; save the scaler's `state_dict()` by hand"
         if isinstance(at, ir.Call) and at.func is not call and SAVES.search(ir.last_name(at.func)):
@@ -148,9 +148,11 @@ def why_no_slot(module: Module, call: ir.Call) -> str:
             if function is not None:
                 return (
                     f"`{module.on_one_line(at.func)}` on {module.line(at)} gets each state as an argument; "
-                    "pass it the scaler's `state_dict()` too, and load it"
+                    "pass and load the scaler's `state_dict()` too"
                 )
-            return "the optimizer's state has its own file; save the scaler's `state_dict()` too, and load it"
+            return (
+                "the optimizer's state is saved in a file of its own; save and load the scaler's `state_dict()` by hand"
+            )
     return "amplint can't follow the optimizer's state into the checkpoint; save the scaler's `state_dict()` by hand"
 
 

@@ -669,17 +669,15 @@ def why_not_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None
     statement, line = usage.stored, module.line(usage.made.call)
     if not in_reach(module, usage, place):
         return f"where the scaler created on {line} is not accessible"
-    if _is_held_at(usage, place):
-        return f"where the scaler created on {line} belongs to the object that got it"
-    if not _is_visible(module, usage.scaler, place):
+    if _is_held_at(usage, place) or not _is_visible(module, usage.scaler, place):
         return f"where the scaler created on {line} has another name"
     if len(usage.makes) != 1:
-        others = " and ".join(sorted({module.line(each.call) for each in usage.makes}))
-        return f"and the scaler is created on {others}"
+        others = " or ".join(sorted({module.line(each.call) for each in usage.makes}))
+        return f"where the scaler may be that of {others}"
     handed_on = bool(usage.before) and isinstance(usage.made.call.parent, ir.Assign)
     if not isinstance(statement, ir.Assign) or not (isinstance(statement.value, ir.Call) or handed_on):
         if isinstance(usage.made.call.parent, (ir.Conditional, ir.Bool)):
-            return f"where the scaler may not exist, because {line} creates it under a condition"
+            return f"where the scaler may not exist, as {line} creates it under a condition"
         return f"where the scaler created on {line} may not exist"
     target = usage.target
     bound = _times_bound(module, target, place) if target is not None else None
@@ -692,6 +690,6 @@ def why_not_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None
         return f"before the scaler is created on {line}"
     if order is Order.UNSURE:
         if ifs_round(statement):
-            return f"where the scaler may not exist, because {line} creates it under a condition"
-        return f"where the scaler from {line} may not be created yet"
+            return f"where the scaler may not exist, as {line} creates it under a condition"
+        return f"where the scaler created on {line} may not exist yet"
     return None

@@ -39,12 +39,20 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 
-_READ_BEFORE = "the norm is computed earlier; add `unscale_()` before the norm by hand"
+_READ_BEFORE = "the norm is computed earlier; call `unscale_()` before the norm is computed, by hand"
 _SOME_PATHS = "the gradients are scaled on some paths only; call `unscale_()` on those paths, by hand"
-_ON_TOP = (
-    "unscaled gradients of an earlier iteration may be among these gradients; call `zero_grad()` after each step first"
-)
+_ON_TOP = "unscaled gradients of an earlier iteration may be among these gradients"
 _NO_STEP = "no `step()` of the scaler follows in this function, so amplint can't tell which optimizer to unscale"
+_HALF = "these parameters are float16, and `unscale_()` raises on float16 parameters"
+_NORM_DIVIDED = "the norm is divided by the scale later"
+_NO_UPDATE = "some path skips `update()`, and after that path `unscale_()` would raise"
+# What else has to be done where one of these is why there is no fix: `unscale_` alone would be wrong.
+FIRST = {
+    _ON_TOP: "call `zero_grad()` after each step",
+    _HALF: "keep the parameters in float32",
+    _NORM_DIVIDED: "don't divide the norm by the scale",
+    _NO_UPDATE: "call `update()` on every path",
+}
 
 
 class ClipFix:
@@ -77,7 +85,7 @@ class ClipFix:
         optimizers = {optimizer for _, optimizer in self._reached.stepped}
         steps = [step for step in self._reached.steps if self._flow.contains(step)]
         if not steps:
-            return "the scaler steps in another function; add `unscale_()` before this line by hand"
+            return "the scaler steps in another function; call `unscale_()` before this line, by hand"
         if len(optimizers) > 1:
             owners = self._owners() & optimizers
             steps = [step for step in steps if self._optimizer_key(step) in owners]
@@ -86,7 +94,7 @@ class ClipFix:
         assert isinstance(steps[0], ir.Call)
         if self._has_none_of_them(steps[0]):
             name = self._module.text(steps[0].args[0].value) if steps[0].args else "the optimizer"
-            return f"`{name}` has other parameters than those that are clipped here; clip its own, after `unscale_()`"
+            return f"`{name}` has other parameters than those that are clipped here; clip the parameters of `{name}`"
         return steps[0]
 
     def _has_none_of_them(self, step: ir.Call) -> bool:
@@ -116,18 +124,18 @@ class ClipFix:
             if not says_the_same(self._module, name, place, step):
                 return None, f"`{self._module.text(name)}` may be assigned only after this line"
         if rescales_result(self._module, self._reached):
-            return None, f"the norm is divided by the scale later; remove that division, and call `{call}` first"
+            return None, _NORM_DIVIDED
         if self._on_micro_steps(step):
             if ir.statement_of(step).block is self._statement.block:
-                return None, _no_update()
+                return None, _NO_UPDATE
             return self._move(call, step)
         if half_parameters(self._module, self._roots()):
-            return None, "`unscale_()` raises on the float16 parameters; keep the parameters in float32"
+            return None, _HALF
         guard = self._guard(step, place)
         if guard is None:
             return None, _ON_TOP if self._is_on_top() else _SOME_PATHS
         if self._ends_without_update(step):
-            return None, _no_update()
+            return None, _NO_UPDATE
         served = [self._reached, *self._siblings()]
         doubts = [doubt(self._module, each, self._optimizer_key(step)) for each in served]
         return self._insert(call, place, guard, next(filter(None, doubts), ""))
@@ -137,7 +145,7 @@ class ClipFix:
         line, call = self._module.line, self._reached.event.call
         past = [each for each in self._reached.bypasses if self._flow.contains(each)]
         if past:
-            return f"the step on {line(past[0])} bypasses the scaler; replace it with `step()` of the scaler first"
+            return f"the step on {line(past[0])} bypasses the scaler; step through the scaler first"
         steps = [each for each in calls_of(self._flow, self._violation.scaler, "step") if each.call.id > call.id]
         early = [
             each for each in misuses(self._module, "AMP410") if each.flow is self._flow and each.violation.at > call.id
@@ -166,10 +174,12 @@ class ClipFix:
         text = module.text(unscale.call)
         refusal = f"amplint can't move `{text}` before this line; move that call by hand"
         place = self._place_above(unscale, statement) if statement is not None else None
+        if statement is not None and backward_between(module, self._flow, self._statement, statement):
+            return None, f"a backward pass runs between this line and `{text}` on {module.line(statement)}"
         if statement is None or place is None:
             return None, refusal
         if self._reached.event.kind == "clip" and rescales_result(module, self._reached):
-            return None, f"the norm is divided by the scale later; remove that division, and call `{text}` first"
+            return None, _NORM_DIVIDED
         names = receiver(unscale), unscale.call.args[0].value
         gone = removed(module, statement)
         before = line_before(module, place, text_with_comment(module, statement))
@@ -211,7 +221,7 @@ class ClipFix:
     def _place(self, step: ir.Value) -> ir.Statement | str:
         """The statement before which unscale_ goes: the clip's own, or the loop over parameters that it stands in."""
         if self._is_kept_out():
-            return "the call is part of a larger expression"
+            return "this call is part of a larger expression"
         place: ir.Statement = self._statement
         for loop in loops_round(self._statement):
             if loop not in upwards(ir.statement_of(step)):
@@ -223,7 +233,7 @@ class ClipFix:
         if above is None:
             return _READ_BEFORE
         if indentation(self._module, above) is None or (isinstance(above, ir.If) and above.elif_):
-            return "the call is on one line with other code"
+            return "this call is on one line with other code"
         return above
 
     def _is_kept_out(self) -> bool:
@@ -493,10 +503,6 @@ def _bad(module: Module, clip: Misuse) -> list[State]:
         for state in clip.reached.states
         if any(each.violation.at == clip.violation.at and state in each.states for each in others)
     ]
-
-
-def _no_update() -> str:
-    return "some path skips `update()`, and the next `unscale_()` would raise; call `update()` on every path first"
 
 
 def _common(states: list[State]) -> set[Fact]:

@@ -38,11 +38,11 @@ def _doubt(module: Module, clip: ir.Value, optimizer: str | None) -> str:
     if against := tuned(module, clip):
         return against
     if reads_scale(module, clip):
-        return "the function reads the scale, and may already divide by the scale"
+        return "this function reads the scale, and may already divide by that scale"
     if _may_step_half(module, optimizer) and any(_makes_half(module, call) for call in _near_half(module).calls):
         return "`unscale_()` raises on float16 parameters"
     if _is_caught(module, clip):
-        return "a caught exception skips `update()`, and then the next `unscale_()` raises"
+        return "if an exception is caught, `update()` is skipped, and the next `unscale_()` raises"
     return ""
 
 
@@ -50,7 +50,7 @@ def tuned(module: Module, clip: ir.Value) -> str:
     """Why `unscale_` before a clip may switch that off; "" where it can't."""
     bounds = [arg.value for arg in clip.args] if isinstance(clip, ir.Call) else []
     if any(number > LARGE_NORM for bound in bounds for number in _numbers(module, bound)):
-        return "the bound may be chosen for scaled gradients, and too large for unscaled gradients"
+        return "the bound may have been chosen for scaled gradients, and would then no longer clip"
     return ""
 
 
