@@ -222,7 +222,7 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
     return rule.finding(
         module.span(clip.call),
         f"{_when(severity)}`{module.text(clip.call.func)}` clips gradients that are still "
-        f"scaled by `{name}.backward`; call `{instead}`"
+        f"scaled by `{name}.backward`; {_one_optimizer(step, clip)}call `{instead}`"
         + (" before the clip" if not own else _for_the_others(step, clip)),
         fix=offered,
         withheld=withheld,
@@ -231,11 +231,18 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
     )
 
 
+def _one_optimizer(step: Step, clip: Met) -> str:
+    """What else is to do where several optimizers step: the Accelerator's clip unscales the gradients of all of them,
+    and after the first step the second one would unscale again.
+    """
+    return "give all parameters to one optimizer, and " if step.steps_behind(clip) > 1 else ""
+
+
 def _for_the_others(step: Step, clip: Met) -> str:
     """What a message adds where torch's clips follow, of which nothing is said."""
     at = step.met.index(clip)
     after = next((each.kind for each in step.met[at + 1 :] if each.kind not in ("other", "clear")), "")
-    return ", which unscales the gradients for the clips after it, too" if after == "torch" else ""
+    return ", which first unscales all gradients, so that later clips are right too" if after == "torch" else ""
 
 
 def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | None, str | None]:
@@ -244,7 +251,8 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
     if method is None:
         return (
             None,
-            "amplint can't tell which micro step is the last, where `unscale_gradients()` has to come before the clip",
+            "`unscale_gradients()` may run only once per step, and amplint can't tell which micro step is the last; "
+            "insert the call by hand",
         )
     why_not = _why_not_its_own(module, step, clip, backward, SIGNATURES[f"accelerate.Accelerator.{method}"])
     if why_not is not None:
@@ -252,15 +260,15 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
     text = f"{module.text(accelerator)}.{method}"
     edit, doubts = Edit(*module.span(call.func), text), []
     if method == "clip_grad_value_":
-        doubts.append("it does not work with FSDP and DeepSpeed")
+        doubts.append("not supported with FSDP and DeepSpeed")
     elif own_statement(call) is None:
         if older := _older(module, _GIVES_NORM):
-            return None, f"the norm is used, which `{text}` returns only since {older}"
-        doubts.append("with DeepSpeed, the norm is not a tensor")
+            return None, f"the norm is used, and `{text}` returns the norm only since {older}"
+        doubts.append("with DeepSpeed, the returned norm is None")
     if not accelerators(module).imported:
         doubts.append("another file creates the Accelerator")
     if _is_tuned(call, f"accelerate.Accelerator.{method}"):
-        doubts.append("the bound may be chosen for scaled gradients, and too large for unscaled gradients")
+        doubts.append("the bound may be tuned to scaled gradients, and too large for unscaled gradients")
     if not asks_for_sync(clip) and _may_accumulate(module, accelerator):
         under = _under_sync(module, accelerator, call, edit)
         if isinstance(under, str):
@@ -292,12 +300,12 @@ def _why_not_its_own(module: Module, step: Step, clip: Met, backward: Met, takes
     if lacking := _lacks(call, takes):
         return lacking
     if not _readable(module, _receiver(backward.call), call, backward.call):
-        return "amplint can't tell what the Accelerator is called at the clip"
+        return "amplint can't tell which name the Accelerator has at the clip; make the change by hand"
     uses = step.behind(clip)
     if uses is None or uses.kind != "step" or tests_of(uses, clip):
-        return "amplint can't tell whether one step follows the clip; clip once before each step"
+        return "amplint can't tell whether each clip has one step after it; clip by hand, once before each step"
     if step.steps_behind(clip) > 1:
-        return "several steps follow, and the first step resets what the clip has unscaled for the other optimizers"
+        return "the Accelerator's clip unscales for all optimizers, and the second step would unscale again"
     return None
 
 
@@ -305,9 +313,9 @@ def _lacks(call: ir.Call, takes: tuple[str, ...]) -> str | None:
     """What to say of arguments that the Accelerator's own clip, whose parameters are `takes`, doesn't have."""
     lacking = [name for name in call.keywords if name not in takes]
     if lacking:
-        return f"the Accelerator's clip has no argument `{lacking[0]}`"
+        return f"the Accelerator's clip has no argument `{lacking[0]}`; remove the argument first"
     if call.unpacks() or len(call.positional) > len(takes):
-        return "the Accelerator's clip may take fewer arguments"
+        return "the Accelerator's clip may not have all of these arguments; make the change by hand"
     return None
 
 
@@ -360,9 +368,9 @@ def _early(module: Module, step: Step, clip: Met) -> Finding | None:
     severity = _severity(module, accelerator)
     if severity is None:
         return None
-    effect = "has no effect"
+    effect = "does not clip the gradients of this step"
     if _may_accumulate(module, accelerator):
-        effect = "misses the gradients of the next backward pass"
+        effect = "does not clip the last gradients of the step"
     elif clip.kind == "clip" and severity is Severity.ERROR:
         effect = "raises AssertionError"
     loop, here = loop_round(clip, backward), ir.function_of(common(clip, backward)[0])
@@ -429,18 +437,18 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
         return None
     if any(may_decide(module, test) for test, _ in tests_of(clip, first)):
         return None
-    to_do, withheld = "clip all parameters in one call", "amplint can't tell which clip is meant for which parameters"
+    to_do = "clip all parameters in one call, or use torch's clip here"
+    withheld = "amplint can't tell which of the two is intended"
     if first.kind == "unscale_":
-        to_do = f"remove `{module.text(first.call.func)}()`: the clip unscales the gradients itself"
-        withheld = "code between the calls may need unscaled gradients; remove the first call by hand"
+        to_do = f"remove `{module.text(first.call.func)}()`, or use torch's clip here"
     one, other = common(first, clip)
     calls = module.own.near(_STEPS).calls
     if any(_STEPS.search(ir.last_name(call.func)) for call in calls if one.id < call.id < other.id):
         return None  # of an optimizer that isn't known as one
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}this clip unscales again and raises RuntimeError: `{module.text(first.call.func)}` on "
-        f"{module.line(first.call)} already unscaled all gradients; {to_do}",
+        f"{_when(severity)}this clip unscales a second time, and raises RuntimeError: `{module.text(first.call.func)}` "
+        f"on {module.line(first.call)} has unscaled all gradients; {to_do}",
         withheld=withheld,
         severity=severity,
         confidence=_confidence(module),
@@ -457,7 +465,11 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
     if after is not None and after.kind == "backward":
         return None  # it comes before the gradients of its micro step
     fix, statement = None, own_statement(clip.call)
-    withheld = "the clip is on one line with other code" if statement is not None else "the norm of the clip is used"
+    withheld = (
+        "the clip is on one line with other code; add the `if` by hand"
+        if statement is not None
+        else "the norm that the clip returns is used; add the `if` by hand"
+    )
     if _accumulates(module, accelerator) and _is_inside_accumulate(module, clip):
         test = f"{module.text(accelerator)}.{SYNCS}"
         edit = guarded(module, statement, test) if statement is not None else None
@@ -467,12 +479,13 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
             else None
         )
     elif (counted := _counted(module, step, clip)) is not None:
-        test, withheld = module.text(counted), "the condition of the step may not be known at the clip"
+        test = module.text(counted)
+        withheld = "the condition may have another value here than at the step; add the `if` by hand"
     else:
         return None
-    effect = "the second clip raises RuntimeError"
+    effect = "the second clip unscales again, and raises RuntimeError"
     if severity is not Severity.ERROR:
-        effect = 'it clips partly accumulated gradients, and with "fp16" the second clip raises RuntimeError'
+        effect = 'partly accumulated gradients are clipped, and with "fp16" the second clip raises RuntimeError'
     return rule.finding(
         module.span(clip.call),
         f"`{module.text(clip.call.func)}` runs on each micro step: {effect}; clip under `if {test}`",

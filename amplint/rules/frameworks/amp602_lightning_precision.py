@@ -111,6 +111,13 @@ _NEW = (
     "16-mixed", "bf16-mixed", "16-true", "bf16-true", "32-true", "64-true",
     "transformer-engine", "transformer-engine-float16",
 )  # fmt: skip
+# What a name is for that has one of these parts.
+_MEANT = (
+    ("bf", ("bfloat16", "bf16-mixed")),
+    ("32", ("float32", "32-true")),
+    ("64", ("float64", "64-true")),
+    ("", ("float16", "16-mixed")),
+)
 _REMOVED = ("amp_backend", "amp_level")
 # Other arguments of Trainer that 2.0 removed.
 _BEFORE = (
@@ -155,7 +162,8 @@ def _precision(module: Module, setup: Setup, given: ir.Value) -> Iterator[Findin
         if found in _RENAMED:
             yield _renamed(module, setup, value, at, _RENAMED[found])
         elif found not in (*_OLD, *_NEW):
-            message = f"{setup.what} has no precision {found!r} and raises ValueError; for float16, pass {_NEW[0]!r}"
+            dtype, name = next((half for part, half in _MEANT if part in str(found).lower()), _MEANT[-1][1])
+            message = f"{setup.what} has no precision {found!r} and raises ValueError; for {dtype}, pass {name!r}"
             yield rule.finding(module.span(at), message, severity=Severity.ERROR)
 
 
@@ -176,7 +184,7 @@ def _literals(module: Module, value: ir.Value, inline: bool = True) -> Iterator[
 def _renamed(module: Module, setup: Setup, value: ir.Constant, at: ir.Value, new: str) -> Finding:
     target, fix, withheld = module.target_of("lightning"), None, None
     if value is not at:
-        withheld = "the value is in a variable that other code may read; change the variable by hand"
+        withheld = "other code may read this variable; change the value by hand"
     elif not target.guarantees(_RENAMED_IN):
         withheld = f"{new!r} needs lightning {_RENAMED_IN}, and the project allows older releases ({target.origin})"
     else:

@@ -93,9 +93,9 @@ rule = Rule(
 _EXCLUSIVE = (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval"))
 _REMOVED_IN = "5.0"
 _REMOVED = {
-    "fp16_backend": "remove the argument: only torch's own AMP is left",
-    "half_precision_backend": "remove the argument: only torch's own AMP is left",
-    "fp16_opt_level": "remove the argument: only apex had levels",
+    "fp16_backend": "remove the argument, as torch's own AMP is the only one left",
+    "half_precision_backend": "remove the argument, as torch's own AMP is the only one left",
+    "fp16_opt_level": "remove the argument, as only apex had levels",
 }
 # Other arguments that are in 4.57 and gone in 5.0, of those that scripts use.
 _OLD = (
@@ -132,7 +132,7 @@ def _pairs(module: Module, call: ir.Call) -> Iterator[Finding]:
             when = f"if `{flag}` is true, "
         else:
             continue
-        message = f"{when}`{one}` and `{other}` are both on: TrainingArguments raises ValueError; keep only one"
+        message = f"{when}`{one}` and `{other}` are both true: TrainingArguments raises ValueError; keep only one"
         # An attribute is a setting, whatever it is set to here.
         if not when or isinstance(first.value, ir.Attribute) or not _is_false(module, first.value):
             yield rule.finding(module.layout.span(max(first, second, key=lambda arg: arg.value.id)), message)
@@ -163,7 +163,7 @@ def _removed(module: Module, call: ir.Call) -> Iterator[Finding]:
         if target.reaches(_REMOVED_IN):
             sure = target.guarantees(_REMOVED_IN)
             where = "" if sure else ", which the project allows,"
-            message = f"transformers {_REMOVED_IN}{where} has no `{arg.keyword}` and raises TypeError; {advice}"
+            message = f"`{arg.keyword}` was removed in transformers {_REMOVED_IN}{where} and raises TypeError; {advice}"
             yield rule.finding(span, message, severity=Severity.ERROR if sure else Severity.WARNING)
         elif arg.keyword == _DEPRECATED and target.guarantees(_REPLACED_IN) and _literal(module, arg.value) != "auto":
             message = f"`{arg.keyword}` is deprecated, and removed in transformers {_REMOVED_IN}; {advice}"
@@ -188,8 +188,8 @@ def _evaluated_first(module: Module, call: ir.Call) -> Iterator[Finding]:
         name, training = module.text(first.func), module.text(train.func)
         yield rule.finding(
             module.span(first),
-            f"with `{flag}`, `{name}` casts the parameters to {half}, and `{training}` "
-            f"on {module.line(train)} trains the {half} parameters; train first, or remove `{flag}`",
+            f"because of `{flag}`, `{name}` leaves the parameters in {half}, and `{training}` on {module.line(train)} "
+            f"trains {half} parameters; train first, or remove `{flag}`",
         )
 
 

@@ -97,9 +97,11 @@ def _judge(module: Module, value: ir.Value) -> Finding | None:
     wrong = [each for each in _texts(module, value) if each not in _KNOWN and _can_be(module, value, each)]
     if not wrong:
         return None
-    can = "" if isinstance(value, ir.Constant) else f"`{text}` can be "
-    what = f'{can}"{wrong[0]}": accelerate' if can else f"`mixed_precision={text}`"
-    message = f"{what} raises ValueError; "
+    if isinstance(value, ir.Constant):
+        message = f"accelerate does not know `mixed_precision={text}`, and raises ValueError; "
+    else:
+        message = f'`{text}` can be "{wrong[0]}", for which accelerate raises ValueError; '
+        message += "for that value, " if wrong[0].lower() in _MEANT else ""
     meant = _MEANT.get(wrong[0].lower())
     fix = None
     if meant is not None and isinstance(value, ir.Constant):
@@ -125,7 +127,11 @@ def _can_be(module: Module, value: ir.Value, text: str) -> bool:
 
 
 def _advice() -> str:
-    return f"it knows {', '.join(_KNOWN)}"
+    return f"pass {', '.join(map(_quoted, _KNOWN[:-1]))} or {_quoted(_KNOWN[-1])}"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
 
 
 def _chosen(module: Module, value: ir.Value) -> Fix | None:

@@ -94,6 +94,7 @@ _COMPUTES = {
     "div",
     "tanh",
 }
+_SHORT = 40
 _CLAMPS = ("clamp", "clip", "clamp_min", "clamp_", "clip_", "clamp_min_")
 
 
@@ -116,7 +117,7 @@ def check(module: Module) -> Iterator[Finding]:
             if seen.spelling in _CLAMPS
             else f"adding {literal} doesn't prevent 0"
         )
-        todo = _todo(module, seen, tensor) if squashed is None else "compute the sigmoid in float32"
+        todo = _todo(module, seen, tensor) if squashed is None else _in_float32(module, squashed)
         fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
@@ -131,14 +132,24 @@ def check(module: Module) -> Iterator[Finding]:
 def _todo(module: Module, seen: Seen, tensor: ir.Value) -> str:
     """What to cast: what a tensor without dimensions divides as well, which stays float16 otherwise."""
     name = shown(module, tensor)
-    if not is_one_number(module, tensor) or not isinstance(seen.node, (ir.Call, ir.Binary)):
+    if seen.spelling.endswith("_") or not isinstance(seen.node, (ir.Call, ir.Binary)):
+        return f"compute out of place, with `.float()` on {name}"
+    if not is_one_number(module, tensor):
         return f"call `.float()` on {name}"
     divided = divided_by(seen.node)
     if divided is None:
-        return f"call `.float()` on {name} and on the other operands"
+        return f"call `.float()` on {name}, and on the tensors that are computed with the result"
     if isinstance(divided, ir.Constant) or is_one_number(module, divided):
         return f"call `.float()` on {name}"
-    return "call `.float()` on both the dividend and the divisor"
+    dividend = module.on_one_line(divided)
+    short = len(dividend) <= _SHORT
+    return f"call `.float()` on {f'`{dividend}`' if short else 'the dividend'} and {name if short else 'the divisor'}"
+
+
+def _in_float32(module: Module, squashed: ir.Call) -> str:
+    """What to do where a sigmoid has rounded: it gets its logits in float32."""
+    logits = _logits(module, squashed)
+    return f"call `.float()` on {shown(module, logits)}, before the sigmoid" if logits is not None else ""
 
 
 def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str | None]:
@@ -148,12 +159,12 @@ def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str 
     if given is not None:  # what it gives is rounded, to 1 from 8.3 on
         return up(module, [given]), None
     if seen.spelling.endswith("_") or not isinstance(seen.node, (ir.Call, ir.Binary)):
-        return None, "the operation changes the float16 tensor in place"
+        return None, "the operation changes the float16 tensor in place; write it out of place by hand"
     if not is_one_number(module, tensor):
         return up(module, [tensor]), None
     divided = divided_by(seen.node)
     if divided is None:
-        return None, "the tensor has no dimensions, so a float16 operand would stay float16; cast every operand by hand"
+        return None, f"{shown(module, tensor)} has no dimensions, and float16 with it stays float16; cast both by hand"
     if isinstance(divided, ir.Constant) or is_one_number(module, divided):
         return up(module, [tensor]), None
     return up(module, [divided, tensor]), None

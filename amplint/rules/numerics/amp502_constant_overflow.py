@@ -83,6 +83,7 @@ rule = Rule(
 )
 
 _RAISES = ("masked_fill", "masked_fill_", "fill", "fill_", "full_like", "new_full", "index_fill", "index_fill_")
+_LONG = 40
 _SILENT = ("setitem", "where")
 _SUMS = {"add": 1, "add_": 1, "sub": -1, "sub_": -1}  # the sign of what is added
 _FILLS = ("value", "fill_value", "other")
@@ -165,14 +166,14 @@ def _message(module: Module, found: _Fill) -> str:
     value = found.tensor[0]
     name = shown(module, value) if value is not None else "the tensor"
     kind = found.seen.result
-    dtype = dtype_of(kind) if len(kind.names) == 1 else "float16 for one of the region's devices or dtypes"
+    dtype = dtype_of(kind) if len(kind.names) == 1 else "float16 for one device or dtype of the region"
     spelling = "an assignment" if found.seen.spelling == "setitem" else f"`{found.seen.spelling}`"
     constant = shown(module, found.constant)
     if found.seen.spelling in _RAISES:
         what = f"{spelling} with {constant} raises RuntimeError"
     else:
         inf = "-inf" if found.value < 0 else "inf"
-        what = f"{constant} becomes {inf} in {spelling}, and softmax of a row of {inf} is NaN"
+        what = f"{constant} becomes {inf} in {spelling}, and softmax of a row of only {inf} is NaN"
     asked = module.text(value) if value is not None and _is_dotted(value) else "tensor"
     return f"{name} is {dtype}: {what}; fill with `torch.finfo({asked}.dtype).{found.end}`"
 
@@ -240,16 +241,22 @@ def _message_of_sum(module: Module, found: _Sum) -> str:
     assert found.mask[0] is not None
     inf = "inf" if found.is_positive else "-inf"
     return (
-        f"{shown(module, found.tensor[0])} is {dtype_of(found.tensor[1])}: {shown(module, found.mask[0])}, added in "
-        f"place, becomes {inf}, and softmax of a row of {inf} is NaN; add the mask out of place, in float32"
+        f"{shown(module, found.tensor[0])} is {dtype_of(found.tensor[1])}: the in-place sum with "
+        f"{_mask(module, found)} becomes {inf}, and softmax of a row of only {inf} is NaN; compute the sum out of place, in float32"
     )
+
+
+def _mask(module: Module, found: _Sum) -> str:
+    """What is added, for a message."""
+    text = module.on_one_line(found.mask[0]) if found.mask[0] is not None else ""
+    return f"`{text}`" if len(text) <= _LONG else "the mask"
 
 
 def _out_of_place(module: Module, found: _Sum) -> tuple[Fix | None, str | None]:
     """The fix that gives the sum a tensor of its own: float32, as the mask is."""
     node, tensor = found.node, found.tensor[0]
     if not isinstance(node, ir.AugAssign):
-        return None, "the sum is not a statement of its own; add out of place by hand"
+        return None, "a fix rewrites only `+=` and `-=`; compute the sum out of place by hand"
     if tensor is None or not _is_dotted(tensor):
         return None, "the tensor has no name; assign the tensor to a variable first"
     name, sign = module.text(tensor), "+" if node.op == "Add" else "-"
@@ -257,7 +264,7 @@ def _out_of_place(module: Module, found: _Sum) -> tuple[Fix | None, str | None]:
     edits = [Edit(module.span(tensor)[1], start, f" = {name} {sign} ")]
     if isinstance(node.value, (ir.Conditional, ir.Bool)):
         edits += insert(start, "("), insert(end, ")")
-    title = f"Add out of place, in float32 (other names of `{name}` don't see the sum)"
+    title = f"Compute the sum out of place, in float32 (other names of `{name}` keep the old tensor)"
     return Fix(Applicability.UNSAFE, title, tuple(edits)), None
 
 
@@ -267,13 +274,13 @@ def _out_of_place(module: Module, found: _Sum) -> tuple[Fix | None, str | None]:
 def _fix(module: Module, found: _Fill) -> tuple[Fix | None, str | None]:
     torch, tensor = module_name(module, "torch"), found.tensor[0]
     if torch is None:
-        return None, "the file has no `import torch`; add that import"
+        return None, "the fix needs `import torch`; add the import, and run amplint again"
     if tensor is None or not _is_dotted(tensor):
         return None, "the tensor has no name; assign the tensor to a variable first"
     text = f"{torch}.finfo({module.text(tensor)}.dtype).{found.end}"
     safe = found.value < 0 and _goes_into_softmax(module, found.seen.node) and _is_filled_once(module, found)
     applicability = Applicability.SAFE if safe else Applicability.UNSAFE
-    title = f"Fill with `{text}`" + ("" if safe else " (added to another mask, that number becomes -inf)")
+    title = f"Fill with `{text}`" + ("" if safe else " (with a second mask added, that number becomes -inf)")
     return Fix(applicability, title, (Edit(*module.layout.outer(found.constant), text),)), None
 
 

@@ -61,7 +61,7 @@ from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import SPELLINGS
 from amplint.registry.rule import Rule
-from amplint.rules.shared.half_ops import met, shown
+from amplint.rules.shared.half_ops import called, met, shown
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -95,13 +95,21 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, seen)
         yield rule.finding(
             module.span(seen.node),
-            f"autocast casts {shown(module, cast)} back to "
-            f"{' or '.join(sorted(seen.autocast.low, reverse=True))} for `{seen.spelling}`: the "
-            f"cast has no effect; compute `{seen.spelling}` under `autocast(enabled=False)`",
+            f"autocast casts {shown(module, cast)} back to {' or '.join(sorted(seen.autocast.low, reverse=True))} for "
+            f"{called(module, seen)}: the cast has no effect; {_to_do(module, seen)}",
             fix=fix,
             withheld=withheld,
             confidence=Confidence.LIKELY if made in likely else None,
         )
+
+
+def _to_do(module: Module, seen: Seen) -> str:
+    """What to do: without autocast, operands of two dtypes raise."""
+    op = called(module, seen)
+    where = "under `autocast(enabled=False)`"
+    if all(kind.what == FLOAT32 for _, kind in seen.tensors()):
+        return f"compute {op} {where}"
+    return f"compute {op} {where}, with `.float()` on all operands"
 
 
 def _casts_down(seen: Seen) -> bool:
@@ -138,25 +146,25 @@ def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
     """Put the statement into a region that is off."""
     statement = ir.statement_of(seen.node)
     if len(seen.autocast.devices) != 1:
-        return None, "amplint can't tell which device the region is for"
+        return None, "amplint can't tell which device the region is for; make the change by hand"
     if any(kind.what != FLOAT32 for _, kind in seen.tensors()) or not _is_all_written(module, seen):
         return (
             None,
-            "an operand may not be float32, and without autocast a product of two dtypes raises; cast all operands",
+            "an operand may not be float32, and without autocast a product of two dtypes raises; cast by hand",
         )
     if not isinstance(statement, (ir.Assign, ir.Expr, ir.Return)):
-        return None, "the product is in the first line of a compound statement"
+        return None, "the product is part of an `if`, `for` or `with` line; compute it in a statement before that line"
     header = switched_off(module, f'"{seen.autocast.devices[0]}"')
     if header is None:
         if module_name(module, "torch") is None:
-            return None, "the file has no `import torch`; add that import"
-        return None, "the project allows a release without `torch.autocast`"
+            return None, "the fix needs `import torch`; add the import, and run amplint again"
+        return None, "the project allows a torch without `torch.autocast`"
     edits = wrapped(module, statement, header)
     if edits is None:
         return None, "the statement is on one line with other code"
     return Fix(
         Applicability.UNSAFE,
-        f"Compute `{seen.spelling}` under `autocast(enabled=False)` (slower, and the result is float32)",
+        f"Compute {called(module, seen)} under `autocast(enabled=False)` (slower, and the result is float32)",
         tuple(edits),
     ), None
 

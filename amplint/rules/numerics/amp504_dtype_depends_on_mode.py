@@ -105,6 +105,7 @@ class Site(NamedTuple):
 
     at: ir.Value
     what: str
+    help: str = "Cast in training and in evaluation"
     named: bool = False
 
 
@@ -125,7 +126,7 @@ def check(module: Module) -> Iterator[Finding]:
             module.span(site.at),
             f"{site.what}: under autocast, evaluation runs in half precision and can overflow where "
             "training does not; cast in evaluation too",
-            fix=Fix(Applicability.DISPLAY, "Move the cast out of the condition"),
+            fix=Fix(Applicability.DISPLAY, site.help),
         )
 
 
@@ -337,7 +338,8 @@ def _flags(module: Module, near: Nodes) -> Iterator[Site]:
             if not arg.star and _mode(module, arg.value) is True and _decides_cast(module, call, arg):
                 flag = arg.keyword or module.text(arg.value)
                 named = _is_named(arg) and _is_in_module(module, call)
-                yield Site(arg.value, f"`{flag}` is true only in training", named)
+                always = f"Pass `{f'{arg.keyword}=' if arg.keyword else ''}True`"
+                yield Site(arg.value, f"`{flag}` is true only in training", always, named)
 
 
 def _is_named(arg: ir.Arg) -> bool:

@@ -80,7 +80,7 @@ rule = Rule(
     not_shown="whether a loss is finite depends on the model and its data",
 )
 
-_GIVE_UP = "To stop a run that diverges, end the program after many such losses in a row"
+_GIVE_UP = "Count such losses, and end the program after, say, 20 in a row"
 _REDUCES = re.compile("(?i)reduce|gather")
 _RANKS = ("torch.distributed", "torch.nn.parallel.DistributedDataParallel")
 
@@ -94,8 +94,8 @@ def check(module: Module) -> Iterator[Finding]:
                 alone = " and leaves the other ranks waiting" if _has_ranks(module) else ""
                 yield rule.finding(
                     module.span(abort.at),
-                    f"this check ends the program{alone} at the first loss that overflows in float16; remove the "
-                    "check: the scaler skips such a step",
+                    f"this check ends the program{alone} at the first inf or NaN loss, whose step the scaler usually "
+                    "skips; end the program only after many such losses in a row",
                     fix=Fix(
                         Applicability.DISPLAY,
                         _GIVE_UP,

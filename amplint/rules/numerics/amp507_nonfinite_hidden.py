@@ -116,12 +116,12 @@ _CTC = re.compile(r"(?i)(^|_|\.)ctc")
 _MASKS = ("isnan", "isinf", "isfinite", "!=", re.compile(r"\b(float|inf|nan)\b"))
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 _OF_GRADIENTS = (
-    "inf and NaN in gradients are replaced before the scaler checks for them: the scaler takes the step, and never "
-    "lowers the scale"
+    "inf and NaN in gradients are replaced before the scaler checks for them: the scaler takes the step, and doesn't "
+    "lower the scale"
 )
 _OF_LOSS = (
-    "inf and NaN in the loss are replaced: the scaler steps with zero gradients, or still gets NaN while the loss "
-    "looks finite"
+    "an inf or NaN loss is replaced, which hides an overflow: if the gradients are then 0, the scaler steps, and "
+    "doesn't lower the scale"
 )
 
 
@@ -169,8 +169,8 @@ def _said_of_loss(module: Module, hidden: Hidden) -> str:
         return _OF_LOSS
     instead = module.on_one_line(hidden.instead)
     return (
-        f"a loss that is not finite is replaced with `{instead}`: the scaler takes a step with the gradients of "
-        f"`{instead}`, and never lowers the scale"
+        f"an inf or NaN loss is replaced with `{instead}`: the scaler steps with the gradients of `{instead}`, and "
+        "doesn't lower the scale"
     )
 
 

@@ -89,9 +89,10 @@ def check(module: Module) -> Iterator[Finding]:
         if any(each is Cast.FLOAT32 for each in casts) or _has_window(seen) or is_caught(module, seen.node):
             continue
         done.add(seen.node.id)
+        name = shown(module, value)
         yield rule.finding(
             module.span(seen.node),
-            f"{shown(module, value)} is {dtype_of(kind)}: on cuda, {_raises(kind)}; call `.float()` on the input",
+            f"{name} is {dtype_of(kind)}: on cuda, {_raises(kind)}; call `.float()` on {name}",
             fix=up(module, [value], effect="the spectrum becomes complex64"),
         )
 

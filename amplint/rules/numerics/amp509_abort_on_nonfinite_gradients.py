@@ -142,8 +142,8 @@ def check(module: Module) -> Iterator[Finding]:
 def _detects_anomalies(module: Module, place: ir.Value) -> Finding:
     return rule.finding(
         module.span(place),
-        "anomaly detection raises at the first NaN in the backward pass, but the scaler would skip "
-        "that step; enable anomaly detection only to find a bug",
+        "anomaly detection ends the program at the first NaN in a backward pass, whose step the scaler would skip; "
+        "enable anomaly detection only to find a bug",
         fix=Fix(Applicability.DISPLAY, "Enable anomaly detection with a debug flag"),
     )
 
@@ -166,7 +166,7 @@ def _judge_abort(module: Module, abort: Abort) -> Iterator[Finding]:
         if found is not None and not is_plain(found[0], source):
             yield rule.finding(
                 module.span(abort.at),
-                "this check ends the program when gradients overflow, which is normal; remove the check: "
+                "this check ends the program when gradients overflow; remove the check, as an overflow is normal: "
                 f"{_then(module, found[1])}",
                 fix=Fix(Applicability.DISPLAY, _GIVE_UP),
             )
@@ -187,8 +187,8 @@ def _judge_clip(module: Module, call: ir.Call) -> Iterator[Finding]:
     if found is not None and not is_plain(found[0], call):
         yield rule.finding(
             module.span(call),
-            "`error_if_nonfinite=True` ends the program when gradients overflow, which is normal; remove the argument: "
-            f"{_then(module, found[1])}",
+            "`error_if_nonfinite=True` ends the program when gradients overflow; remove the argument, as an overflow "
+            f"is normal: {_then(module, found[1])}",
             fix=Fix(Applicability.DISPLAY, _GIVE_UP),
         )
 

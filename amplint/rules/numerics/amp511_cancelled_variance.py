@@ -65,7 +65,14 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
-from amplint.rules.shared.variances import ssim_of_libraries, variances
+from amplint.rules.shared.variances import (
+    MEANS_BY_HAND,
+    SSIM_BY_HAND,
+    said_of,
+    said_of_ssim,
+    ssim_of_libraries,
+    variances,
+)
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -89,9 +96,8 @@ def check(module: Module) -> Iterator[Finding]:
             sure = not each.likely and each.dtypes == {"bfloat16"}
             yield rule.finding(
                 module.span(each.mean),
-                "this (co)variance subtracts two bfloat16 means, whose rounding errors can exceed the variance; "
-                "compute both means in float32, under `autocast(enabled=False)`",
-                withheld="the code of both means has to move into a region with `enabled=False`; do that by hand",
+                said_of(module, each, "bfloat16"),
+                withheld=MEANS_BY_HAND,
                 cause=f"variance {function.id if function is not None else 0}",
                 confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
             )
@@ -99,8 +105,7 @@ def check(module: Module) -> Iterator[Finding]:
         if "bfloat16" in found.dtypes:
             yield rule.finding(
                 module.span(found.call),
-                "the region computes the variances of SSIM in bfloat16, whose rounding errors can exceed the "
-                "variances; compute SSIM in float32, outside the region",
-                withheld="move the call out of the region, or into a region with `enabled=False`",
+                said_of_ssim("bfloat16"),
+                withheld=SSIM_BY_HAND,
                 confidence=Confidence.LIKELY,
             )

@@ -65,6 +65,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Severity
+from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
 from amplint.rules.shared.in_region import (
     BACKWARD,
@@ -73,6 +74,7 @@ from amplint.rules.shared.in_region import (
     differs,
     fix,
     inside,
+    multiplying_in_backward,
     region_line,
     stale,
 )
@@ -95,22 +97,33 @@ def check(module: Module) -> Iterator[Finding]:
     """Each backward that a path reaches inside a region."""
     for found in inside(module, BACKWARD):
         offered, withheld = fix(module, found)
-        surely = differs(module, found)
+        part = differs(module, found)
         again = stale(module, found.region)  # a step may be reported here, as of the same cause
-        effect = (
-            "a custom Function or a float32 part of the model computes its gradients in half precision"
-            if surely
-            else "custom Functions and float32 parts of the model can lose gradient precision"
-        )
+        effect = f"gradients of {part or 'custom Functions and of float32 parts'} can lose precision"
         if again is not None:
-            effect = f"{effect}, and {again.said(module)}" if surely else again.said(module)
+            effect = f"{effect}, and {again.said(module)}" if part else again.said(module)
+        call = found.event.call
+        what, end = "backward runs", "backward"
+        if isinstance(call, ir.Call) and ir.last_name(call.func) != "backward":
+            what, end = f"`{module.on_one_line(call.func)}` runs backward", "this call"
         yield rule.finding(
-            module.span(found.event.call),
-            f"backward runs inside the autocast region on {region_line(module, found.region)}: {effect}; "
-            "end the region before backward",
+            module.span(call),
+            f"{what} inside the autocast region on {region_line(module, found.region)}: {effect}; "
+            f"{_first(module)}end the region before {end}",
             fix=offered,
             withheld=withheld,
-            severity=Severity.ERROR if surely else None,
+            severity=Severity.ERROR if part else None,
             confidence=confidence_in(module, found),
             cause=cause(found.region),
         )
+
+
+def _first(module: Module) -> str:
+    """What to do before the region can end: outside, a product in backward may get two dtypes."""
+    product = module.once(multiplying_in_backward)
+    if product is None:
+        return ""
+    function = ir.function_of(product)
+    if function is not None and function.cls is not None and function.name == "backward":
+        return f"add `custom_fwd` and `custom_bwd` to `{function.cls.name}`, then "
+    return f"cast both operands on {module.line(product)} to one dtype, then "

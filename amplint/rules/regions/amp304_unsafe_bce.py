@@ -122,7 +122,7 @@ _ASIDE = {
 }
 
 
-_FLOAT32 = "compute this loss in float32 under `autocast(enabled=False)`"
+_FLOAT32 = "pass float32 inputs under `autocast(enabled=False)`"
 
 
 @rule.check
@@ -142,7 +142,7 @@ def check(module: Module) -> Iterator[Finding]:
         device = "/".join(sorted(_forbidding(module, found)))
         where = f"the region on {module.line(found.entered)}"
         if found.site is not None:
-            where += f", called from {module.line(found.site)}"
+            where += f", through the call on {module.line(found.site)}"
         yield rule.finding(
             module.span(call),
             f"{_said(module, call)} raises RuntimeError under autocast for {device} ({where}); {title}",
@@ -162,10 +162,11 @@ def _said(module: Module, call: ir.Call) -> str:
     return f"`{text}`" if is_plain else f"`{text}` (BCELoss)"
 
 
-def _logits_loss(module: Module, call: ir.Call) -> str:
-    """The loss that takes logits, in the place of one that takes probabilities."""
+def _use_logits(module: Module, call: ir.Call) -> str:
+    """What to do: the loss that takes logits, in the place of one that takes probabilities."""
     is_function = module.names.only(call.func) == _FUNCTION
-    return "`binary_cross_entropy_with_logits`" if is_function else "`BCEWithLogitsLoss`"
+    name = "`binary_cross_entropy_with_logits`" if is_function else "`BCEWithLogitsLoss`"
+    return f"pass the logits, not their sigmoid, to {name}"
 
 
 def _is_made_by(module: Module, func: ir.Value, classes: set[str]) -> bool:
@@ -248,7 +249,7 @@ def _under_a_trainer(module: Module, call: ir.Call) -> Finding | None:
     if False in devices:
         return None
     edits = _with_logits(module, call)
-    what = f"use {_logits_loss(module, call)}, or {_FLOAT32}"
+    what = f"{_use_logits(module, call)}, or {_FLOAT32}"
     fix = (
         Fix(Applicability.UNSAFE, "Pass the logits, and remove the sigmoid", tuple(sorted(edits)))
         if edits is not None
@@ -259,7 +260,7 @@ def _under_a_trainer(module: Module, call: ir.Call) -> Finding | None:
         f"{_said(module, call)} raises RuntimeError under autocast for cuda, which the Trainer "
         f"on {module.line(mixed[0].call)} opens around this step; {what}",
         fix=fix,
-        withheld=None if fix is not None else "amplint can't see the sigmoid; pass the logits by hand",
+        withheld=None if fix is not None else "amplint sees no sigmoid here; make the change by hand",
         confidence=Confidence.LIKELY if None in devices or len(mixed) < len(trainers) else None,
     )
 
@@ -288,9 +289,9 @@ def _fix(module: Module, call: ir.Call, found: Open) -> tuple[Fix | None, str, s
     """The fix, what to do in words, and why there is none."""
     edits = _with_logits(module, call)
     if edits is not None:
-        what = f"use {_logits_loss(module, call)}"
+        what = _use_logits(module, call)
         return Fix(Applicability.UNSAFE, "Pass the logits, and remove the sigmoid", tuple(sorted(edits))), what, None
-    what = f"use {_logits_loss(module, call)}, or {_FLOAT32}"
+    what = f"{_use_logits(module, call)}, or {_FLOAT32}"
     edits = _in_disabled_region(module, call, found)
     if edits is not None:
         title = "Compute this loss in float32 under `autocast(enabled=False)`"
@@ -303,7 +304,7 @@ def _fix(module: Module, call: ir.Call, found: Open) -> tuple[Fix | None, str, s
             f"`{module.on_one_line(other.func)}` in the same statement would also run without autocast; "
             "give the loss a statement of its own",
         )
-    return None, what, "amplint can't put this statement into `autocast(enabled=False)`; do that by hand"
+    return None, what, "amplint can't write `autocast(enabled=False)` around this statement; do that by hand"
 
 
 def _with_logits(module: Module, call: ir.Call) -> list[Edit] | None:

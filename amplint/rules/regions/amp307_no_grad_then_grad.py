@@ -132,8 +132,8 @@ def check(module: Module) -> Iterator[Finding]:
                 name = module.text(first.model)
                 yield rule.finding(
                     module.span(later.call),
-                    f"before torch {_MENDED}, `{name}` gets no gradients from this call: autocast reuses the weights "
-                    f"that were cast without gradients on {module.line(first.call)}; give this call its own region",
+                    f"before torch {_MENDED}, this call gives `{name}` no gradients: it reuses weights that autocast "
+                    f"cast without gradients on {module.line(first.call)}; run this call in a region of its own",
                     fix=offered,
                     withheld=withheld,
                 )
@@ -214,13 +214,13 @@ def _home(key: str) -> str:
 def _fix(module: Module, first: _Run, second: _Run) -> tuple[Fix | None, str | None]:
     assert first.without is not None
     if not isinstance(first.without, (ir.With, ir.Expr, ir.Assign)) or first.without is ir.statement_of(second.call):
-        return None, "the call without gradients is part of a larger statement"
+        return None, "the call without gradients is part of a larger statement; write the two regions by hand"
     torch = module_name(module, "torch")
     if torch is None:
-        return None, "the file has no `import torch`; add that import"
+        return None, "the fix needs `import torch`; add the import, and run amplint again"
     edit = line_behind(module, first.without, f"{torch}.clear_autocast_cache()")
     if edit is None:
-        return None, "the code without gradients is on one line with other code"
+        return None, "the code without gradients is on one line with other code; write the two regions by hand"
     title = f"Insert `{torch}.clear_autocast_cache()` after the code without gradients (all weights are cast again)"
     return Fix(Applicability.UNSAFE, title, (edit,)), None
 

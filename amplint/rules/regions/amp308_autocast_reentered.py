@@ -80,15 +80,15 @@ def check(module: Module) -> Iterator[Finding]:
             if _calls_itself(module, function):
                 again = "calls itself"
             elif _runs_its_kind(module, function):
-                again = "runs a child of the same class"
+                again = "calls a module of its own class"
             if again:
                 region, is_off = regions[-1]
                 yield rule.finding(
                     module.span(region),
-                    f"`{function.name}` {again}, which enters the decorator's autocast object a second time: "
-                    f"autocast stays {'off' if is_off else 'on'} after the call; use `with torch.autocast(...)` inside "
-                    f"`{function.name}` instead",
-                    withheld=f"the whole body of `{function.name}` has to move into a `with`; do that by hand",
+                    f"`{function.name}` {again}, and so enters the decorator's autocast object twice: autocast stays "
+                    f"{'off' if is_off else 'on'} after the call; replace the decorator with a `with` inside "
+                    f"`{function.name}`",
+                    withheld=f"the whole body of `{function.name}` has to move into the `with`; do that by hand",
                 )
 
 

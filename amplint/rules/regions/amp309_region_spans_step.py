@@ -117,15 +117,15 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _message(*, off: bool, compiled: bool) -> str:
     """What a region around iterations does, and what to do; `off`: it has `enabled=False`."""
-    effect = f"the model does not learn{' (unless it is compiled)' if compiled else ''}"
+    unless = " (unless the model is compiled)" if compiled else ""
     if off:
         return (
-            "this region spans several iterations and, though disabled, keeps the old weights that the regions inside "
-            f"cache: {effect}; remove this region"
+            "this disabled region spans several iterations, and so the regions inside keep their cached weights: each "
+            f"forward uses those from before the first step{unless}; remove this region"
         )
     return (
-        f"one autocast region spans several iterations: autocast caches the old weights, and {effect}; enter a new "
-        "region for each forward and loss"
+        "this autocast region spans several iterations: each forward uses the weights that autocast cached before the "
+        f"first step{unless}; use one region per iteration instead, around the forward and the loss"
     )
 
 
@@ -135,18 +135,21 @@ def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -
     for statement in module.whole.near("with").statements:
         if isinstance(statement, ir.With) and _is_run_by(flow, statement, loop):
             if any(isinstance(item.context, (ir.Name, ir.Attribute)) for item in statement.items):
-                return None, "a `with` in the loop enters a region that is created elsewhere and may have its own cache"
+                return (
+                    None,
+                    "the loop enters a region that is created elsewhere, which may cache too; end this region by hand",
+                )
     others = (each.call for each in regions(module) if each.call is not region)
     inner = next((each for each in others if _decorates_in(module, flow, each, loop)), None)
     if inner is not None:
         return (
             None,
-            f"the region on {module.line(inner)}, in the loop, caches weights as well; end the outer region by hand",
+            f"in the loop, the region on {module.line(inner)} would cache the weights; end this region by hand",
         )
     edit = add_last_argument(module, region, "cache_enabled=False")
     return Fix(
         Applicability.SAFE,
-        "Pass `cache_enabled=False` (this corrects only AMP309: backward and the step stay in the region)",
+        "Pass `cache_enabled=False` (backward and the step stay in the region)",
         (edit,),
     ), None
 

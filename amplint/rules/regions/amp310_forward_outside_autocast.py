@@ -158,9 +158,9 @@ def _thrown_away(module: Module) -> Iterator[Finding]:
         )
         yield rule.finding(
             module.span(region.call),
-            f"{module.line(again)} calls `{module.on_one_line(call.func)}` again, outside of this region, in float32, "
-            f"and replaces the result of the region; {advice}",
-            withheld="amplint can't tell which call is meant",
+            f"the result of this region is lost: {module.line(again)} calls `{module.on_one_line(call.func)}` again, "
+            f"outside the region and in float32; {advice}",
+            withheld="a fix would decide which of the two calls runs; decide by hand",
         )
 
 
@@ -169,9 +169,9 @@ def _past_forward(module: Module) -> Iterator[Finding]:
     for call in past_forward(module):
         yield rule.finding(
             module.span(call),
-            f"accelerate opens a region only in `forward`: `{module.on_one_line(call.func)}` runs in float32; "
-            f"call `{module.on_one_line(call.func)}` from `forward`, or inside `accelerator.autocast()`",
-            withheld="amplint can't tell what `forward` should return",
+            f"accelerate opens an autocast region only around `forward`: `{module.on_one_line(call.func)}` runs in "
+            "float32; call that method inside `accelerator.autocast()`, or from `forward`",
+            withheld="amplint can't tell which of the two is intended",
             confidence=Confidence.LIKELY,
         )
 
@@ -197,8 +197,8 @@ def _switched_off(module: Module) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(call),
                 f"{where}{', ' if where else ''}the scaler is enabled, but this region is not: everything in the "
-                "region runs in float32; remove `enabled=False`",
-                withheld="amplint can't tell which dtype the region should have",
+                "region runs in float32; remove `enabled=False`, and pass the dtype",
+                withheld="amplint can't tell which dtype is intended",
                 confidence=Confidence.LIKELY,
             )
 
@@ -215,9 +215,9 @@ def _without_regions(module: Module) -> Iterator[Finding]:
         done.update(made)
         yield rule.finding(
             module.span(each.event.call),
-            "the loss is scaled, but no autocast region is opened: training runs in float32, and the scaler only takes "
-            "time; run the forward and the loss inside `torch.autocast`",
-            withheld="amplint can't tell what the region should contain",
+            "the loss is scaled, but the program opens no autocast region: training runs in float32; run the forward "
+            "and the loss inside `torch.autocast`",
+            withheld="amplint can't tell which code the region should contain",
             confidence=Confidence.LIKELY,
         )
 

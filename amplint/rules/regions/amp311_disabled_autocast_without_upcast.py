@@ -60,7 +60,7 @@ from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.op_spellings import PRODUCTS, SPELLINGS
 from amplint.registry.rule import Rule
-from amplint.rules.shared.half_ops import dtype_of, shown, up
+from amplint.rules.shared.half_ops import called, dtype_of, shown, up
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -138,12 +138,13 @@ def _halves(seen: Seen) -> list[tuple[ir.Value, Kind]]:
 def _finding(module: Module, seen: Seen, halves: list[tuple[ir.Value, Kind]], fix: Fix) -> Finding:
     value, kind = halves[0]
     fails = _fails(seen)
-    what = "with a float32 operand raises RuntimeError" if fails else f"runs in {dtype_of(kind)}"
-    likely = "likely " if kind.likely_half else ""
+    what = "gets a float32 operand too, and raises RuntimeError" if fails else f"runs in {dtype_of(kind)}"
+    likely = "probably " if kind.likely_half else ""
+    every = " and ".join(dict.fromkeys(shown(module, each) for each, _ in halves))
     return rule.finding(
         module.span(seen.node),
         f"{shown(module, value)} is {likely}still {dtype_of(kind)} where autocast is disabled: "
-        f"`{seen.spelling}` {what}; call `.float()` on {shown(module, value)}",
+        f"{called(module, seen)} {what}; call `.float()` on {every}",
         fix=fix,
         severity=Severity.ERROR if fails else Severity.WARNING,
     )

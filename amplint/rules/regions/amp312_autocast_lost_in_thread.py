@@ -118,7 +118,7 @@ def check(module: Module) -> Iterator[Finding]:
             if around is not None and _is_started(module, call) and _runs_a_model(module, job):
                 yield rule.finding(
                     module.span(call),
-                    f"autocast is not active in the new thread: the model runs in float32; {_advice(module, job)}",
+                    f"a new thread starts with autocast off: the model runs in float32; {_advice(module, job)}",
                     fix=_IN_THREAD,
                 )
         elif (around := _region_round(module, call)) is not None:
@@ -127,8 +127,8 @@ def check(module: Module) -> Iterator[Finding]:
             if sure is not None:
                 yield rule.finding(
                     module.span(call),
-                    f"{chosen}{', ' if chosen else ''}DataParallel doesn't pass the dtype to its threads: the replicas "
-                    "run in float16, not bfloat16; open a region in the model's `forward`, or use "
+                    f"{chosen}{', ' if chosen else ''}DataParallel doesn't pass the region's dtype to its threads: "
+                    "they run in float16, not bfloat16; open a region in the model's `forward`, or use "
                     "DistributedDataParallel",
                     fix=_IN_FORWARD,
                     confidence=sure,
@@ -350,8 +350,8 @@ def _advice(module: Module, job: _Job) -> str:
     """What to do about a thread that runs a model outside of any region."""
     target = _unwrapped(module, job).target
     if isinstance(target, ir.Lambda) or local_function(module, target) is not None:
-        return "open a region in the thread's function"
-    return f"let the thread run a function that opens a region and calls `{module.text(target)}`"
+        return "open the region inside the function that the thread runs"
+    return f"let the thread run a function that opens the region and calls `{module.text(target)}`"
 
 
 def _given(value: ir.Value, arguments: Mapping[str, ir.Value]) -> ir.Value:
