@@ -144,7 +144,9 @@ def test_a_page_says_when_a_finding_has_another_severity(rule: Rule) -> None:
     given = {each.lower() for each in _GIVEN.findall(code)}
     given |= {"warning"} if _BY_ACCUMULATION in code else set()
     for each in given - {rule.severity.value}:
-        assert re.search(rf"(?:\bis\s|, and\s|[(;])\s*(?:also\s+)?an?\s+{each}\b", rule.doc), each
+        said = rf"(?:\bis\s|, and\s|[(;]|^-)\s*(?:also\s+)?an?\s+{each}\b"
+        assert re.search(said, rule.doc, re.MULTILINE), each
+        assert f"\n\nSeverity: {rule.severity.value}, in some cases another (see below). " in as_text([rule])
 
 
 def test_the_glossary_is_printed_with_links_to_the_site(amplint: Run) -> None:

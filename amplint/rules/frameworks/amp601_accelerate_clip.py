@@ -1,29 +1,30 @@
 """torch's clip runs on gradients that accelerate has scaled, or accelerate's own clip runs more than once per step.
 
 ## What it does
-Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` (also timm's clipping functions, and `p.grad.clamp_(...)`)
-after `accelerator.backward(loss)`, in one function or in the functions of the same file that it calls.
+Finds:
 
-Also finds `accelerator.clip_grad_norm_` where it runs more than once per optimizer step:
+- `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` (also timm's clipping functions, and `p.grad.clamp_(...)`)
+  after `accelerator.backward(loss)`;
+- `accelerator.clip_grad_norm_` on every micro step: inside `with accelerator.accumulate(...)` without
+  `if accelerator.sync_gradients`, or where `optimizer.step()` runs only every n-th iteration;
+- `accelerator.clip_grad_norm_` twice before one step;
+- a clip, torch's or accelerate's, that comes before the only backward pass of its step.
 
-- on every micro step: inside `with accelerator.accumulate(...)` without `if accelerator.sync_gradients`, or where
-  `optimizer.step()` runs only every n-th iteration (likely, if another file creates the Accelerator);
-- twice before one step.
+How serious a finding is:
 
-Also finds torch's or accelerate's clip before the only backward pass of its step, if gradients are cleared between the
-previous step and this backward pass.
+- an error if the file sets `mixed_precision="fp16"`;
+- a warning if the precision is configured elsewhere (`accelerate launch`, a configuration file): the code then works
+  until someone chooses float16;
+- an error for a clip before the backward pass: in any precision it does not clip the gradients of its step.
 
-The finding is an error if the file sets `mixed_precision="fp16"`. It is a warning if the precision is configured
-elsewhere (`accelerate launch`, a configuration file): the code then works until someone chooses float16. A clip before
-the backward pass is an error in either case: it has no effect in any precision, and accelerate's own clip raises in
-float16. If `accelerator` is created in another file, the finding is only `likely`. amplint then reports it only if this
-file shows that `accelerator` is an Accelerator: it calls methods that only an Accelerator has (`prepare`,
-`accumulate`), or imports a library that is built on accelerate.
+If another file creates `accelerator`, the finding is only `likely`. amplint then reports it only if this file shows
+that `accelerator` is an Accelerator: it calls methods that only an Accelerator has (`prepare`, `accumulate`), or
+imports a library that is built on accelerate.
 
 amplint reports nothing:
 
 - if the file sets another precision ("no", "bf16", "fp8");
-- with DeepSpeed (it clips itself), or with `cpu=True` (without a scaler);
+- with DeepSpeed, which clips itself, or with `cpu=True`, which has no scaler;
 - after `accelerator.unscale_gradients()`;
 - in an `if` whose other branch calls accelerate's clip;
 - in a function that reads the loss scale;
@@ -33,15 +34,15 @@ Checked with accelerate 1.15.
 
 ## Why is this bad?
 In float16 `accelerator.backward` multiplies the loss by the scale of its own GradScaler, and `optimizer.step()` divides
-the gradients by that scale. A clip between the two sees gradients that are 65,536 times too large (at the initial
-scale), so it clips nearly always, and leaves gradients with a norm of `max_norm / 65536`.
+the gradients by that scale. Between the two, gradients are 65,536 times too large (at the initial scale). torch's clip
+then clips nearly always, and the step uses gradients with a norm of `max_norm / 65536`.
 
-`accelerator.clip_grad_norm_` unscales first, the gradients of every optimizer. It unscales on every call, so a second
-call before the optimizer step (also on a later micro step) raises "unscale_() has already been called on this optimizer
+`accelerator.clip_grad_norm_` first unscales the gradients of every optimizer. It unscales on every call, so a second
+call before the optimizer step, even on a later micro step, raises "unscale_() has already been called on this optimizer
 since the last update()".
 
-A clip before the backward pass finds no gradients, or those that the previous step has used: the step applies gradients
-that nothing has clipped.
+A clip before the backward pass finds no gradients, or those of the previous step: the step uses gradients that nothing
+has clipped. In float16 accelerate's own clip raises there.
 
 ## Example
 ```python
@@ -65,37 +66,36 @@ optimizer.step()
 ```
 
 ## Fix safety
-Safe for `clip_grad_norm_` under `if accelerator.sync_gradients`, or if the file creates the Accelerator and never
-accumulates. In all other cases the fix is unsafe, and adds `if accelerator.sync_gradients:`.
+The fix calls accelerate's clip instead of torch's, moves a clip after the backward pass, or adds
+`if accelerator.sync_gradients:` where micro steps are possible.
 
-Also unsafe:
+Safe if only the name of the clip changes, in a file that creates the Accelerator. Unsafe:
 
+- if `if accelerator.sync_gradients:` is added: micro steps are no longer clipped;
+- if the clip moves after the backward pass: the clip takes effect for the first time;
 - for `clip_grad_value_`, which accelerate doesn't support with FSDP and DeepSpeed;
-- if the returned norm is used (with DeepSpeed it is None);
+- if the returned norm is used: with DeepSpeed the norm is None;
 - if another file creates the Accelerator;
-- for a `max_norm` above 1,000, which was probably tuned on scaled gradients: it would no longer clip;
-- if the clip moves after the backward pass: it takes effect for the first time;
-- where `if accelerator.sync_gradients:` is added around an `accelerator.clip_grad_norm_`: in bf16 and float32 each
-  micro step was clipped, and after the fix only the last one is.
+- for a `max_norm` above 1,000, which was probably tuned to scaled gradients: unscaled gradients would not be clipped.
 
 There is no fix:
 
 - if the call passes an argument that accelerate's clip doesn't have (`foreach`, `error_if_nonfinite`);
-- if the optimizer step is not reached on every path after the clip;
-- if several optimizers step after the clip (the first one's `update()` ends the unscaled state of the others);
+- if the optimizer may not step after the clip;
+- if several optimizers step after the clip: accelerate's clip unscales for all of them, and after the first step the
+  second one would unscale again. Give all parameters to one optimizer;
 - if the returned norm is used, and would be undefined on micro steps;
 - if the code counts micro steps itself;
-- for a second clip before one step. Clip all parameters in one call, or use torch's clip for the second one:
-  accelerate's first clip has unscaled the gradients by then.
-
-accelerate's clip returns the norm since 0.14, and `sync_gradients` exists since 0.11. If the project allows older
-releases, no fix is offered that needs them.
+- for a second clip before one step. Clip all parameters in one call, or use torch's clip for the second one: the first
+  clip has unscaled the gradients by then;
+- if the project allows an accelerate that lacks what the fix needs: the clip returns the norm since 0.14, and
+  `sync_gradients` exists since 0.11.
 
 ## Proof
-The test programs use a small replacement for accelerate, built on torch's own scaler and optimizers. The clip sees
-65,536 times the true norm before the fix, and the true norm after it; micro steps and second clips raise before the
-fix. A manual run with accelerate 1.15 itself, with its scaler on the CPU, gave the same result. A class that gets its
-Accelerator from another file is not executed by itself (shows=none).
+The test programs use a small replacement for accelerate, built on torch's own scaler and optimizers. In the wrong
+programs torch's clip sees 65,536 times the true norm, and second clips raise. In the corrected programs the clip sees
+the true norm. A manual run with accelerate 1.15 itself, with its scaler on the CPU, gave the same result. A class that
+gets its Accelerator from another file is not executed by itself (shows=none).
 
 ## References
 - [The Accelerator](https://huggingface.co/docs/accelerate/package_reference/accelerator)

@@ -1,4 +1,4 @@
-"""A TrainingArguments argument contradicts another one, is no longer in transformers, or casts the model to float16.
+"""An argument of TrainingArguments contradicts another one, was removed, or casts the model to half precision.
 
 ## What it does
 Finds, in calls of transformers' `TrainingArguments` and `Seq2SeqTrainingArguments`:
@@ -11,8 +11,9 @@ Finds, in calls of transformers' `TrainingArguments` and `Seq2SeqTrainingArgumen
 - `trainer.evaluate()` or `trainer.predict()` before `trainer.train()` of a Trainer that has `fp16_full_eval` or
   `bf16_full_eval` (an error).
 
-amplint reports nothing about flags whose value is not written in the call, except where both get the same variable. It
-reports nothing about a removed argument:
+amplint reports nothing about flags whose value is not written in the call, except if both get the same variable.
+
+amplint reports nothing about a removed argument:
 
 - if the project requires only releases that still have the argument;
 - if the project declares no release, and the call has other arguments that 5.0 removed (`evaluation_strategy`,
@@ -24,9 +25,11 @@ Checked with transformers 5.23, 5.0, 4.57 and 4.13.
 ## Why is this bad?
 Two contradicting flags raise ValueError, and a removed argument raises TypeError, before any training starts.
 
-Full evaluation in float16 casts the model's own parameters, and nothing casts them back: `train()` then trains float16
-parameters without a scaler, or, with `fp16=True`, raises "Attempting to unscale FP16 gradients." Evaluation after
-training casts the model, too: a model that is saved after it is in float16.
+`fp16_full_eval` and `bf16_full_eval` cast the model's own parameters, and nothing casts them back. A later `train()`
+trains half-precision parameters: with `fp16_full_eval` without a scaler, or, with `fp16=True`, it raises "Attempting to
+unscale FP16 gradients."
+
+Evaluation after training casts the model, too: a model that is saved then is in half precision.
 
 ## Example
 ```python
@@ -39,8 +42,7 @@ args = TrainingArguments(output_dir="out", fp16=True)
 ```
 
 ## Fix safety
-There is no fix: the code doesn't say which of two precisions was intended, apex's backend and level have no
-counterpart, and the program decides when to evaluate.
+There is no fix: amplint can't tell which precision is intended, or when to evaluate.
 
 - Of two contradicting flags, keep the one that you want.
 - Delete a removed argument.

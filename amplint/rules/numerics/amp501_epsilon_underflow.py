@@ -1,22 +1,21 @@
 """An epsilon that should keep a float16 tensor from 0 is itself 0 in float16.
 
 ## What it does
-Finds a constant below 3e-8 that is added to a tensor which an autocast region has left in float16, or to which such a
-tensor is clamped: `x / (x.amax() + 1e-8)`, `p.clamp(min=1e-12)`. The constant may be a literal, a name, an attribute or
-a parameter's default.
+Finds a constant of less than 3e-8 that should keep a float16 tensor from 0: it is added to the tensor
+(`x / (x.amax() + 1e-8)`), or the tensor is clamped to it (`p.clamp(min=1e-12)`). The tensor is one that an autocast
+region has left in float16. The constant may be a literal, a name, an attribute or a parameter's default.
 
 amplint reports nothing:
 
-- if the tensor is float32 at that place, by the op list of the region's device (on cuda after `norm`, `sum`, `softmax`,
-  `exp`);
-- after `.float()`;
+- if the tensor is float32 at that place: after `.float()`, or after an operation that autocast computes in float32 (on
+  cuda `norm`, `sum`, `softmax`, `exp`);
 - in bfloat16, which has float32's range;
 - about larger constants;
 - if a larger constant was already added to the tensor on some path.
 
 ## Why is this bad?
-The smallest positive number of float16 is 6e-8; 1e-8 rounds to 0. The sum is the tensor itself, the clamp keeps a 0,
-and the division or logarithm that follows gives inf or NaN, which would not happen in float32.
+The smallest positive number of float16 is 6e-8, and 1e-8 rounds to 0. Where the tensor is 0, the sum or the clamped
+tensor is 0, too. The division or logarithm that follows gives inf or NaN, which would not happen in float32.
 
 ## Example
 ```python
@@ -33,17 +32,21 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix computes the sum or the clamp in float32. If the divisor has no dimensions, it computes the division in float32,
-too: a float16 tensor divided by a float32 tensor without dimensions is float16, in which the epsilon is 0 again.
-Unsafe: later results become float32 too, and a gradient through `1 / epsilon` may still exceed float16's range; if
+The fix computes the sum or the clamp in float32:
+
+- If the divisor has no dimensions (`x.amax()`), the fix casts the dividend, too. A float16 tensor divided by a float32
+  tensor without dimensions is float16.
+- For a sigmoid, the fix casts its logits: in float16 the sigmoid is 1 from a logit of 8.3 on, and no later cast brings
+  back what was lost.
+
+Unsafe: later results may become float32 too. A gradient through `1 / epsilon` may still exceed float16's range; if
 there is such a gradient, a larger epsilon is better.
 
 There is no fix for in-place operations, and none for a tensor without dimensions if amplint can't see what it divides.
-For a sigmoid, the fix computes the sigmoid itself in float32, from its logits: the sigmoid in float16 is 1 from a logit
-of 8.3 on, and no later cast brings back what was lost.
 
 ## Proof
-The test programs train with values of 0: the loss is NaN or inf before the fix, and the reference's loss after it.
+The test programs train with values of 0. The loss of the wrong programs becomes NaN; the corrected programs have the
+reference's loss.
 
 ## References
 - [Half-precision floating-point format](https://en.wikipedia.org/wiki/Half-precision_floating-point_format)

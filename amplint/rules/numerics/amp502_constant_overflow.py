@@ -1,26 +1,27 @@
 """A constant that float16 can't hold goes into a float16 tensor.
 
 ## What it does
-Finds numbers beyond 65504 (for bfloat16: beyond 3.39e38) that are filled into a tensor which an autocast region has
-left in half precision: `masked_fill`, `fill_`, `full_like`, `torch.where`, an assignment under a mask. The number may
-be a literal, a constant of the module, an attribute, a default, or `torch.finfo(torch.float32).min`. Also finds a mask
-that is multiplied with such a number, or filled with it, and added to the tensor in place: `scores += mask * -1e9`.
+Finds numbers beyond 65,504 (for bfloat16: beyond 3.39e38) that are filled into a tensor which an autocast region has
+left in half precision:
+
+- by a function that raises: `masked_fill`, `fill_`, `full_like`, ... (an error);
+- by `torch.where`, or by an assignment under a mask, where the number becomes inf or -inf (a warning);
+- by a sum in place with a mask that is multiplied with the number, or filled with it: `scores += mask * -1e9` (a
+  warning, and only `likely`).
+
+The number may be a literal, a constant of the module, an attribute, a default, or `torch.finfo(torch.float32).min`.
 
 amplint reports nothing:
 
 - about -inf, which half precision can hold;
 - if the tensor is float32 (after `softmax` on cuda, after `.float()`);
-- if the constant is added to a float32 tensor, or the sum of `scores + mask * -1e9` is float32 because the mask is
-  float32;
+- about sums out of place, such as `scores + mask * -1e9`: they are float32 because the mask is float32;
 - if the code checks the dtype.
-
-The finding is an error if the function raises (`masked_fill`, `fill_`, `full_like`, ...). It is a warning if the
-constant becomes an infinity without an error (`where`, `add_`, ...).
 
 ## Why is this bad?
 `scores.masked_fill(mask, -1e9)` raises "value cannot be converted to type c10::Half without overflow". An assignment,
-`torch.where` and a sum in place silently turn the number into -inf: a row in which everything is masked becomes NaN,
-and so does the loss.
+`torch.where` and a sum in place turn the number into -inf without an error: in a softmax, a row in which everything is
+masked becomes NaN, and so does the loss.
 
 ## Example
 ```python
@@ -39,14 +40,17 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-Safe if the tensor is filled once and goes straight into a softmax. Otherwise unsafe: a second mask that is added to the
-lowest number gives -inf, and a row of -inf becomes NaN. There is no fix if the tensor has no name. A sum in place
-becomes a new tensor in float32 (`scores = scores + mask * -1e9`). That is unsafe: other names of the tensor don't see
-the sum.
+The fix fills with `torch.finfo(scores.dtype).min` (or `max`). Safe if the tensor is filled once and goes straight into
+a softmax. Otherwise unsafe: with a second mask added, the lowest number becomes -inf, and a row of -inf becomes NaN.
+
+For `scores += mask * -1e9`, the fix computes a new tensor in float32 (`scores = scores + mask * -1e9`). Unsafe: other
+names of the tensor keep the old tensor.
+
+There is no fix if the tensor has no name, and none for `scores.add_(...)`.
 
 ## Proof
-The test programs train. Before the fix `masked_fill` raises RuntimeError, and `where` and the assignment give a loss of
-NaN. After the fix the updates agree with the reference.
+In the wrong programs `masked_fill` raises RuntimeError; `where`, the assignment and the sum in place give a loss of
+NaN. The updates of the corrected programs agree with the reference.
 
 ## References
 - [torch.finfo](https://docs.pytorch.org/docs/stable/type_info.html)
@@ -242,7 +246,8 @@ def _message_of_sum(module: Module, found: _Sum) -> str:
     inf = "inf" if found.is_positive else "-inf"
     return (
         f"{shown(module, found.tensor[0])} is {dtype_of(found.tensor[1])}: the in-place sum with "
-        f"{_mask(module, found)} becomes {inf}, and softmax of a row of only {inf} is NaN; compute the sum out of place, in float32"
+        f"{_mask(module, found)} becomes {inf}, and softmax of a row of only {inf} is NaN; compute the sum out of "
+        "place, in float32"
     )
 
 

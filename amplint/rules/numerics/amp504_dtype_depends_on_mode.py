@@ -1,4 +1,4 @@
-"""Training computes in float32 what evaluation computes in half precision.
+"""A cast to float32 is made only in training, and evaluation computes in half precision.
 
 ## What it does
 Finds a cast to float32 that depends on the module's mode (`self.training`, `torch.is_grad_enabled()`), if autocast can
@@ -18,9 +18,9 @@ amplint reports nothing:
 - in a disabled region, and about masks, labels and indices.
 
 ## Why is this bad?
-Such a cast usually exists because half precision gave NaN or poor gradients, and was added only for training.
-Evaluation computes the same numbers in float16: it can overflow where training does not, and give NaN; or its results
-differ from those of training, and the best model is chosen by them.
+Such a cast usually exists because half precision gave NaN or poor gradients in training. Evaluation computes the same
+numbers in half precision. In float16 it can overflow where training does not, and give NaN. Or the results of
+evaluation differ from those of training, and a worse model is chosen as the best.
 
 ## Example
 ```python
@@ -40,8 +40,8 @@ class Scan(nn.Module):
 There is no fix: amplint can't tell whether slower evaluation or less precise training is acceptable.
 
 ## Proof
-The test programs train, and evaluate under autocast. The wrong programs raise because evaluation gives NaN or infinity;
-the corrected programs run to their end.
+The test programs train, evaluate under autocast, and raise if evaluation gives NaN. The wrong programs raise; the
+corrected programs run to their end.
 
 ## References
 - [Ops that need a particular precision](https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference)

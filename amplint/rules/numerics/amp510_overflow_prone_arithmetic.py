@@ -1,17 +1,17 @@
-"""Squares, exponentials and quotients that exceed float16's range are computed in float16.
+"""Arithmetic that can exceed float16's range is computed in float16.
 
 ## What it does
-Finds kinds of arithmetic on a tensor that an autocast region has left in float16, if the op list of the region's device
-leaves the result in float16 too:
+Finds arithmetic on a tensor that an autocast region has left in float16, if autocast computes the result in float16
+too:
 
 - a square (`z * z` on cuda; `z**2` and `z.square()` on the CPU, whose list lacks them);
 - `exp` on the CPU;
-- a quotient by `z + eps`, whose epsilon is not 0 in float16 but below 1.53e-5;
-- quotients by constants whose product is below 1.53e-5: a second difference, divided by a step of 0.001 twice.
-
-Also finds a variance that is a difference of two means, `conv2d(x * x, window) - mean * mean`, if the region computes a
-mean in float16, as in SSIM. SSIM from a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) in such a region is
-a likely finding. AMP511 reports the same in bfloat16, where it is worse.
+- a division by `z + eps`, if the epsilon is between 3e-8 and 1.53e-5 (AMP501 reports smaller ones, which are 0 in
+  float16);
+- divisions by constants whose product is below 1.53e-5: a second difference, divided by a step of 0.001 twice;
+- a variance that is the difference of two means, `conv2d(x * x, window) - mean * mean`, if the region computes a mean
+  in float16, as in SSIM. For SSIM of a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) the finding is only
+  `likely`. AMP511 reports the same in bfloat16, where the errors are larger.
 
 amplint reports nothing:
 
@@ -22,11 +22,11 @@ amplint reports nothing:
 The rule is off by default: the code doesn't show whether a number ever gets so large.
 
 ## Why is this bad?
-float16 ends at 65504. The square of 256 is inf, and so are `exp(11.1)` and `1 / 1e-5`. Variances, distances and norms
-written by hand compute such numbers on the way, though their results would be small.
+The largest number of float16 is 65,504. The square of 256 is inf, and so are `exp(11.1)` and `1 / 1e-5`. Variances,
+distances and norms that are written by hand compute such numbers on the way, though their results would be small.
 
-In the smoothest parts of an image a variance is smaller than the rounding of the two means. The difference of the means
-is noise, or negative, and SSIM divides by it. The page of AMP511 has measurements.
+In the smoothest parts of an image, a variance is smaller than the rounding errors of the two means. The difference of
+the means is then noise, or negative, and SSIM divides by it. The page of AMP511 has measurements.
 
 ## Example
 ```python
@@ -43,12 +43,12 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix casts the tensor with `.float()`. Unsafe: later results become float32. There is no fix for variances: the
-convolution has to run in float32, under `autocast(enabled=False)`.
+The fix casts the tensor with `.float()`. Unsafe: later results may become float32. There is no fix for a difference of
+two means: compute both from `.float()` tensors, under `autocast(enabled=False)`.
 
 ## Proof
-The test programs train with values of some hundred: the loss is inf or NaN before the fix, and the reference's loss
-after it.
+The test programs train with values of some hundred. The loss of the wrong programs becomes NaN, or changes otherwise
+than the reference's; the corrected programs have the reference's loss.
 
 ## References
 - [Autocast op reference](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float32)

@@ -1,21 +1,24 @@
 """Binary cross entropy of probabilities runs inside an autocast region, where it raises.
 
 ## What it does
-Finds `F.binary_cross_entropy` and calls of an `nn.BCELoss` inside an autocast region for cuda, xpu or mtia: in its
-body, under a decorator, or in a function or `forward` of the project that the region calls. Also finds them in a step
-of a LightningModule, if the file creates a Trainer with mixed precision, which opens a region around the step.
+Finds `F.binary_cross_entropy` and calls of an `nn.BCELoss` inside an autocast region for cuda, xpu or mtia. The call
+may be in the region itself, or in a function or `forward` of the project that the region calls.
+
+Also finds such calls in a step of a LightningModule, if the file creates a Trainer with mixed precision: the Trainer
+opens a region around the step.
 
 amplint reports nothing:
 
-- on cpu and mps, which allow it;
+- on cpu and mps, where the loss runs under autocast;
 - under `enabled=False`;
-- if the region's device is unknown, or its flag is a parameter that is False by default;
+- if the region's device is unknown;
+- if `enabled` of the region is a parameter that is False by default;
 - if amplint can't see how the loss is created.
 
 ## Why is this bad?
 The loss raises `RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast`,
-whatever the dtype of its inputs. The reason: a half-precision sigmoid is exactly 1 for logits above about 9, and the
-loss would be 100 instead of 9.
+whatever the dtype of its inputs. The reason: a float16 sigmoid is exactly 1 for logits above about 8.3. For a target
+of 0 the loss would then be 100 instead of the logit.
 
 ## Example
 ```python
@@ -30,12 +33,15 @@ with torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Unsafe. If the sigmoid is visible, the loss takes the logits instead: the same number, computed in a stable way.
-Otherwise the loss goes into a nested region with `enabled=False`, and its inputs are cast to float32. A sigmoid that
-already ran in half precision has lost its small differences from 1.
+Unsafe.
+
+- If amplint sees the sigmoid, the fix removes it, and uses the loss that takes logits: the same loss, computed in a
+  stable way.
+- Otherwise the fix computes the loss in a nested region with `enabled=False`, from inputs that are cast to float32. A
+  sigmoid that ran in half precision has lost its small differences from 1.
 
 ## Proof
-The test programs raise under (simulated) cuda and xpu before the fix, and train after it.
+The wrong programs raise under cuda and xpu, simulated on the CPU; the corrected programs train.
 
 ## References
 - [Prefer

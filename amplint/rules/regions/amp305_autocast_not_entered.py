@@ -3,21 +3,20 @@
 ## What it does
 Finds:
 
-- `torch.autocast(...)` as a statement of its own;
-- a local variable that holds one, alone or as one of two contexts, if nothing reads it (a warning);
-- `with a and torch.autocast(...)`, which enters only the last one;
-- the decorator on a generator function, whose body runs outside the autocast region.
+- `torch.autocast(...)` as a statement of its own (a warning if the losses of the file come from other regions: the
+  call does nothing and is not needed);
+- a local variable that holds an autocast object and that nothing reads (a warning);
+- `with a and torch.autocast(...)`, which enters only the last context;
+- `@torch.autocast(...)` on a generator function: the region ends before the body runs.
 
 amplint reports nothing if the object is used in any other way: it may be entered elsewhere.
 
-The finding is a warning, with the advice to remove the call, if the file's training losses come from other regions: the
-call does nothing and is not needed.
-
 ## Why is this bad?
 The object does nothing. Unless the forward is in another region, everything runs in float32 without a warning: training
-is as slow as without AMP. With `and`, the other context (`torch.no_grad()`, for example) may be the one that is
-missing. Put `with` around the forward and the loss only: around whole epochs it keeps the half-precision copies of the
-weights past their steps (AMP309).
+is as slow as without AMP. With `and`, it is the other context that is missing, for example `torch.no_grad()`.
+
+Put `with` around the forward and the loss only. Around whole epochs, autocast would keep the half-precision copies of
+the weights past their steps (AMP309).
 
 ## Example
 ```python
@@ -32,14 +31,15 @@ with torch.no_grad(), torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Unsafe for `and`: the fix also enters the first context, so that a backward inside `torch.no_grad()` raises. A call that
-is a statement of its own is removed if the forwards are in other regions: safe, as the call has no effect. Otherwise
-there is no fix, since amplint doesn't know what the region should contain. There is no fix for a generator: use `with`
-inside it.
+- `and`: the fix puts a comma in its place. Unsafe, as the first context then takes effect: a backward inside
+  `torch.no_grad()` would raise.
+- A statement of its own: the fix removes the call if the forward is in another region. Safe, as the call has no effect.
+
+There is no fix for the others: amplint can't tell which code the region should contain.
 
 ## Proof
-The test programs list the regions that were entered and the dtypes of the losses: no region before the fix, and the
-region of the `with` after it.
+The test programs list the regions that are entered and the dtype of the loss. In the wrong programs the region or the
+other context has no effect; in the corrected programs both have.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)

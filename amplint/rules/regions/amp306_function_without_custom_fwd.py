@@ -1,9 +1,12 @@
-"""The backward of an autograd Function runs in other dtypes than its forward.
+"""The backward of an autograd Function runs without the autocast state of its forward, and raises.
 
 ## What it does
-Finds a `torch.autograd.Function` of which only `backward` is decorated (with `custom_bwd`), or which has both
-`custom_bwd` and a `setup_context`. Also finds a Function that is applied in an autocast region with a float32
-parameter, multiplies matrices with it in `forward` and in `backward`, and lacks `custom_fwd` or `custom_bwd`.
+Finds a `torch.autograd.Function`
+
+- with `custom_bwd`, but without `custom_fwd` (an error);
+- with `custom_bwd` and a `setup_context` (an error);
+- without `custom_bwd`, if the Function is applied in an autocast region with a float32 parameter, and multiplies
+  matrices with that parameter in `forward` and in `backward` (a warning).
 
 amplint reports nothing:
 
@@ -12,15 +15,14 @@ amplint reports nothing:
 - if nothing shows that an operand is float32;
 - if no region of this file leads to the Function's `apply`.
 
-The finding is an error if `custom_bwd` raises AttributeError: it is the only decorator, or there is a `setup_context`.
-Otherwise it is a warning.
-
 ## Why is this bad?
-`forward` runs inside the region, where autocast casts the operands of a product. `backward` runs outside of it: the
-half-precision gradient meets the saved float32 weight and raises `RuntimeError: expected m1 and m2 to have the same
-dtype`. Both decorators together make `backward` run under the autocast state of `forward`; one of them alone doesn't.
-`custom_bwd` reads what `custom_fwd` has stored on `ctx`. Without `custom_fwd`, and always with a `setup_context` (where
-`forward` gets no `ctx`), `custom_bwd` raises AttributeError.
+`forward` runs inside the region, where autocast casts the operands of a product. `backward` runs outside: the product
+of the half-precision gradient and the saved float32 weight raises `RuntimeError: expected m1 and m2 to have the same
+dtype`.
+
+`custom_fwd` on `forward` and `custom_bwd` on `backward` make `backward` run under the autocast state of `forward`.
+Both are needed: `custom_bwd` reads what `custom_fwd` has stored on `ctx`. Without `custom_fwd`, or with a
+`setup_context` (where `forward` gets no `ctx`), `custom_bwd` raises AttributeError.
 
 ## Example
 ```python
@@ -53,12 +55,11 @@ class Product(torch.autograd.Function):
 ```
 
 ## Fix safety
-Unsafe: the missing decorators are added, for the device of the file's regions, and everything else in the backward then
-runs under autocast too. There is no fix for a Function with a `setup_context`, which has to be rewritten with
-`forward(ctx, ...)`.
+The fix adds the missing decorators, for the device of the file's regions. Unsafe: everything else in `backward` then
+runs under autocast too. There is no fix for a Function with a `setup_context`: rewrite it with `forward(ctx, ...)`.
 
 ## Proof
-The test programs raise in backward before the fix, and train after it.
+The wrong programs raise in backward; the corrected programs train.
 
 ## References
 - [Functions with autocast](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#autocast-and-custom-autograd-functions)

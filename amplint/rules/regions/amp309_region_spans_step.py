@@ -1,17 +1,20 @@
 """One autocast region spans several iterations with their optimizer steps.
 
 ## What it does
-Follows each function along its paths, and finds a backward and a step of one loop that both run inside an autocast
-region that was entered outside that loop: a `with` around the loop, or a decorator on the function that holds it.
-Backward and step may be in functions that the loop calls.
+Finds an autocast region that is entered before a loop, if backward and the optimizer's step run in that loop: a `with`
+around the loop, or a decorator on the function that contains the loop. Backward and step may be in functions that the
+loop calls.
 
-A region in each iteration doesn't help while another region, even a disabled one, is open around the loop: amplint
-finds that, too. amplint reports nothing if all parameters of the optimizer were cast to float16 or bfloat16: autocast
-caches only casts of float32 weights. If another model of the file was cast to half precision, or the file compiles a
-model with `torch.compile` (which caches no casts), the finding is likely.
+A disabled region around the loop is found, too, if the loop has regions of its own: they share its cache.
 
-amplint also reports nothing:
+The finding is only `likely`
 
+- if the file casts another model to half precision;
+- if the file compiles a model with `torch.compile`, which caches no casts.
+
+amplint reports nothing:
+
+- if all parameters of the optimizer were cast to float16 or bfloat16: autocast caches only casts of float32 weights;
 - if the loop clearly has at most five iterations, and an outer loop opens the region again: then a few steps use old
   weights, which AMP301 and AMP302 report;
 - with `cache_enabled=False`, or if the loop calls `torch.clear_autocast_cache()`;
@@ -19,7 +22,9 @@ amplint also reports nothing:
 
 ## Why is this bad?
 Autocast keeps the half-precision copy of each weight until the outermost region ends. In one region around the loop,
-the forward keeps using the copies from before the first step: the loss never changes, and the model does not learn.
+each forward uses the copies from before the first step. The weights of linear and convolution layers seem frozen, and
+the loss hardly falls: only parameters that autocast doesn't cast (of norms, for example) take effect. After the loop,
+the forward uses the updated weights, which were trained with wrong gradients.
 
 ## Example
 ```python
@@ -42,13 +47,16 @@ for inputs, targets in loader:
 ```
 
 ## Fix safety
-Safe: the fix writes `cache_enabled=False` into the autocast call. Weights are then cast at each use, which costs a
-little time. A region in each iteration is better, but has to be written by hand. There is no fix if the loop calls a
-function that has a region as its decorator: that region would cache the old weights.
+Safe: the fix passes `cache_enabled=False` to the autocast call. Weights are then cast at each use, which costs a little
+time. Backward and the step stay in the region, which AMP301 and AMP302 report: one region per iteration is better, but
+has to be written by hand.
+
+There is no fix if the loop calls a function that has a region as its decorator, or enters a region that is created
+elsewhere: that region would cache the old weights.
 
 ## Proof
-The test programs compare how the loss changes with a float32 run: not at all before the fix, and like the float32 run
-after it.
+The test programs compare the loss with that of a float32 run. In the wrong programs the loss does not fall like that of
+the float32 run, in most not at all; in the corrected programs it does.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)

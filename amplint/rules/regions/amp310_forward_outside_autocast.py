@@ -1,37 +1,33 @@
 """The model's forward runs in float32: the autocast region contains only the loss, or there is no region.
 
 ## What it does
-Finds an autocast region in which nothing is computed in half precision: it contains a loss of torch, and at most
-arithmetic, the backward and the step. The loss is computed from a model of this file that is called right before the
-region and multiplies matrices, or before all calls of the function that has the region.
+Finds:
 
-Also finds a region whose forward is computed once more outside of the region, before anything reads the result. This
-happens with `if bf16: ...` followed by `if fp16: ... else: ...`, where `elif` was meant.
+1. A region that contains only the loss (and at most arithmetic, backward and the step), if the forward of the model
+   runs before the region.
+2. A region whose forward is computed once more outside of the region, before anything reads the first result. This
+   happens with `if bf16: ...` followed by `if fp16: ... else: ...`, where `elif` was meant.
+3. A model that an Accelerator has prepared for half precision, if it is trained through another method than `forward`:
+   accelerate opens its region only around `forward`.
+4. A region with `enabled=False` that runs the model exactly when the scaler is enabled, if the file has no region that
+   can be enabled.
+5. A loss that a `GradScaler` scales, if no file of the program opens a region. A package may still open one itself.
 
-Also finds (likely) a model that an Accelerator has prepared for half precision and that is trained through another
-method than `forward`: accelerate opens its region only in `forward`.
-
-Also finds (likely) a region with `enabled=False` that runs the model exactly when the scaler is enabled, if the file
-has no region that can be enabled.
-
-Also finds (likely) a loss that a `GradScaler` scales, if no file of the program opens a region: neither the files that
-import this file, nor any file that those import. A package may still open a region itself.
-
-The finding is likely if amplint can't see the layers of the model or the criterion, or if the loss multiplies the
-outputs with each other, as a contrastive loss does.
+Findings of 3, 4 and 5 are only `likely`. So are those of 1 if amplint can't see the layers of the model or the
+criterion, or if the loss multiplies the outputs with each other, as a contrastive loss does.
 
 amplint reports nothing:
 
 - if the region contains other code that amplint can't follow, or the name of a criterion says that it has a network;
-- if the model opens a region itself, any of its calls that have gradients is in a region, or a method of it is named
-  for AMP, such as `model.configure_amp(...)`;
+- if the model opens a region itself, or a method of it is named for AMP, such as `model.configure_amp(...)`;
+- if another call of the model with gradients is in a region;
 - about models that are frozen or called without gradients;
 - if a model of the file is cast to half precision (the region then computes its loss in float32).
 
 ## Why is this bad?
-Autocast works on the ops inside the region. Matrix products and convolutions of the forward, which benefit from half
-precision, run in float32 outside of it, with the memory and the time of float32. Losses are computed in float32 inside
-a region anyway. So the model is trained without mixed precision, though the code looks as if it used it.
+Autocast changes only operations inside the region. Outside, the matrix products and convolutions of the forward run in
+float32, with the memory and the time of float32. Losses are computed in float32 even inside a region. So the model is
+trained without mixed precision, though the code looks as if it used AMP.
 
 ## Example
 ```python
@@ -48,12 +44,13 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix lets the region begin before the forward. Unsafe: the model then runs in half precision for the first time.
-There is no fix if the forward is in another block, or if the `with` has other contexts.
+For a region that contains only the loss, the fix lets the region begin before the forward. Unsafe: the model then runs
+in half precision for the first time. There is no fix if the forward is in another block, or if the `with` has other
+contexts. For the other findings there is no fix.
 
 ## Proof
-The test programs are not executed (shows=none): what float32 computes is right, only slower, and that can't be measured
-on a simulated cuda device.
+The test programs are not executed (shows=none): what float32 computes is right, only slower, and the time can't be
+measured on a simulated cuda device.
 
 ## References
 - [Automatic mixed

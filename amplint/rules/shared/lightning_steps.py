@@ -103,8 +103,8 @@ def _clips(module: Module) -> Iterator[Against]:
             yield Against(
                 clip,
                 f"`{module.text(clip.func)}` clips scaled gradients: `{module.text(backward.func)}` scales the loss "
-                f"(by the precision of the Trainer on {module.line(trainer.call)}); clip in `on_before_optimizer_step`, "
-                "after Lightning has unscaled",
+                f"(by the precision of the Trainer on {module.line(trainer.call)}); clip in "
+                "`on_before_optimizer_step`, after Lightning has unscaled",
             )
     if fabric is not None:
         functions = containers(module, lambda call: _kind_of_fabric(module, call) == "clip")
