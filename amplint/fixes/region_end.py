@@ -49,7 +49,7 @@ def end_region(
     runs = _runs(module, body, offending)
     if runs is None:
         mixed = module.line(next(each for each in offending if not is_movable(module, each)))
-        return Refused(f"the statement on {mixed} also has code that may need the region; separate the two by hand")
+        return Refused(f"the statement on {mixed} also has code that may need the region; split that statement by hand")
     margins = _margins(module, region)
     if margins is None:
         return Refused("the region is on one line with other code; move the code by hand")

@@ -119,7 +119,7 @@ def test_a_page_names_its_glossary_and_what_right_results_are() -> None:
     assert f"{DOCUMENTATION}glossary/" in page
     assert "`amplint rule --glossary`" in page
     assert "`off by` is the difference from the same program in float32" in page
-    assert "`scale at the end: off` means that the scaler is disabled" in page
+    assert "`scale at the end` is the loss scale after the last step" in page
     assert "`off by`" not in as_text([all_rules()["AMP105"]])  # nothing is executed
 
 

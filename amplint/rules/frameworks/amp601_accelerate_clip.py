@@ -42,7 +42,7 @@ call before the optimizer step, even on a later micro step, raises "unscale_() h
 since the last update()".
 
 A clip before the backward pass finds no gradients, or those of the previous step: the step uses gradients that nothing
-has clipped. In float16 accelerate's own clip raises there.
+has clipped. In float16 accelerate's own clip then raises.
 
 ## Example
 ```python
@@ -437,17 +437,17 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
         return None
     if any(may_decide(module, test) for test, _ in tests_of(clip, first)):
         return None
-    to_do = "clip all parameters in one call, or use torch's clip here"
-    withheld = "amplint can't tell which of the two is intended"
+    to_do = "clip all parameters in one call, or use torch's clip the second time"
+    withheld = "amplint can't tell which change is intended"
     if first.kind == "unscale_":
-        to_do = f"remove `{module.text(first.call.func)}()`, or use torch's clip here"
+        to_do = f"remove `{module.text(first.call.func)}()`, or use torch's clip"
     one, other = common(first, clip)
     calls = module.own.near(_STEPS).calls
     if any(_STEPS.search(ir.last_name(call.func)) for call in calls if one.id < call.id < other.id):
         return None  # of an optimizer that isn't known as one
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}this clip unscales a second time, and raises RuntimeError: `{module.text(first.call.func)}` "
+        f"{_when(severity)}this clip unscales again, and raises RuntimeError: `{module.text(first.call.func)}` "
         f"on {module.line(first.call)} has unscaled all gradients; {to_do}",
         withheld=withheld,
         severity=severity,
@@ -480,7 +480,7 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
         )
     elif (counted := _counted(module, step, clip)) is not None:
         test = module.text(counted)
-        withheld = "the condition may have another value here than at the step; add the `if` by hand"
+        withheld = "the condition may have another value at the clip than at the step; add the `if` by hand"
     else:
         return None
     effect = "the second clip unscales again, and raises RuntimeError"

@@ -125,7 +125,7 @@ def check(module: Module) -> Iterator[Finding]:
         region = module.line(module.value(kind.region))
         scaled = "float16" in kind.names and _is_scaled(module, seen) and not _is_weighed(module, seen)
         if scaled:
-            effect = "at the initial scale of 65,536 the gradient is inf, and the scaler skips the first step"
+            effect = "at the initial scale of 65,536 its gradient is inf, and the first step is skipped"
         else:
             effect = f"the loss and its gradient are rounded to {dtype_of(kind)}"
         fix, withheld = _fix(module, seen, kind.region)
@@ -161,8 +161,8 @@ def _said(module: Module, seen: Seen, dtype: str) -> str:
     value = seen.operands[0][0] if by_criterion else seen.node
     given = shown(module, value) if value is not None else ""
     if not given.startswith("`"):
-        return f"this loss is computed in {dtype}"
-    return f"this loss is computed in {dtype}, like {given}" if by_criterion else f"the loss {given} is {dtype}"
+        return f"this loss is {dtype}"
+    return f"this loss is {dtype}, like {given}" if by_criterion else f"the loss {given} is {dtype}"
 
 
 def _is_half(module: Module, seen: Seen) -> bool:

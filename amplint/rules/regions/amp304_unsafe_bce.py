@@ -128,7 +128,7 @@ _ASIDE = {
 }
 
 
-_FLOAT32 = "pass float32 inputs under `autocast(enabled=False)`"
+_FLOAT32 = "float32 inputs under `autocast(enabled=False)`"
 
 
 @rule.check
@@ -146,9 +146,9 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         fix, title, withheld = _fix(module, call, found)
         device = "/".join(sorted(_forbidding(module, found)))
-        where = f"the region on {module.line(found.entered)}"
+        where = f"region on {module.line(found.entered)}"
         if found.site is not None:
-            where += f", through the call on {module.line(found.site)}"
+            where += f", called on {module.line(found.site)}"
         yield rule.finding(
             module.span(call),
             f"{_said(module, call)} raises RuntimeError under autocast for {device} ({where}); {title}",
@@ -172,7 +172,7 @@ def _use_logits(module: Module, call: ir.Call) -> str:
     """What to do: the loss that takes logits, in the place of one that takes probabilities."""
     is_function = module.names.only(call.func) == _FUNCTION
     name = "`binary_cross_entropy_with_logits`" if is_function else "`BCEWithLogitsLoss`"
-    return f"pass the logits, not their sigmoid, to {name}"
+    return f"pass logits to {name}"
 
 
 def _is_made_by(module: Module, func: ir.Value, classes: set[str]) -> bool:
@@ -266,7 +266,7 @@ def _under_a_trainer(module: Module, call: ir.Call) -> Finding | None:
         f"{_said(module, call)} raises RuntimeError under autocast for cuda, which the Trainer "
         f"on {module.line(mixed[0].call)} opens around this step; {what}",
         fix=fix,
-        withheld=None if fix is not None else "amplint sees no sigmoid here; make the change by hand",
+        withheld=None if fix is not None else "amplint can't see the sigmoid; make the change by hand",
         confidence=Confidence.LIKELY if None in devices or len(mixed) < len(trainers) else None,
     )
 

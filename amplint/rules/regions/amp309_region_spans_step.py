@@ -133,7 +133,7 @@ def _message(*, off: bool, compiled: bool) -> str:
         )
     return (
         "this autocast region spans several iterations: each forward uses the weights that autocast cached before the "
-        f"first step{unless}; use one region per iteration instead, around the forward and the loss"
+        f"first step{unless}; use one region per iteration, around the forward and the loss"
     )
 
 

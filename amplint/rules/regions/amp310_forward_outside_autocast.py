@@ -157,7 +157,7 @@ def _thrown_away(module: Module) -> Iterator[Finding]:
             module.span(region.call),
             f"the result of this region is lost: {module.line(again)} calls `{module.on_one_line(call.func)}` again, "
             f"outside the region and in float32; {advice}",
-            withheld="a fix would decide which of the two calls runs; decide by hand",
+            withheld="a fix would decide which of these calls runs; decide by hand",
         )
 
 
@@ -168,7 +168,7 @@ def _past_forward(module: Module) -> Iterator[Finding]:
             module.span(call),
             f"accelerate opens an autocast region only around `forward`: `{module.on_one_line(call.func)}` runs in "
             "float32; call that method inside `accelerator.autocast()`, or from `forward`",
-            withheld="amplint can't tell which of the two is intended",
+            withheld="amplint can't tell which change is intended",
             confidence=Confidence.LIKELY,
         )
 

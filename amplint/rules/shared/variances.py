@@ -82,8 +82,8 @@ def said_of(module: Module, variance: Variance, dtype: str) -> str:
     line = module.line(variance.difference)
     where = f" on {line}" if line != module.line(variance.mean) else ""
     return (
-        f"the (co)variance{where} is the difference of this mean and another, both in {dtype}: their rounding errors "
-        "can exceed the (co)variance; compute both of `.float()` tensors, under `autocast(enabled=False)`"
+        f"the (co)variance{where} is this mean minus another, both in {dtype}: rounding errors can exceed the "
+        "(co)variance; compute both means of `.float()` tensors, under `autocast(enabled=False)`"
     )
 
 
