@@ -50,10 +50,11 @@ def telling(of: list[dict[str, Any]]) -> dict[str, Any]:
 
 def proofs_table() -> str:
     """The table of docs/evidence.md: a fixture of each rule."""
-    lines = ["| rule | fixture | wrong program | corrected program |", "|---|---|---|---|"]
+    lines = ["| rule | fixture | device | wrong program | corrected program |", "|---|---|---|---|---|"]
     for rule, of in proofs().items():
-        cells = " | ".join(proof_cells(telling(of)))
-        lines.append(f"| {rule} | {cells.replace('__', '&#95;&#95;')} |")  # not bold
+        shown = telling(of)
+        cells = " | ".join(proof_cells(shown)).replace("__", "&#95;&#95;")  # not bold
+        lines.append(f"| {rule} | `{shown['variant']}` | {cells} |")
     return "\n".join(lines) + "\n"
 
 

@@ -53,7 +53,7 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
         end=end,
         message=message,
         fix=None,
-        withheld=f"a fix changes only the file of its finding, and the code is in {where}; change that code by hand",
+        withheld=f"a fix can change only one file, and {where} may have to change too; make the change by hand",
     )
 
 

@@ -48,15 +48,14 @@ def end_region(
     body = region.body.statements
     runs = _runs(module, body, offending)
     if runs is None:
-        return Refused("the same statement also has code that needs the region")
+        mixed = module.line(next(each for each in offending if not is_movable(module, each)))
+        return Refused(f"the statement on {mixed} also has code that may need the region; split that statement by hand")
     margins = _margins(module, region)
     if margins is None:
-        return Refused("the region is on one line with other code")
+        return Refused("the region is on one line with other code; move the code by hand")
     outer, unit = margins
     if not _go_on_with_forwards(module, body, runs):
-        return Refused(
-            "amplint sees no forward in the rest of the region; move the code that needs no autocast out by hand"
-        )
+        return Refused("amplint sees no forward in the rest of the region; end the region by hand")
     if len(region.items) > 1:
         if len(runs) > 1 or runs[0][1] < len(body):
             return Refused(_leaves(module, region, item))
@@ -92,11 +91,11 @@ def _without_header(module: Module, region: ir.With) -> Edit:
 def _why_header_stays(module: Module, region: ir.With, item: ir.Item, *, reopened: bool, goes: bool) -> str | None:
     """Why the `with` line can't be written again behind what leaves, where that is needed, or go from its place."""
     if _header(module, region) is None and (reopened or goes):
-        return "the `with` line has a comment or a line break, which the fix can't keep in place"
+        return "the `with` line has a comment or a line break, which a fix can't keep in place; end the region by hand"
     if reopened and not _is_repeatable(module, region):
-        return "a name in the `with` line has changed where the region would be opened again"
+        return "a second region is needed, but a name in the `with` line has changed by then; write that region by hand"
     if item.target is not None and goes:
-        return "the `with` has an `as` name, which the fix would remove"
+        return "the `with` has an `as` name, which a fix would remove; end the region by hand"
     return None
 
 
@@ -104,13 +103,15 @@ def extend_region(module: Module, region: ir.With, last: ir.Statement) -> Fix | 
     """Take the statements behind `region`, up to `last` in the same suite, into it."""
     suite = region.block.statements
     if last.block is not region.block or suite.index(last) <= suite.index(region):
-        return Refused("the loss and the region are in different blocks; move the loss into the region by hand")
+        return Refused("the region and the loss are in different blocks; move the loss into the region by hand")
     taken = suite[suite.index(region) + 1 : suite.index(last) + 1]
     outer, inner = indentation(module, region), indentation(module, region.body.statements[0])
     if outer is None or inner is None or any(indentation(module, each) != outer for each in taken):
-        return Refused("the region is on one line with other code")
+        return Refused("the region is on one line with other code; move the code by hand")
     if len(region.items) > 1:
-        return Refused(f"the `with` also enters {_others(module, region)}, which would then contain this statement too")
+        return Refused(
+            f"the `with` also enters {_others(module, region)}; compute the loss in a `with` for autocast alone"
+        )
     stretch = _end(module, region), _end(module, last)
     edits = shift(module, stretch, outer, inner.removeprefix(outer), outward=False)
     title = f"Move this statement{', and the code before it,' if len(taken) > 1 else ''} into the region"
@@ -124,20 +125,22 @@ def begin_region_at(module: Module, region: ir.With, first: ir.Statement) -> Fix
     outer, inner = indentation(module, region), indentation(module, region.body.statements[0])
     header = _header(module, region)
     if outer is None or inner is None or any(indentation(module, each) != outer for each in between):
-        return Refused("the region is on one line with other code")
+        return Refused("the region is on one line with other code; move the code by hand")
     if len(region.items) > 1:
         return Refused(
             f"the `with` also enters {_others(module, region)}; begin a `with` for autocast alone before the forward"
         )
     if region.items[0].target is not None:
-        return Refused("the `with` has an `as` name, whose value other code may use")
+        return Refused("the `with` has an `as` name, which other code may use; move the `with` by hand")
     bound = {name for each in between for name in objects(module).assigned_in(each)}
     if (
         header is None
         or not _is_repeatable(module, region)
         or objects(module).names_in(region.items[0].context) & bound
     ):
-        return Refused("a name in the `with` line changes between the forward and the region")
+        return Refused(
+            "a name in the `with` line may change between the forward and the region; move the `with` by hand"
+        )
     start = line_start(module, module.span(first)[0])
     own = _without_header(module, region)
     moved = insert(start, f"{outer}{header}{module.source.newline}")
@@ -150,7 +153,7 @@ def begin_region_at(module: Module, region: ir.With, first: ir.Statement) -> Fix
 
 
 def _leaves(module: Module, region: ir.With, item: ir.Item) -> str:
-    return f"leaving the `with` would also leave {_others(module, region, item)}; give autocast a `with` of its own"
+    return f"ending the `with` would also end {_others(module, region, item)}; give autocast a `with` of its own"
 
 
 def _others(module: Module, region: ir.With, item: ir.Item | None = None) -> str:

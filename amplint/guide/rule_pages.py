@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from amplint.base.about import DOCUMENTATION, SCHEMA_VERSION
+from amplint.base.findings import Severity
 from amplint.explain.messages import Message, leading_to, plain
 from amplint.registry.rule import Rule, Stage
 
@@ -37,34 +38,45 @@ SEEN_AS = {
     "autocast-state": "a backward or step that runs inside an autocast region",
     "dtype": "a loss of the wrong dtype",
 }
+# What stands above the messages that a misuse may lead to.
+MAY_LEAD_TO = (
+    "If a run prints one of these messages, this misuse may be the cause, among others. `amplint explain` weighs the "
+    "causes."
+)
 # What words in the cells of the proofs mean, and which result is right.
 _LOSS = "`loss float16` is the dtype of the loss that backward starts from."
 _LEGEND = {
     " x the ": "Factors compare with the same program in float32: `1.00 x` is right.",
-    "off by": "`off by` is the difference from the same program in float32: a few percent are the rounding of float16 "
-    "or bfloat16, and expected.",
+    "off by": "`off by` is the difference from the same program in float32. A few percent are right: float16 and "
+    "bfloat16 round.",
     "clip after it allows": "`a step used 5 x the norm that the clip after it allows`: the clip came after the step, "
     "which used gradients of 5 times the clip's bound.",
     "that a step had used": "`4 of 8 steps used gradients that a step had used`: an optimizer stepped twice with "
     "the same gradients.",
     "not finite, ": "`not finite` means: infinite or NaN.",
-    "overflow taken": "`3 of 3 steps with an overflow taken`: the scaler should have skipped these steps, and backed "
-    "off (halved) the scale once for each. `scale backed off once, not 2 times` means: 2 times is right.",
-    "scale at the end": "`scale at the end` is the loss scale after the last step: it falls with each overflow, and "
-    "grows while there is none.",
+    "overflow taken": "`3 of 3 steps with an overflow taken`: the scaler should have skipped these steps.",
+    "scale backed off": "`scale backed off`: how often the scaler has halved the scale. Once for each overflow is "
+    "right; `once, not 2 times` means that 2 times is right.",
+    "scale at the end": "`scale at the end` is the loss scale after the last step: the scale falls with each overflow, "
+    "and grows while there is none.",
     "scale at the end: off": "`scale at the end: off` means that the scaler is disabled.",
-    "with a region open (": "`with a region open (cpu float16)` means: inside an autocast region for that device, with "
-    "that dtype.",
+    "with a region open (": "`with a region open (cpu float16)` means: inside an autocast region for the CPU, with the "
+    "dtype float16.",
     "loss float": _LOSS,
     "loss bfloat": _LOSS,
-    "regions: ": "`regions` are the autocast regions that the program enters, by device and dtype (`off`: disabled).",
-    "loss went by": "`loss went by` is the change of the loss from the first step to the last. The reference is the "
-    "same program in float32.",
+    "regions: ": "`regions` are the autocast regions that the program enters, each with its device and dtype (`off`: "
+    "disabled).",
+    "loss changed by": "`loss changed by` compares the loss of the last step with that of the first. The reference is "
+    "the same program in float32.",
 }
 # The words by which a fixture is marked that is not run; they are for authors of rules.
 _MARK = re.compile(r"\s\(`?shows=none`?\)")
 _LONGEST, _SHORTEST = 160, 40  # of what a program said, in a cell
 _WORDINGS = 4  # of one message that are shown
+_NUMBERS = re.compile(r"\d[\d.,e+-]*")
+_EXCEPTION = re.compile(r"\w+(?:Error|Exception)(?=:)")
+# Where a page says that a finding has another severity than the rule's.
+_OTHERWISE = r"(?:\bis\s|, and\s|[(;]|^-)\s*(?:also\s+)?an?\s+{}\b"
 _GLOSSARY = (
     f"Terms such as *region*, *likely* and *micro step* are defined by `amplint rule --glossary` and at {DOCUMENTATION}"
     "glossary/"
@@ -79,11 +91,19 @@ def proofs() -> dict[str, list[dict[str, Any]]]:
 
 
 def proof_cells(proof: dict[str, Any]) -> tuple[str, str, str]:
-    """The cells of a Markdown table: the fixture, and what its wrong and its corrected program showed."""
-    name = proof["variant"].replace("_", " ")
-    where = f" ({proof['device']}{'*' if proof['simulated'] else ''})" if proof["device"] else ""
+    """The cells of a Markdown table: the device, and what the wrong and the corrected program showed."""
+    where = f"{proof['device']}{'*' if proof['simulated'] else ''}" if proof["device"] else ""
     before, after = (shortened(proof[each]).replace("|", "\\|") for each in ("before", "after"))
-    return f"{name}{where}", before, after
+    return where, before, after
+
+
+def _alike(shown: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Those whose wrong programs showed the same, but for numbers, or the same exception; the largest group first."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for each in shown:
+        exception = _EXCEPTION.match(each["before"])
+        found.setdefault(exception[0] if exception else _NUMBERS.sub("#", each["before"]), []).append(each)
+    return sorted(found.values(), key=len, reverse=True)
 
 
 def shortened(said: str) -> str:
@@ -147,7 +167,9 @@ def as_text(rules: Sequence[Rule]) -> str:
 
 
 def _page(rule: Rule) -> str:
-    said = [f"Severity: {rule.severity.value}.", _state(rule)]
+    others = (each.value for each in Severity if each is not rule.severity)
+    differs = any(re.search(_OTHERWISE.format(each), rule.doc, re.MULTILINE) for each in others)
+    said = [f"Severity: {rule.severity.value}{', in some cases another (see below)' if differs else ''}.", _state(rule)]
     if rule.fixes is not None and rule.stage is not Stage.REMOVED:
         said.append(f"Fixes: {fix_words(rule) or 'none'}.")
     if rule.formerly:
@@ -186,14 +208,18 @@ def _messages(rule: Rule) -> str:
     said = messages(rule)
     if not said:
         return ""
-    return "\n".join(
-        ["", "## Messages", "`amplint explain` names this rule, and others, for messages that contain:", *said, ""]
-    )
+    return "\n".join(["", "## Messages", MAY_LEAD_TO, "", *said, ""])
 
 
 def messages(rule: Rule) -> list[str]:
-    """The items of a list of the messages for which `amplint explain` names the rule."""
-    return [f"- {_wordings(each)}" for each in leading_to(rule.code) if each.says]
+    """The items of a list of the messages for which `amplint explain` names the rule, each with the cause in words."""
+    return [f"- {_wordings(each)}: {_why(each, rule.code)}" for each in leading_to(rule.code) if each.says]
+
+
+def _why(message: Message, code: str) -> str:
+    """How what a rule finds leads to a message."""
+    why = next(each.why for each in message.causes if code in each.rules)
+    return f"{why[0].lower()}{why[1:]}" if why[1:2].islower() else why
 
 
 def _wordings(message: Message) -> str:
@@ -211,7 +237,7 @@ def in_a_run(rule: Rule, verify: str = "`amplint verify`") -> str:
     if shows.how == "no":
         return f"{verify} can't show this problem in your own training step, because {shows.why}."
     seen = [f"as {SEEN_AS[each]}" for each in shows.observables]
-    also = ", also on a simulated device" if shows.how == "simulated" else ""
+    also = ", even for a device that your machine doesn't have" if shows.how == "simulated" else ""
     listed = f"{', '.join(seen[:-1])}{',' if seen[2:] else ''} or {seen[-1]}" if seen[1:] else seen[0]
     return f"{verify} can show this problem in your own training step{also}: {listed}."
 
@@ -220,16 +246,23 @@ def _proof_table(rule: Rule) -> str:
     shown = proofs().get(rule.code, [])
     if not shown:
         return ""
-    lines = [f"| {' | '.join(proof_cells(each))} |" for each in shown]
-    foot = "\n\\* simulated on the CPU\n" if any(each["simulated"] for each in shown) else ""
-    meaning = f"\n{said}\n" if (said := legend(shown)) else ""
+    groups = _alike(shown)
+    rows = [(each[0], len(each)) for each in groups]
+    with_device = any(each["device"] for each, _ in rows)
+    lines = []
+    for each, count in rows:
+        where, before, after = proof_cells(each)
+        lines.append(f"| {' | '.join((str(count), *([where] if with_device else []), before, after))} |")
+    foot = "\n\\* simulated on the CPU\n" if any(each["simulated"] for each, _ in rows) else ""
+    meaning = f"\n{said}\n" if (said := legend([each for each, _ in rows])) else ""
     head = [
         "",
-        "Each row is one of amplint's test programs (fixtures), run with the real `torch.amp`: with the misuse, and "
-        "corrected (by the fix, or by hand where there is none).",
+        "amplint's test programs for this rule were run with the real `torch.amp`: with the misuse, and corrected (by "
+        "the fix, or by hand where there is none). Each row shows one of them, and how many gave such a result.",
         "",
     ]
-    table = ["| test program | wrong program | corrected program |", "|---|---|---|", *lines, ""]
+    columns = ["programs", *(["device"] if with_device else []), "wrong program", "corrected program"]
+    table = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", *lines, ""]
     return "\n".join([*head, *table]) + foot + meaning
 
 

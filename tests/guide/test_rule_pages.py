@@ -119,7 +119,7 @@ def test_a_page_names_its_glossary_and_what_right_results_are() -> None:
     assert f"{DOCUMENTATION}glossary/" in page
     assert "`amplint rule --glossary`" in page
     assert "`off by` is the difference from the same program in float32" in page
-    assert "`scale at the end: off` means that the scaler is disabled" in page
+    assert "`scale at the end` is the loss scale after the last step" in page
     assert "`off by`" not in as_text([all_rules()["AMP105"]])  # nothing is executed
 
 
@@ -144,7 +144,9 @@ def test_a_page_says_when_a_finding_has_another_severity(rule: Rule) -> None:
     given = {each.lower() for each in _GIVEN.findall(code)}
     given |= {"warning"} if _BY_ACCUMULATION in code else set()
     for each in given - {rule.severity.value}:
-        assert re.search(rf"(?:\bis\s|, and\s|[(;])\s*(?:also\s+)?an?\s+{each}\b", rule.doc), each
+        said = rf"(?:\bis\s|, and\s|[(;]|^-)\s*(?:also\s+)?an?\s+{each}\b"
+        assert re.search(said, rule.doc, re.MULTILINE), each
+        assert f"\n\nSeverity: {rule.severity.value}, in some cases another (see below). " in as_text([rule])
 
 
 def test_the_glossary_is_printed_with_links_to_the_site(amplint: Run) -> None:

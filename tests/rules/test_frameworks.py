@@ -83,10 +83,10 @@ def test_what_may_be_right(clip: str) -> None:
     ("clip", "withheld"),
     [
         ("clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)", "has no argument `error_if_nonfinite`"),
-        ("clip_grad_norm_(*args.clip)", "may take fewer arguments"),
+        ("clip_grad_norm_(*args.clip)", "may not have all of these arguments"),
         (
             CLIP + "\n        if args.last:\n            break\n        loss.backward()",
-            "can't tell whether one step follows",
+            "can't tell whether each clip has one step",
         ),
     ],
 )
@@ -153,7 +153,7 @@ def test_an_accelerator_from_elsewhere_may_accumulate() -> None:
 def test_an_accelerator_by_another_name_in_a_helper() -> None:
     text = step(clip="clip(model)") + "\ndef clip(model):\n    clip_grad_norm_(model.parameters(), 1.0)\n"
     (finding,) = found(text, "AMP601")
-    assert finding.withheld == "amplint can't tell what the Accelerator is called at the clip"
+    assert finding.withheld == "amplint can't tell which name the Accelerator has at the clip; make the change by hand"
 
 
 def test_no_fix_relies_on_a_norm_that_older_releases_of_accelerate_keep() -> None:
@@ -162,7 +162,7 @@ def test_no_fix_relies_on_a_norm_that_older_releases_of_accelerate_keep() -> Non
     assert finding.fix is not None
     (finding,) = found(text, "AMP601", accelerate=">=0.13.2")
     assert finding.fix is None
-    assert "returns only since accelerate 0.14" in (finding.withheld or "")
+    assert "returns the norm only since accelerate 0.14" in (finding.withheld or "")
     (finding,) = found(step(), "AMP601", accelerate=">=0.10")  # of which nothing else is used
     assert finding.fix is not None
 
@@ -194,11 +194,16 @@ def main(args, model, optimizer, second_optimizer, loader):
 @pytest.mark.parametrize(
     ("first", "clip", "last", "says"),
     [
-        ("optimizer.zero_grad()", CLIP, "optimizer.step()", "no effect"),
-        ("pass", CLIP, "optimizer.step(); optimizer.zero_grad()", "no effect"),
-        ("pass", CLIP, "optimizer.step(); model.zero_grad()", "no effect"),
-        ("pass", CLIP + "; optimizer.zero_grad()", "optimizer.step()", "no effect"),
-        ("pass", f"if args.clip: {CLIP}", "optimizer.step(); optimizer.zero_grad()", "no effect"),
+        ("optimizer.zero_grad()", CLIP, "optimizer.step()", "does not clip the gradients of this step"),
+        ("pass", CLIP, "optimizer.step(); optimizer.zero_grad()", "does not clip the gradients of this step"),
+        ("pass", CLIP, "optimizer.step(); model.zero_grad()", "does not clip the gradients of this step"),
+        ("pass", CLIP + "; optimizer.zero_grad()", "optimizer.step()", "does not clip the gradients of this step"),
+        (
+            "pass",
+            f"if args.clip: {CLIP}",
+            "optimizer.step(); optimizer.zero_grad()",
+            "does not clip the gradients of this step",
+        ),
         ("optimizer.zero_grad()", f"accelerator.{CLIP}", "optimizer.step()", "AssertionError"),
         # What it clips is stepped with, or never cleared, or only every k-th time.
         ("pass", CLIP + "; optimizer.step(); optimizer.zero_grad()", "pass", None),
@@ -239,7 +244,7 @@ def test_a_clip_before_the_backward_waits_for_the_last_micro_step_where_there_ma
     assert f"        accelerator.backward(loss)\n        accelerator.{CLIP}\n" in fixed(text, "AMP601", unsafe=True)
     text = text.replace("loss = model(batch)", "loss = accelerator.accumulate(model) and model(batch)")
     (finding,) = found(text, "AMP601")
-    assert "misses the gradients of the next backward pass" in finding.message
+    assert "does not clip the last gradients of the step" in finding.message
     after = f"        if accelerator.sync_gradients:\n            accelerator.{CLIP}\n"
     assert f"        accelerator.backward(loss)\n{after}" in fixed(text, "AMP601", unsafe=True)
 

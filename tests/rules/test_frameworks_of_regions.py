@@ -410,7 +410,7 @@ def test_305_says_float32_where_no_region_is_round_the_loss_or_where_none_may_be
     call = "torch.autocast('cuda')\ntrain(*make())\n"
     (found,) = check(HEAD + _TRAIN.replace("REGION", "if True:") + call, settings=only("AMP305"))
     assert (found.severity, found.fix) == (Severity.ERROR, None)
-    assert "the loss on line 8 runs in float32" in found.message
+    assert "the loss on line 8 is computed in float32" in found.message
     (found,) = check(HEAD + "from elsewhere import train\n" + call, settings=only("AMP305"))
     assert "the forward runs in float32, unless another region contains the forward" in found.message
     assert "use `with`" in found.message
@@ -419,7 +419,7 @@ def test_305_says_float32_where_no_region_is_round_the_loss_or_where_none_may_be
 def test_305_says_of_a_generator_with_a_region_of_its_own_that_the_decorator_does_nothing() -> None:
     text = "@torch.autocast('cuda')\ndef outputs(model, loader):\n    for each in loader:\n        BODY\n"
     own = text.replace("BODY", "with torch.autocast('cuda'):\n            out = model(each)\n        yield out")
-    for body, said in ((own, "remove the decorator"), (text.replace("BODY", "yield model(each)"), "in float32")):
+    for body, said in ((own, "remove the decorator"), (text.replace("BODY", "yield model(each)"), "inside `outputs`")):
         (found,) = check(HEAD + body, settings=only("AMP305"))
         assert said in found.message
 

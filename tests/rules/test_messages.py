@@ -48,8 +48,8 @@ def train(model, optimizer, scaler, loader):
     ("code", "text", "consequence"),
     [
         ("AMP205", "import torch\nwith torch.autocast('cpu', dtype=torch.float64):\n    f()\n", "dtypes of its inputs"),
-        ("AMP301", INSIDE, "lose gradient precision"),
-        ("AMP302", INSIDE.replace("        scaler.step(", "            scaler.step("), "uses the old weights"),
+        ("AMP301", INSIDE, "can lose precision"),
+        ("AMP302", INSIDE.replace("        scaler.step(", "            scaler.step("), "use the old weights"),
         ("AMP305", "import torch\ntorch.autocast('cuda')\nf()\n", "runs in float32"),
         ("AMP412", STEP, "runs ahead of the training"),
         ("AMP506", NORMS, "makes this mean inf or NaN"),

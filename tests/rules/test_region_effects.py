@@ -112,9 +112,14 @@ def step(G, D, og, od, scaler, x, y, criterion):
             "pass",
             "D(G(x))",
             "",
-            "if line 9 steps `D`, `D` on line 10 still uses the old weights, which autocast caches",
+            "if line 9 steps `D`, `D` on line 10 still uses the weights from before the step, which autocast caches",
         ),
-        ("od = torch.optim.SGD(D.parameters())", "D(G(x))", "", "`D` on line 10 still uses the old weights"),
+        (
+            "od = torch.optim.SGD(D.parameters())",
+            "D(G(x))",
+            "",
+            "`D` on line 10 still uses the weights from before the step",
+        ),
         ("od = torch.optim.SGD(G.parameters())", "D(G(x))", "", None),
         ("pass", "G(x)", "", None),
         ("pass", "D(G(x))", ", cache_enabled=False", None),
@@ -125,9 +130,9 @@ def test_301_names_the_old_weights(made: str, again: str, more: str, said: str |
     for which in (("AMP301", "AMP302"), ("AMP302",)):
         (found,) = check(text, settings=Settings(frozenset(which), isolated=True))
         assert (
-            (said or "still uses the old weights") in found.message
+            (said or "still uses the weights from before the step") in found.message
             if said
-            else "still uses the old weights" not in found.message
+            else "still uses the weights from before the step" not in found.message
         )
 
 
@@ -164,28 +169,28 @@ def rounds(loop: str, test: str = "if True:", outer: str = "for x in loader:") -
 @pytest.mark.parametrize(
     ("loop", "test", "again"),
     [
-        ("i in range(2)", "if i == 0:", "`D` on line 20 still uses the old weights"),
-        ("i in range(2)", "if not i:", "`D` on line 20 still uses the old weights"),
+        ("i in range(2)", "if i == 0:", "`D` on line 20 still uses the weights from before the step"),
+        ("i in range(2)", "if not i:", "`D` on line 20 still uses the weights from before the step"),
         ("i in range(2)", "if i:", None),
         ("i in range(2)", "if i > 0:", None),
         ("i in range(2)", "if i % 2:", None),
-        ("i, _ in enumerate((x, x))", "if i % 2 == 0:", "`D` on line 20 still uses the old weights"),
-        ('part in ("d", "g")', 'if part == "d":', "`D` on line 20 still uses the old weights"),
+        ("i, _ in enumerate((x, x))", "if i % 2 == 0:", "`D` on line 20 still uses the weights from before the step"),
+        ('part in ("d", "g")', 'if part == "d":', "`D` on line 20 still uses the weights from before the step"),
         ('part in ("g", "d")', 'if part == "d":', None),
-        ("i in range(2)", "if rounds:", "`D` on line 16 still uses the old weights"),
+        ("i in range(2)", "if rounds:", "`D` on line 16 still uses the weights from before the step"),
         ('part in {"d": D, "g": G}.keys()', 'if part == "d":', None),
-        ('part in {"d": D, "g": G}.keys()', "if True:", "`D` on line 16 still uses the old weights"),
+        ('part in {"d": D, "g": G}.keys()', "if True:", "`D` on line 16 still uses the weights from before the step"),
         ("one in (opt_d, opt_g)", "if one is opt_d:", None),
         ("part in PARTS", 'if part == "d":', None),
-        ("part in PARTS", 'if rounds != "d":', "`D` on line 16 still uses the old weights"),
-        ("_ in range(N_CRITIC)", "if True:", "`D` on line 16 still uses the old weights"),
+        ("part in PARTS", 'if rounds != "d":', "`D` on line 16 still uses the weights from before the step"),
+        ("_ in range(N_CRITIC)", "if True:", "`D` on line 16 still uses the weights from before the step"),
     ],
 )
 def test_a_region_of_a_few_rounds_that_is_opened_anew_learns(loop: str, test: str, again: str | None) -> None:
     text = rounds(loop, test)
     assert codes(text, "AMP309") == []
     (found,) = check(text, settings=Settings(frozenset({"AMP302"}), isolated=True))
-    assert again in found.message if again else "still uses the old weights" not in found.message
+    assert again in found.message if again else "still uses the weights from before the step" not in found.message
 
 
 @pytest.mark.parametrize(
@@ -228,12 +233,12 @@ def train(G, D, opt_g, opt_d, loader):
 def test_an_object_of_a_loop_is_not_said_to_run_again() -> None:
     text = rounds("D, opt_d in zip((D, G), (opt_d, opt_g))")
     (found,) = check(text, settings=Settings(frozenset({"AMP302"}), isolated=True))
-    assert "still uses the old weights" not in found.message
+    assert "still uses the weights from before the step" not in found.message
 
 
 def test_a_region_that_ends_in_each_round_leaves_no_old_weights() -> None:
     text = rounds("_ in (x,)", outer="for x in (loader[0], loader[1]):")
     assert (
-        "still uses the old weights"
+        "still uses the weights from before the step"
         not in check(text, settings=Settings(frozenset({"AMP302"}), isolated=True))[0].message
     )

@@ -88,7 +88,7 @@ def train(net, opt, x, y, steps):
 def test_a_method_of_a_model_is_not_a_forward(tail: str) -> None:
     text = TAIL.format(before=tail, tail=tail)
     (found,) = check(text, settings=Settings(frozenset({"AMP301", "AMP302"}), isolated=True))
-    assert "still uses the old weights" not in found.message
+    assert "still uses the weights from before the step" not in found.message
     assert found.fix is None or "new region" not in found.fix.message
 
 

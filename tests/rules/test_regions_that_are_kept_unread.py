@@ -34,7 +34,10 @@ def found(value: str, use: str = "pass") -> list[str]:
 )
 def test_one_that_nothing_reads(value: str) -> None:
     (message,) = found(value)
-    assert message == "autocast object kept in `ctx` but never entered: it has no effect; use `with ctx:`"
+    assert message == (
+        "the autocast object in `ctx` is never entered and has no effect; write `with ctx:` around the forward and the "
+        "loss"
+    )
 
 
 @pytest.mark.parametrize(

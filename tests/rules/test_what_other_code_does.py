@@ -207,7 +207,7 @@ def test_another_criterion_that_is_passed() -> None:
 
 
 def test_the_weights_of_a_frozen_model_are_not_kept() -> None:
-    stale = "still uses the old weights"
+    stale = "still uses the weights from before the step"
     frozen, trained = (
         next(each for each in amplint.check(GAN.format(flag=flag), "train.py") if each.code == "AMP301").message
         for flag in (False, True)
@@ -243,8 +243,8 @@ def test_a_stray_clip_next_to_one_that_works() -> None:
 def test_what_a_loss_is_replaced_with_is_named() -> None:
     (finding,) = amplint.check(REPLACED, "train.py")
     assert finding.message == (
-        "a loss that is not finite is replaced with `first`: the scaler takes a step with the gradients of `first`, "
-        "and never lowers the scale; remove the replacement"
+        "an inf or NaN loss is replaced with `first`: the scaler steps with the gradients of `first`, and doesn't "
+        "lower the scale; remove the replacement"
     )
 
 

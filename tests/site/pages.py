@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amplint.guide import GLOSSARY, GUIDE
-from amplint.guide.rule_pages import FAMILIES, in_a_run, legend, messages, proofs, shortened, text_of
+from amplint.guide.rule_pages import FAMILIES, MAY_LEAD_TO, in_a_run, legend, messages, proofs, shortened, text_of
 from amplint.registry import all_rules
 from amplint.registry.rule import OURS, Rule
 from amplint.report.repository_paths import HOME
@@ -217,7 +217,7 @@ def _proof(rule: Rule, words: str) -> str:
     detail = "\n".join(f"    {line}".rstrip() for line in words.splitlines())
     return "\n".join(
         [
-            f"- Wrong program ([`{name}`]({HOME}/tree/main/{folder}/{name}){where}): {_inline(best['before'])}",
+            f"- Wrong program ([source]({HOME}/tree/main/{folder}/{name}){where}): {_inline(best['before'])}",
             f"- Corrected program: {_inline(best['after'])}",
             "",
             *meaning,
@@ -239,9 +239,7 @@ def _messages(rule: Rule) -> str:
     said = messages(rule)
     if not said:
         return ""
-    return "\n".join(
-        ["[`amplint explain`](../explain.md) names this rule, and others, for messages that contain:", "", *said]
-    )
+    return "\n".join([MAY_LEAD_TO.replace("`amplint explain`", "[`amplint explain`](../explain.md)"), "", *said])
 
 
 def _page(path: Path) -> str:

@@ -144,7 +144,7 @@ def test_learning() -> None:
         half = Observed(losses=[2.0, 1.5, 1.0 + off * size], reference_losses=reference)
         assert misbehaves("learning", half) is expected
     stuck = Observed(losses=[2.0, 2.0, 2.0], reference_losses=reference)
-    assert show("learning", stuck, RIGHT) == (True, "loss went by +0, the reference's by -1")
+    assert show("learning", stuck, RIGHT) == (True, "loss changed by 0 (reference: -1)")
     assert misbehaves("learning", Observed(losses=[2.0], reference_losses=[2.0])) is None
     assert misbehaves("learning", Observed(losses=[2.0, 1.5], reference_losses=reference)) is None
     assert misbehaves("learning", Observed(losses=[2.0, 2.0], reference_losses=[2.0, 2.0])) is None

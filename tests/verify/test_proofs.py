@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,9 @@ def test_backwards_and_steps_are_all_outside_after() -> None:
 def test_a_rule_shows_its_proofs() -> None:
     page = as_text([all_rules()["AMP401"]])
     shown = page[page.index("\n## Proof\n") : page.index("\n## References\n")]
-    assert shown.count("\n| ") == 1 + len(proofs()["AMP401"])
-    assert "| loop | clip saw 65," in shown
+    counts = [int(each) for each in re.findall(r"^\| (\d+) \|", shown, re.MULTILINE)]
+    assert sum(counts) == len(proofs()["AMP401"]) > len(counts)
+    assert "| clip saw 65," in shown
     assert as_text([all_rules()["AMP105"]]).count("\n| ") == 0  # nothing is executed
     assert "\\* simulated on the CPU" in as_text([all_rules()["AMP103"]])
 

@@ -1,30 +1,30 @@
 """torch's clip runs on gradients that accelerate has scaled, or accelerate's own clip runs more than once per step.
 
 ## What it does
-Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` (also timm's clipping functions, and `p.grad.clamp_(...)`)
-after `accelerator.backward(loss)`, in one function or in the functions of the same file that it calls.
+Finds:
 
-Also finds `accelerator.clip_grad_norm_` where it runs more than once per optimizer step:
+- `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` (also timm's clipping functions, and `p.grad.clamp_(...)`)
+  after `accelerator.backward(loss)`;
+- `accelerator.clip_grad_norm_` on every micro step: inside `with accelerator.accumulate(...)` without
+  `if accelerator.sync_gradients`, or where `optimizer.step()` runs only every n-th iteration;
+- `accelerator.clip_grad_norm_` twice before one step, or before a step that is skipped if the norm is not finite;
+- a clip, torch's or accelerate's, that comes before the only backward pass of its step.
 
-- on every micro step: inside `with accelerator.accumulate(...)` without `if accelerator.sync_gradients`, or where
-  `optimizer.step()` runs only every n-th iteration (likely, if another file creates the Accelerator);
-- twice before one step;
-- before a step that is skipped if the norm or the loss is not finite: `update()` is skipped with it.
+How serious a finding is:
 
-Also finds torch's or accelerate's clip before the only backward pass of its step, if gradients are cleared between the
-previous step and this backward pass.
+- an error if the file sets `mixed_precision="fp16"`;
+- a warning if the precision is configured elsewhere (`accelerate launch`, a configuration file): the code then works
+  until someone chooses float16;
+- an error for a clip before the backward pass: in any precision it does not clip the gradients of its step.
 
-The finding is an error if the file sets `mixed_precision="fp16"`. It is a warning if the precision is configured
-elsewhere (`accelerate launch`, a configuration file): the code then works until someone chooses float16. A clip before
-the backward pass is an error in either case: it has no effect in any precision, and accelerate's own clip raises in
-float16. If `accelerator` is created in another file, the finding is only `likely`. amplint then reports it only if this
-file shows that `accelerator` is an Accelerator: it calls methods that only an Accelerator has (`prepare`,
-`accumulate`), or imports a library that is built on accelerate.
+If another file creates `accelerator`, the finding is only `likely`. amplint then reports it only if this file shows
+that `accelerator` is an Accelerator: it calls methods that only an Accelerator has (`prepare`, `accumulate`), or
+imports a library that is built on accelerate.
 
 amplint reports nothing:
 
 - if the file sets another precision ("no", "bf16", "fp8");
-- with DeepSpeed (it clips itself), or with `cpu=True` (without a scaler);
+- with DeepSpeed, which clips itself, or with `cpu=True`, which has no scaler;
 - after `accelerator.unscale_gradients()`;
 - in an `if` whose other branch calls accelerate's clip;
 - in a function that reads the loss scale;
@@ -34,16 +34,16 @@ Checked with accelerate 1.15.
 
 ## Why is this bad?
 In float16 `accelerator.backward` multiplies the loss by the scale of its own GradScaler, and `optimizer.step()` divides
-the gradients by that scale. A clip between the two sees gradients that are 65,536 times too large (at the initial
-scale), so it clips nearly always, and leaves gradients with a norm of `max_norm / 65536`.
+the gradients by that scale. Between the two, gradients are 65,536 times too large (at the initial scale). torch's clip
+then clips nearly always, and the step uses gradients with a norm of `max_norm / 65536`.
 
-`accelerator.clip_grad_norm_` unscales first, the gradients of every optimizer. It unscales on every call, so a second
-call before the optimizer step (also on a later micro step) raises "unscale_() has already been called on this optimizer
-since the last update()". The prepared optimizer's `step()` calls `update()`: if a test skips the step after an
+`accelerator.clip_grad_norm_` first unscales the gradients of every optimizer. It unscales on every call, so a second
+call before the optimizer step, even on a later micro step, raises "unscale_() has already been called on this optimizer
+since the last update()". The prepared optimizer's `step()` calls `update()`. If a test skips this step after an
 overflow, the next clip raises, too.
 
-A clip before the backward pass finds no gradients, or those that the previous step has used: the step applies gradients
-that nothing has clipped.
+A clip before the backward pass finds no gradients, or those of the previous step: the step uses gradients that nothing
+has clipped. In float16 accelerate's own clip then raises.
 
 ## Example
 ```python
@@ -67,37 +67,36 @@ optimizer.step()
 ```
 
 ## Fix safety
-Safe for `clip_grad_norm_` under `if accelerator.sync_gradients`, or if the file creates the Accelerator and never
-accumulates. In all other cases the fix is unsafe, and adds `if accelerator.sync_gradients:`.
+The fix calls accelerate's clip instead of torch's, moves a clip after the backward pass, or adds
+`if accelerator.sync_gradients:` where micro steps are possible.
 
-Also unsafe:
+Safe if only the name of the clip changes, in a file that creates the Accelerator. Unsafe:
 
+- if `if accelerator.sync_gradients:` is added: micro steps are no longer clipped;
+- if the clip moves after the backward pass: the clip takes effect for the first time;
 - for `clip_grad_value_`, which accelerate doesn't support with FSDP and DeepSpeed;
-- if the returned norm is used (with DeepSpeed it is None);
+- if the returned norm is used: with DeepSpeed the norm is None;
 - if another file creates the Accelerator;
-- for a `max_norm` above 1,000, which was probably tuned on scaled gradients: it would no longer clip;
-- if the clip moves after the backward pass: it takes effect for the first time;
-- where `if accelerator.sync_gradients:` is added around an `accelerator.clip_grad_norm_`: in bf16 and float32 each
-  micro step was clipped, and after the fix only the last one is.
+- for a `max_norm` above 1,000, which was probably tuned to scaled gradients: unscaled gradients would not be clipped.
 
 There is no fix:
 
 - if the call passes an argument that accelerate's clip doesn't have (`foreach`, `error_if_nonfinite`);
-- if the optimizer step is not reached on every path after the clip;
-- if several optimizers step after the clip (the first one's `update()` ends the unscaled state of the others);
+- if the optimizer may not step after the clip;
+- if several optimizers step after the clip: accelerate's clip unscales for all of them, and after the first step the
+  second one would unscale again. Give all parameters to one optimizer;
 - if the returned norm is used, and would be undefined on micro steps;
 - if the code counts micro steps itself;
-- for a second clip before one step. Clip all parameters in one call, or use torch's clip for the second one:
-  accelerate's first clip has unscaled the gradients by then.
-
-accelerate's clip returns the norm since 0.14, and `sync_gradients` exists since 0.11. If the project allows older
-releases, no fix is offered that needs them.
+- for a second clip before one step. Clip all parameters in one call, or use torch's clip for the second one: the first
+  clip has unscaled the gradients by then;
+- if the project allows an accelerate that lacks what the fix needs: the clip returns the norm since 0.14, and
+  `sync_gradients` exists since 0.11.
 
 ## Proof
-The test programs use a small replacement for accelerate, built on torch's own scaler and optimizers. The clip sees
-65,536 times the true norm before the fix, and the true norm after it; micro steps and second clips raise before the
-fix. A manual run with accelerate 1.15 itself, with its scaler on the CPU, gave the same result. A class that gets its
-Accelerator from another file is not executed by itself (shows=none).
+The test programs use a small replacement for accelerate, built on torch's own scaler and optimizers. In the wrong
+programs torch's clip sees 65,536 times the true norm, and second clips raise. In the corrected programs the clip sees
+the true norm. A manual run with accelerate 1.15 itself, with its scaler on the CPU, gave the same result. A class that
+gets its Accelerator from another file is not executed by itself (shows=none).
 
 ## References
 - [The Accelerator](https://huggingface.co/docs/accelerate/package_reference/accelerator)
@@ -231,7 +230,7 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
     return rule.finding(
         module.span(clip.call),
         f"{_when(severity)}`{module.text(clip.call.func)}` clips gradients that are still "
-        f"scaled by `{name}.backward`; call `{instead}`"
+        f"scaled by `{name}.backward`; {_one_optimizer(step, clip)}call `{instead}`"
         + (" before the clip" if not own else _for_the_others(step, clip)),
         fix=offered,
         withheld=withheld,
@@ -240,11 +239,18 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
     )
 
 
+def _one_optimizer(step: Step, clip: Met) -> str:
+    """What else is to do where several optimizers step: the Accelerator's clip unscales the gradients of all of them,
+    and after the first step the second one would unscale again.
+    """
+    return "give all parameters to one optimizer, and " if step.steps_behind(clip) > 1 else ""
+
+
 def _for_the_others(step: Step, clip: Met) -> str:
     """What a message adds where torch's clips follow, of which nothing is said."""
     at = step.met.index(clip)
     after = next((each.kind for each in step.met[at + 1 :] if each.kind not in ("other", "clear")), "")
-    return ", which unscales the gradients for the clips after it, too" if after == "torch" else ""
+    return ", which first unscales all gradients, so that later clips are right too" if after == "torch" else ""
 
 
 def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | None, str | None]:
@@ -253,7 +259,8 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
     if method is None:
         return (
             None,
-            "amplint can't tell which micro step is the last, where `unscale_gradients()` has to come before the clip",
+            "`unscale_gradients()` may run only once per step, and amplint can't tell which micro step is the last; "
+            "insert the call by hand",
         )
     why_not = _why_not_its_own(module, step, clip, backward, SIGNATURES[f"accelerate.Accelerator.{method}"])
     if why_not is not None:
@@ -261,15 +268,15 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
     text = f"{module.text(accelerator)}.{method}"
     edit, doubts = Edit(*module.span(call.func), text), []
     if method == "clip_grad_value_":
-        doubts.append("it does not work with FSDP and DeepSpeed")
+        doubts.append("not supported with FSDP and DeepSpeed")
     elif own_statement(call) is None:
         if older := _older(module, _GIVES_NORM):
-            return None, f"the norm is used, which `{text}` returns only since {older}"
-        doubts.append("with DeepSpeed, the norm is not a tensor")
+            return None, f"the norm is used, and `{text}` returns the norm only since {older}"
+        doubts.append("with DeepSpeed, the returned norm is None")
     if not accelerators(module).imported:
         doubts.append("another file creates the Accelerator")
     if _is_tuned(call, f"accelerate.Accelerator.{method}"):
-        doubts.append("the bound may be chosen for scaled gradients, and too large for unscaled gradients")
+        doubts.append("the bound may be tuned to scaled gradients, and too large for unscaled gradients")
     if not asks_for_sync(clip) and _may_accumulate(module, accelerator):
         under = _under_sync(module, accelerator, call, edit)
         if isinstance(under, str):
@@ -301,12 +308,12 @@ def _why_not_its_own(module: Module, step: Step, clip: Met, backward: Met, takes
     if lacking := _lacks(call, takes):
         return lacking
     if not _readable(module, _receiver(backward.call), call, backward.call):
-        return "amplint can't tell what the Accelerator is called at the clip"
+        return "amplint can't tell which name the Accelerator has at the clip; make the change by hand"
     uses = step.behind(clip)
     if uses is None or uses.kind != "step" or tests_of(uses, clip):
-        return "amplint can't tell whether one step follows the clip; clip once before each step"
+        return "amplint can't tell whether each clip has one step after it; clip by hand, once before each step"
     if step.steps_behind(clip) > 1:
-        return "several steps follow, and the first step resets what the clip has unscaled for the other optimizers"
+        return "the Accelerator's clip unscales for all optimizers, and the second step would unscale again"
     return None
 
 
@@ -314,9 +321,9 @@ def _lacks(call: ir.Call, takes: tuple[str, ...]) -> str | None:
     """What to say of arguments that the Accelerator's own clip, whose parameters are `takes`, doesn't have."""
     lacking = [name for name in call.keywords if name not in takes]
     if lacking:
-        return f"the Accelerator's clip has no argument `{lacking[0]}`"
+        return f"the Accelerator's clip has no argument `{lacking[0]}`; remove the argument first"
     if call.unpacks() or len(call.positional) > len(takes):
-        return "the Accelerator's clip may take fewer arguments"
+        return "the Accelerator's clip may not have all of these arguments; make the change by hand"
     return None
 
 
@@ -369,9 +376,9 @@ def _early(module: Module, step: Step, clip: Met) -> Finding | None:
     severity = _severity(module, accelerator)
     if severity is None:
         return None
-    effect = "has no effect"
+    effect = "does not clip the gradients of this step"
     if _may_accumulate(module, accelerator):
-        effect = "misses the gradients of the next backward pass"
+        effect = "does not clip the last gradients of the step"
     elif clip.kind == "clip" and severity is Severity.ERROR:
         effect = "raises AssertionError"
     loop, here = loop_round(clip, backward), ir.function_of(common(clip, backward)[0])
@@ -438,18 +445,18 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
         return None
     if any(may_decide(module, test) for test, _ in tests_of(clip, first)):
         return None
-    to_do, withheld = "clip all parameters in one call", "amplint can't tell which clip is meant for which parameters"
+    to_do = "clip all parameters in one call, or use torch's clip the second time"
+    withheld = "amplint can't tell which change is intended"
     if first.kind == "unscale_":
-        to_do = f"remove `{module.text(first.call.func)}()`: the clip unscales the gradients itself"
-        withheld = "code between the calls may need unscaled gradients; remove the first call by hand"
+        to_do = f"remove `{module.text(first.call.func)}()`, or use torch's clip"
     one, other = common(first, clip)
     calls = module.own.near(_STEPS).calls
     if any(_STEPS.search(ir.last_name(call.func)) for call in calls if one.id < call.id < other.id):
         return None  # of an optimizer that isn't known as one
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}this clip unscales again and raises RuntimeError: `{module.text(first.call.func)}` on "
-        f"{module.line(first.call)} already unscaled all gradients; {to_do}",
+        f"{_when(severity)}this clip unscales again, and raises RuntimeError: `{module.text(first.call.func)}` "
+        f"on {module.line(first.call)} has unscaled all gradients; {to_do}",
         withheld=withheld,
         severity=severity,
         confidence=_confidence(module),
@@ -466,7 +473,11 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
     if after is not None and after.kind == "backward":
         return None  # it comes before the gradients of its micro step
     fix, statement = None, own_statement(clip.call)
-    withheld = "the clip is on one line with other code" if statement is not None else "the norm of the clip is used"
+    withheld = (
+        "the clip is on one line with other code; add the `if` by hand"
+        if statement is not None
+        else "the norm that the clip returns is used; add the `if` by hand"
+    )
     if _accumulates(module, accelerator) and _is_inside_accumulate(module, clip):
         test = f"{module.text(accelerator)}.{SYNCS}"
         edit = guarded(module, statement, test) if statement is not None else None
@@ -476,12 +487,13 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
             else None
         )
     elif (counted := _counted(module, step, clip)) is not None:
-        test, withheld = module.text(counted), "the condition of the step may not be known at the clip"
+        test = module.text(counted)
+        withheld = "the condition may have another value at the clip than at the step; add the `if` by hand"
     else:
         return None
-    effect = "the second clip raises RuntimeError"
+    effect = "the second clip unscales again, and raises RuntimeError"
     if severity is not Severity.ERROR:
-        effect = 'it clips partly accumulated gradients, and with "fp16" the second clip raises RuntimeError'
+        effect = 'partly accumulated gradients are clipped, and with "fp16" the second clip raises RuntimeError'
     return rule.finding(
         module.span(clip.call),
         f"`{module.text(clip.call.func)}` runs on each micro step: {effect}; clip under `if {test}`",

@@ -1,4 +1,4 @@
-"""Lightning gets a precision name that 2.0 renamed, or code that scales, clips or casts against its precision.
+"""Lightning gets an old name of a precision, or code scales, clips or casts in conflict with Lightning's precision.
 
 ## What it does
 Finds, for Lightning's own classes:
@@ -18,15 +18,15 @@ Finds, for Lightning's own classes:
 amplint reports nothing about names and arguments:
 
 - if the project allows only Lightning before 2.0;
-- if the project declares no release of Lightning, and the file uses something else that 2.0 removed: another argument
-  of the call (`gpus`), a hook (`training_epoch_end`, or a parameter `optimizer_idx`), a name (`DDPPlugin`);
+- if the project declares no release of Lightning, and the file uses something else that 2.0 removed, such as the
+  argument `gpus`, the hook `training_epoch_end` or the class `DDPPlugin`;
 - under a version test.
 
-amplint reports nothing about steps:
+amplint reports nothing about scaling, clipping and regions:
 
 - if the Trainer is in another file;
 - if the region has the Trainer's own precision (redundant, not wrong);
-- if a module with a scaler takes its optimizers with `use_pl_optimizer=False` and does everything itself;
+- if a module with a scaler takes its optimizers with `use_pl_optimizer=False`, and unscales by itself;
 - if the function with the clip reads the scale.
 
 Checked with lightning 2.6.6, and 1.9.5 for the older names.
@@ -35,10 +35,15 @@ Checked with lightning 2.6.6, and 1.9.5 for the older names.
 The old names still work, with a warning each time: 16 means "16-mixed", not "16-true". `amp_backend` raises TypeError,
 an unknown precision ValueError.
 
-In "16-mixed" the Trainer scales the loss in `manual_backward` and unscales in the optimizer's `step()`. A clip in
-between, also `self.clip_gradients`, sees gradients that are 65,536 times too large. A second scaler scales the loss
-again, which overflows; or, if it never scaled a loss, its `step()` raises. "bf16-mixed" has no scaler: gradients of a
-float16 region underflow.
+In "16-mixed" the Trainer scales the loss in `manual_backward`, and unscales in the optimizer's `step()`. Between the
+two, gradients are 65,536 times too large (at the initial scale): such a clip clips nearly always, even
+`self.clip_gradients`.
+
+A second scaler scales the loss again. Lightning unscales once, so the update is too large by the scale of the second
+scaler; at the usual scale the gradients overflow, and no step is taken. If the second scaler never scaled a loss, its
+`step()` raises.
+
+"bf16-mixed" has no scaler: gradients of a float16 region can underflow.
 
 ## Example
 ```python
@@ -51,17 +56,19 @@ trainer = L.Trainer(accelerator="gpu", precision="16-mixed")
 ```
 
 ## Fix safety
-Safe: the new name means the same from Lightning 2.0 on. There is no fix if the project allows older releases, which
-don't know the new name, or if the precision is in a variable, because other code may compare it.
-`amp_backend="native"`, the only backend left, is removed unless a comment is attached to it.
+- Old names: the fix writes the new name. Safe, as the new name means the same from Lightning 2.0 on. There is no fix if
+  the project allows older releases, which don't know the new name, or if the precision is in a variable, which other
+  code may read.
+- `amp_backend="native"`: the fix removes the argument, unless a comment is attached to it. Safe, as it is the only
+  backend left.
 
-Everything else has to be changed by hand: clip in `on_before_optimizer_step`, which Lightning calls after unscaling, or
+Everything else has to be changed by hand. Clip in `on_before_optimizer_step`, which Lightning calls after unscaling, or
 with `fabric.clip_gradients`.
 
 ## Proof
-The test programs use a small replacement for Lightning, which does in a step what Lightning does, with torch's own
-scaler. The test programs for names of precisions and arguments are not executed (shows=none): the replacement is
-amplint's own, so they would prove nothing about Lightning.
+The test programs use a small replacement for Lightning, with torch's own scaler. Their second scalers start at a scale
+of 64, so the update is 64 times too large instead of overflowing. The test programs for names of precisions and
+arguments are not executed (shows=none): the replacement is amplint's own, so they would prove nothing about Lightning.
 
 Run by hand with lightning 2.6.6: 16, "16" and "bf16" warn that they are supported for historical reasons only, "fp16"
 raises ValueError, `amp_backend` and `amp_level` raise TypeError. torch's clip and `self.clip_gradients` after
@@ -111,6 +118,13 @@ _NEW = (
     "16-mixed", "bf16-mixed", "16-true", "bf16-true", "32-true", "64-true",
     "transformer-engine", "transformer-engine-float16",
 )  # fmt: skip
+# What a name is for that has one of these parts.
+_MEANT = (
+    ("bf", ("bfloat16", "bf16-mixed")),
+    ("32", ("float32", "32-true")),
+    ("64", ("float64", "64-true")),
+    ("", ("float16", "16-mixed")),
+)
 _REMOVED = ("amp_backend", "amp_level")
 # Other arguments of Trainer that 2.0 removed.
 _BEFORE = (
@@ -155,7 +169,8 @@ def _precision(module: Module, setup: Setup, given: ir.Value) -> Iterator[Findin
         if found in _RENAMED:
             yield _renamed(module, setup, value, at, _RENAMED[found])
         elif found not in (*_OLD, *_NEW):
-            message = f"{setup.what} has no precision {found!r} and raises ValueError; for float16, pass {_NEW[0]!r}"
+            dtype, name = next((half for part, half in _MEANT if part in str(found).lower()), _MEANT[-1][1])
+            message = f"{setup.what} has no precision {found!r} and raises ValueError; for {dtype}, pass {name!r}"
             yield rule.finding(module.span(at), message, severity=Severity.ERROR)
 
 
@@ -176,7 +191,7 @@ def _literals(module: Module, value: ir.Value, inline: bool = True) -> Iterator[
 def _renamed(module: Module, setup: Setup, value: ir.Constant, at: ir.Value, new: str) -> Finding:
     target, fix, withheld = module.target_of("lightning"), None, None
     if value is not at:
-        withheld = "the value is in a variable that other code may read; change the variable by hand"
+        withheld = "other code may read this variable; change the value by hand"
     elif not target.guarantees(_RENAMED_IN):
         withheld = f"{new!r} needs lightning {_RENAMED_IN}, and the project allows older releases ({target.origin})"
     else:

@@ -1,4 +1,4 @@
-"""A TrainingArguments argument contradicts another one, is no longer in transformers, or casts the model to float16.
+"""An argument of TrainingArguments contradicts another one, was removed, or casts the model to half precision.
 
 ## What it does
 Finds, in calls of transformers' `TrainingArguments` and `Seq2SeqTrainingArguments`:
@@ -11,8 +11,9 @@ Finds, in calls of transformers' `TrainingArguments` and `Seq2SeqTrainingArgumen
 - `trainer.evaluate()` or `trainer.predict()` before `trainer.train()` of a Trainer that has `fp16_full_eval` or
   `bf16_full_eval` (an error).
 
-amplint reports nothing about flags whose value is not written in the call, except where both get the same variable. It
-reports nothing about a removed argument:
+amplint reports nothing about flags whose value is not written in the call, except if both get the same variable.
+
+amplint reports nothing about a removed argument:
 
 - if the project requires only releases that still have the argument;
 - if the project declares no release, and the call has other arguments that 5.0 removed (`evaluation_strategy`,
@@ -24,9 +25,11 @@ Checked with transformers 5.23, 5.0, 4.57 and 4.13.
 ## Why is this bad?
 Two contradicting flags raise ValueError, and a removed argument raises TypeError, before any training starts.
 
-Full evaluation in float16 casts the model's own parameters, and nothing casts them back: `train()` then trains float16
-parameters without a scaler, or, with `fp16=True`, raises "Attempting to unscale FP16 gradients." Evaluation after
-training casts the model, too: a model that is saved after it is in float16.
+`fp16_full_eval` and `bf16_full_eval` cast the model's own parameters, and nothing casts them back. A later `train()`
+trains half-precision parameters: with `fp16_full_eval` without a scaler, or, with `fp16=True`, it raises "Attempting to
+unscale FP16 gradients."
+
+Evaluation after training casts the model, too: a model that is saved then is in half precision.
 
 ## Example
 ```python
@@ -39,8 +42,7 @@ args = TrainingArguments(output_dir="out", fp16=True)
 ```
 
 ## Fix safety
-There is no fix: the code doesn't say which of two precisions was intended, apex's backend and level have no
-counterpart, and the program decides when to evaluate.
+There is no fix: amplint can't tell which precision is intended, or when to evaluate.
 
 - Of two contradicting flags, keep the one that you want.
 - Delete a removed argument.
@@ -93,9 +95,9 @@ rule = Rule(
 _EXCLUSIVE = (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval"))
 _REMOVED_IN = "5.0"
 _REMOVED = {
-    "fp16_backend": "remove the argument: only torch's own AMP is left",
-    "half_precision_backend": "remove the argument: only torch's own AMP is left",
-    "fp16_opt_level": "remove the argument: only apex had levels",
+    "fp16_backend": "remove the argument, as torch's own AMP is the only one left",
+    "half_precision_backend": "remove the argument, as torch's own AMP is the only one left",
+    "fp16_opt_level": "remove the argument, as only apex had levels",
 }
 # Other arguments that are in 4.57 and gone in 5.0, of those that scripts use.
 _OLD = (
@@ -132,7 +134,7 @@ def _pairs(module: Module, call: ir.Call) -> Iterator[Finding]:
             when = f"if `{flag}` is true, "
         else:
             continue
-        message = f"{when}`{one}` and `{other}` are both on: TrainingArguments raises ValueError; keep only one"
+        message = f"{when}`{one}` and `{other}` are both true: TrainingArguments raises ValueError; keep only one"
         # An attribute is a setting, whatever it is set to here.
         if not when or isinstance(first.value, ir.Attribute) or not _is_false(module, first.value):
             yield rule.finding(module.layout.span(max(first, second, key=lambda arg: arg.value.id)), message)
@@ -163,7 +165,7 @@ def _removed(module: Module, call: ir.Call) -> Iterator[Finding]:
         if target.reaches(_REMOVED_IN):
             sure = target.guarantees(_REMOVED_IN)
             where = "" if sure else ", which the project allows,"
-            message = f"transformers {_REMOVED_IN}{where} has no `{arg.keyword}` and raises TypeError; {advice}"
+            message = f"`{arg.keyword}` was removed in transformers {_REMOVED_IN}{where} and raises TypeError; {advice}"
             yield rule.finding(span, message, severity=Severity.ERROR if sure else Severity.WARNING)
         elif arg.keyword == _DEPRECATED and target.guarantees(_REPLACED_IN) and _literal(module, arg.value) != "auto":
             message = f"`{arg.keyword}` is deprecated, and removed in transformers {_REMOVED_IN}; {advice}"
@@ -188,8 +190,8 @@ def _evaluated_first(module: Module, call: ir.Call) -> Iterator[Finding]:
         name, training = module.text(first.func), module.text(train.func)
         yield rule.finding(
             module.span(first),
-            f"with `{flag}`, `{name}` casts the parameters to {half}, and `{training}` "
-            f"on {module.line(train)} trains the {half} parameters; train first, or remove `{flag}`",
+            f"because of `{flag}`, `{name}` leaves the parameters in {half}, and `{training}` on {module.line(train)} "
+            f"trains {half} parameters; train first, or remove `{flag}`",
         )
 
 

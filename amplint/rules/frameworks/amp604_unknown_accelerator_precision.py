@@ -5,8 +5,8 @@ Finds `Accelerator(mixed_precision=...)` with
 
 - a bool: a literal, a setting, or a command-line option that is parsed as a bool (`action="store_true"`, `type=bool`,
   `str2bool`);
-- a text other than "no", "fp16", "bf16" and "fp8", such as "fp32", "float16" or "16-mixed"; also if an option's
-  `choices`, or a `Literal`, allows one.
+- a text other than "no", "fp16", "bf16" and "fp8", such as "fp32", "float16" or "16-mixed";
+- an option whose `choices`, or whose `Literal` type, allow such a text.
 
 amplint reports nothing if it can't see what is passed.
 
@@ -31,13 +31,16 @@ accelerator = Accelerator(mixed_precision="fp16" if args.fp16 else "no")
 ```
 
 ## Fix safety
-Safe for a literal that is another name of one of the four ("fp32", "float16", "bfloat16"). Unsafe for a bool: the fix
-assumes that true means "fp16", or "bf16" if the name says so. There is no fix for an option that also allows another
-text.
+- A literal that is another name of one of the four ("fp32", "float16", "bfloat16"): the fix writes accelerate's name.
+  Safe.
+- A bool: the fix passes "fp16" if the value is true (or "bf16" if its name says so), and else "no". Unsafe, as another
+  precision may be intended.
+
+There is no fix for an option that allows another text.
 
 ## Proof
-The test programs use a small replacement for accelerate, which checks the value as accelerate 1.15 does: ValueError
-before the fix, no exception after it.
+The test programs use a small replacement for accelerate, which checks the value as accelerate 1.15 does. The wrong
+programs raise ValueError; the corrected programs run to their end.
 
 ## References
 - [The Accelerator](https://huggingface.co/docs/accelerate/package_reference/accelerator)
@@ -97,9 +100,11 @@ def _judge(module: Module, value: ir.Value) -> Finding | None:
     wrong = [each for each in _texts(module, value) if each not in _KNOWN and _can_be(module, value, each)]
     if not wrong:
         return None
-    can = "" if isinstance(value, ir.Constant) else f"`{text}` can be "
-    what = f'{can}"{wrong[0]}": accelerate' if can else f"`mixed_precision={text}`"
-    message = f"{what} raises ValueError; "
+    if isinstance(value, ir.Constant):
+        message = f"accelerate does not know `mixed_precision={text}`, and raises ValueError; "
+    else:
+        message = f'`{text}` can be "{wrong[0]}", for which accelerate raises ValueError; '
+        message += "for that value, " if wrong[0].lower() in _MEANT else ""
     meant = _MEANT.get(wrong[0].lower())
     fix = None
     if meant is not None and isinstance(value, ir.Constant):
@@ -125,7 +130,11 @@ def _can_be(module: Module, value: ir.Value, text: str) -> bool:
 
 
 def _advice() -> str:
-    return f"it knows {', '.join(_KNOWN)}"
+    return f"pass {', '.join(map(_quoted, _KNOWN[:-1]))} or {_quoted(_KNOWN[-1])}"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
 
 
 def _chosen(module: Module, value: ir.Value) -> Fix | None:

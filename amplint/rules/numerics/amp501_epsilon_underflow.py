@@ -1,22 +1,21 @@
 """An epsilon that should keep a float16 tensor from 0 is itself 0 in float16.
 
 ## What it does
-Finds a constant below 3e-8 that is added to a tensor which an autocast region has left in float16, or to which such a
-tensor is clamped: `x / (x.amax() + 1e-8)`, `p.clamp(min=1e-12)`. The constant may be a literal, a name, an attribute or
-a parameter's default.
+Finds a constant of less than 3e-8 that should keep a float16 tensor from 0: it is added to the tensor
+(`x / (x.amax() + 1e-8)`), or the tensor is clamped to it (`p.clamp(min=1e-12)`). The tensor is one that an autocast
+region has left in float16. The constant may be a literal, a name, an attribute or a parameter's default.
 
 amplint reports nothing:
 
-- if the tensor is float32 at that place, by the op list of the region's device (on cuda after `norm`, `sum`, `softmax`,
-  `exp`);
-- after `.float()`;
+- if the tensor is float32 at that place: after `.float()`, or after an operation that autocast computes in float32 (on
+  cuda `norm`, `sum`, `softmax`, `exp`);
 - in bfloat16, which has float32's range;
 - about larger constants;
 - if a larger constant was already added to the tensor on some path.
 
 ## Why is this bad?
-The smallest positive number of float16 is 6e-8; 1e-8 rounds to 0. The sum is the tensor itself, the clamp keeps a 0,
-and the division or logarithm that follows gives inf or NaN, which would not happen in float32.
+The smallest positive number of float16 is 6e-8, and 1e-8 rounds to 0. Where the tensor is 0, the sum or the clamped
+tensor is 0, too. The division or logarithm that follows gives inf or NaN, which would not happen in float32.
 
 ## Example
 ```python
@@ -33,17 +32,21 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix computes the sum or the clamp in float32. If the divisor has no dimensions, it computes the division in float32,
-too: a float16 tensor divided by a float32 tensor without dimensions is float16, in which the epsilon is 0 again.
-Unsafe: later results become float32 too, and a gradient through `1 / epsilon` may still exceed float16's range; if
+The fix computes the sum or the clamp in float32:
+
+- If the divisor has no dimensions (`x.amax()`), the fix casts the dividend, too. A float16 tensor divided by a float32
+  tensor without dimensions is float16.
+- For a sigmoid, the fix casts its logits: in float16 the sigmoid is 1 from a logit of 8.3 on, and no later cast brings
+  back what was lost.
+
+Unsafe: later results may become float32 too. A gradient through `1 / epsilon` may still exceed float16's range; if
 there is such a gradient, a larger epsilon is better.
 
 There is no fix for in-place operations, and none for a tensor without dimensions if amplint can't see what it divides.
-For a sigmoid, the fix computes the sigmoid itself in float32, from its logits: the sigmoid in float16 is 1 from a logit
-of 8.3 on, and no later cast brings back what was lost.
 
 ## Proof
-The test programs train with values of 0: the loss is NaN or inf before the fix, and the reference's loss after it.
+The test programs train with values of 0. The loss of the wrong programs becomes NaN; the corrected programs have the
+reference's loss.
 
 ## References
 - [Half-precision floating-point format](https://en.wikipedia.org/wiki/Half-precision_floating-point_format)
@@ -94,6 +97,7 @@ _COMPUTES = {
     "div",
     "tanh",
 }
+_SHORT = 40
 _CLAMPS = ("clamp", "clip", "clamp_min", "clamp_", "clip_", "clamp_min_")
 
 
@@ -116,7 +120,7 @@ def check(module: Module) -> Iterator[Finding]:
             if seen.spelling in _CLAMPS
             else f"adding {literal} doesn't prevent 0"
         )
-        todo = _todo(module, seen, tensor) if squashed is None else "compute the sigmoid in float32"
+        todo = _todo(module, seen, tensor) if squashed is None else _in_float32(module, squashed)
         fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
@@ -131,14 +135,24 @@ def check(module: Module) -> Iterator[Finding]:
 def _todo(module: Module, seen: Seen, tensor: ir.Value) -> str:
     """What to cast: what a tensor without dimensions divides as well, which stays float16 otherwise."""
     name = shown(module, tensor)
-    if not is_one_number(module, tensor) or not isinstance(seen.node, (ir.Call, ir.Binary)):
+    if seen.spelling.endswith("_") or not isinstance(seen.node, (ir.Call, ir.Binary)):
+        return f"compute out of place, with `.float()` on {name}"
+    if not is_one_number(module, tensor):
         return f"call `.float()` on {name}"
     divided = divided_by(seen.node)
     if divided is None:
-        return f"call `.float()` on {name} and on the other operands"
+        return f"call `.float()` on {name}, and on the tensors that are computed with the result"
     if isinstance(divided, ir.Constant) or is_one_number(module, divided):
         return f"call `.float()` on {name}"
-    return "call `.float()` on both the dividend and the divisor"
+    dividend = module.on_one_line(divided)
+    short = len(dividend) <= _SHORT
+    return f"call `.float()` on {f'`{dividend}`' if short else 'the dividend'} and {name if short else 'the divisor'}"
+
+
+def _in_float32(module: Module, squashed: ir.Call) -> str:
+    """What to do where a sigmoid has rounded: it gets its logits in float32."""
+    logits = _logits(module, squashed)
+    return f"call `.float()` on {shown(module, logits)}, before the sigmoid" if logits is not None else ""
 
 
 def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str | None]:
@@ -148,12 +162,12 @@ def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str 
     if given is not None:  # what it gives is rounded, to 1 from 8.3 on
         return up(module, [given]), None
     if seen.spelling.endswith("_") or not isinstance(seen.node, (ir.Call, ir.Binary)):
-        return None, "the operation changes the float16 tensor in place"
+        return None, "the operation changes the float16 tensor in place; write it out of place by hand"
     if not is_one_number(module, tensor):
         return up(module, [tensor]), None
     divided = divided_by(seen.node)
     if divided is None:
-        return None, "the tensor has no dimensions, so a float16 operand would stay float16; cast every operand by hand"
+        return None, f"{shown(module, tensor)} has no dimensions, and float16 with it stays float16; cast both by hand"
     if isinstance(divided, ir.Constant) or is_one_number(module, divided):
         return up(module, [tensor]), None
     return up(module, [divided, tensor]), None

@@ -1,26 +1,27 @@
 """A constant that float16 can't hold goes into a float16 tensor.
 
 ## What it does
-Finds numbers beyond 65504 (for bfloat16: beyond 3.39e38) that are filled into a tensor which an autocast region has
-left in half precision: `masked_fill`, `fill_`, `full_like`, `torch.where`, an assignment under a mask. The number may
-be a literal, a constant of the module, an attribute, a default, or `torch.finfo(torch.float32).min`. Also finds a mask
-that is multiplied with such a number, or filled with it, and added to the tensor in place: `scores += mask * -1e9`.
+Finds numbers beyond 65,504 (for bfloat16: beyond 3.39e38) that are filled into a tensor which an autocast region has
+left in half precision:
+
+- by a function that raises: `masked_fill`, `fill_`, `full_like`, ... (an error);
+- by `torch.where`, or by an assignment under a mask, where the number becomes inf or -inf (a warning);
+- by a sum in place with a mask that is multiplied with the number, or filled with it: `scores += mask * -1e9` (a
+  warning, and only `likely`).
+
+The number may be a literal, a constant of the module, an attribute, a default, or `torch.finfo(torch.float32).min`.
 
 amplint reports nothing:
 
 - about -inf, which half precision can hold;
 - if the tensor is float32 (after `softmax` on cuda, after `.float()`);
-- if the constant is added to a float32 tensor, or the sum of `scores + mask * -1e9` is float32 because the mask is
-  float32;
+- about sums out of place, such as `scores + mask * -1e9`: they are float32 because the mask is float32;
 - if the code checks the dtype.
-
-The finding is an error if the function raises (`masked_fill`, `fill_`, `full_like`, ...). It is a warning if the
-constant becomes an infinity without an error (`where`, `add_`, ...).
 
 ## Why is this bad?
 `scores.masked_fill(mask, -1e9)` raises "value cannot be converted to type c10::Half without overflow". An assignment,
-`torch.where` and a sum in place silently turn the number into -inf: a row in which everything is masked becomes NaN,
-and so does the loss.
+`torch.where` and a sum in place turn the number into -inf without an error: in a softmax, a row in which everything is
+masked becomes NaN, and so does the loss.
 
 ## Example
 ```python
@@ -39,14 +40,17 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-Safe if the tensor is filled once and goes straight into a softmax. Otherwise unsafe: a second mask that is added to the
-lowest number gives -inf, and a row of -inf becomes NaN. There is no fix if the tensor has no name. A sum in place
-becomes a new tensor in float32 (`scores = scores + mask * -1e9`). That is unsafe: other names of the tensor don't see
-the sum.
+The fix fills with `torch.finfo(scores.dtype).min` (or `max`). Safe if the tensor is filled once and goes straight into
+a softmax. Otherwise unsafe: with a second mask added, the lowest number becomes -inf, and a row of -inf becomes NaN.
+
+For `scores += mask * -1e9`, the fix computes a new tensor in float32 (`scores = scores + mask * -1e9`). Unsafe: other
+names of the tensor keep the old tensor.
+
+There is no fix if the tensor has no name, and none for `scores.add_(...)`.
 
 ## Proof
-The test programs train. Before the fix `masked_fill` raises RuntimeError, and `where` and the assignment give a loss of
-NaN. After the fix the updates agree with the reference.
+In the wrong programs `masked_fill` raises RuntimeError; `where`, the assignment and the sum in place give a loss of
+NaN. The updates of the corrected programs agree with the reference.
 
 ## References
 - [torch.finfo](https://docs.pytorch.org/docs/stable/type_info.html)
@@ -83,6 +87,7 @@ rule = Rule(
 )
 
 _RAISES = ("masked_fill", "masked_fill_", "fill", "fill_", "full_like", "new_full", "index_fill", "index_fill_")
+_LONG = 40
 _SILENT = ("setitem", "where")
 _SUMS = {"add": 1, "add_": 1, "sub": -1, "sub_": -1}  # the sign of what is added
 _FILLS = ("value", "fill_value", "other")
@@ -165,14 +170,14 @@ def _message(module: Module, found: _Fill) -> str:
     value = found.tensor[0]
     name = shown(module, value) if value is not None else "the tensor"
     kind = found.seen.result
-    dtype = dtype_of(kind) if len(kind.names) == 1 else "float16 for one of the region's devices or dtypes"
+    dtype = dtype_of(kind) if len(kind.names) == 1 else "float16 for one device or dtype of the region"
     spelling = "an assignment" if found.seen.spelling == "setitem" else f"`{found.seen.spelling}`"
     constant = shown(module, found.constant)
     if found.seen.spelling in _RAISES:
         what = f"{spelling} with {constant} raises RuntimeError"
     else:
         inf = "-inf" if found.value < 0 else "inf"
-        what = f"{constant} becomes {inf} in {spelling}, and softmax of a row of {inf} is NaN"
+        what = f"{constant} becomes {inf} in {spelling}, and softmax of a row of only {inf} is NaN"
     asked = module.text(value) if value is not None and _is_dotted(value) else "tensor"
     return f"{name} is {dtype}: {what}; fill with `torch.finfo({asked}.dtype).{found.end}`"
 
@@ -240,16 +245,23 @@ def _message_of_sum(module: Module, found: _Sum) -> str:
     assert found.mask[0] is not None
     inf = "inf" if found.is_positive else "-inf"
     return (
-        f"{shown(module, found.tensor[0])} is {dtype_of(found.tensor[1])}: {shown(module, found.mask[0])}, added in "
-        f"place, becomes {inf}, and softmax of a row of {inf} is NaN; add the mask out of place, in float32"
+        f"{shown(module, found.tensor[0])} is {dtype_of(found.tensor[1])}: the in-place sum with "
+        f"{_mask(module, found)} becomes {inf}, and softmax of a row of only {inf} is NaN; compute the sum out of "
+        "place, in float32"
     )
+
+
+def _mask(module: Module, found: _Sum) -> str:
+    """What is added, for a message."""
+    text = module.on_one_line(found.mask[0]) if found.mask[0] is not None else ""
+    return f"`{text}`" if len(text) <= _LONG else "the mask"
 
 
 def _out_of_place(module: Module, found: _Sum) -> tuple[Fix | None, str | None]:
     """The fix that gives the sum a tensor of its own: float32, as the mask is."""
     node, tensor = found.node, found.tensor[0]
     if not isinstance(node, ir.AugAssign):
-        return None, "the sum is not a statement of its own; add out of place by hand"
+        return None, "a fix rewrites only `+=` and `-=`; compute the sum out of place by hand"
     if tensor is None or not _is_dotted(tensor):
         return None, "the tensor has no name; assign the tensor to a variable first"
     name, sign = module.text(tensor), "+" if node.op == "Add" else "-"
@@ -257,7 +269,7 @@ def _out_of_place(module: Module, found: _Sum) -> tuple[Fix | None, str | None]:
     edits = [Edit(module.span(tensor)[1], start, f" = {name} {sign} ")]
     if isinstance(node.value, (ir.Conditional, ir.Bool)):
         edits += insert(start, "("), insert(end, ")")
-    title = f"Add out of place, in float32 (other names of `{name}` don't see the sum)"
+    title = f"Compute the sum out of place, in float32 (other names of `{name}` keep the old tensor)"
     return Fix(Applicability.UNSAFE, title, tuple(edits)), None
 
 
@@ -267,13 +279,13 @@ def _out_of_place(module: Module, found: _Sum) -> tuple[Fix | None, str | None]:
 def _fix(module: Module, found: _Fill) -> tuple[Fix | None, str | None]:
     torch, tensor = module_name(module, "torch"), found.tensor[0]
     if torch is None:
-        return None, "the file has no `import torch`; add that import"
+        return None, "the fix needs `import torch`; add the import, and run amplint again"
     if tensor is None or not _is_dotted(tensor):
         return None, "the tensor has no name; assign the tensor to a variable first"
     text = f"{torch}.finfo({module.text(tensor)}.dtype).{found.end}"
     safe = found.value < 0 and _goes_into_softmax(module, found.seen.node) and _is_filled_once(module, found)
     applicability = Applicability.SAFE if safe else Applicability.UNSAFE
-    title = f"Fill with `{text}`" + ("" if safe else " (added to another mask, that number becomes -inf)")
+    title = f"Fill with `{text}`" + ("" if safe else " (with a second mask added, that number becomes -inf)")
     return Fix(applicability, title, (Edit(*module.layout.outer(found.constant), text),)), None
 
 

@@ -1,21 +1,24 @@
-"""A cast to float32 is followed by a matrix product, which autocast computes in half precision.
+"""A cast to float32 has no effect: autocast computes the matrix product after it in half precision.
 
 ## What it does
 Finds a half-precision tensor that is cast with `.float()`, `.to(torch.float32)` or `.type(torch.float32)` inside an
-autocast region and then goes into an op that autocast computes in half precision: a matrix product, `einsum`, a
-convolution, a linear layer. Only views of the tensor may come between the cast and the op. If amplint can't see the
-model that the tensor comes from, the finding is likely: its last layer is probably in half precision.
+autocast region, if it then goes into an operation that autocast computes in half precision: a matrix product, `einsum`,
+a convolution, a linear layer.
+
+The finding is only `likely` if the tensor comes from a model that amplint can't see: the model's last layer is probably
+in half precision.
 
 amplint reports nothing:
 
-- if something else uses the cast tensor too;
-- if the tensor was not half precision (a mask, an image);
+- if another operation uses the cast tensor too;
+- if more than views of the tensor come between the cast and the operation;
+- if the tensor was not in half precision (a mask, an image);
 - in a part of the region with `enabled=False`;
 - if the cast is for softmax, a norm or a sum.
 
 ## Why is this bad?
-Autocast casts the arguments of these ops back to half precision, whatever the code did before. The cast costs memory
-and time and changes nothing: sums of large numbers overflow in float16, as they would without the cast.
+Autocast casts the arguments of these operations back to half precision. The cast costs memory and time, and changes
+nothing: large sums overflow in float16, as they would without the cast.
 
 ## Example
 ```python
@@ -32,14 +35,17 @@ with torch.autocast("cuda", dtype=torch.float16):
 
 ## Fix safety
 The fix puts the statement into a region with `enabled=False`. Unsafe: the product becomes slower, and its result is
-float32, which later ops use.
+float32.
 
-There is no fix if an operand is not known to be float32 (outside autocast a product of two dtypes raises), if amplint
-can't tell the region's device, or if the statement is a compound one.
+There is no fix:
+
+- if an operand may not be float32: without autocast, a product of two dtypes raises. Call `.float()` on all operands;
+- if amplint can't tell the region's device;
+- if the product is in the first line of an `if`, `for` or `with`.
 
 ## Proof
-The test programs train with sums that overflow in float16: the loss is NaN or inf before the fix, and the reference's
-loss after it.
+The test programs train with sums that overflow in float16. The loss of the wrong programs becomes NaN; the corrected
+programs have the reference's loss.
 
 ## References
 - [Autocast op reference](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float16)
@@ -61,7 +67,7 @@ from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import SPELLINGS
 from amplint.registry.rule import Rule
-from amplint.rules.shared.half_ops import met, shown
+from amplint.rules.shared.half_ops import called, met, shown
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -95,13 +101,21 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, seen)
         yield rule.finding(
             module.span(seen.node),
-            f"autocast casts {shown(module, cast)} back to "
-            f"{' or '.join(sorted(seen.autocast.low, reverse=True))} for `{seen.spelling}`: the "
-            f"cast has no effect; compute `{seen.spelling}` under `autocast(enabled=False)`",
+            f"autocast casts {shown(module, cast)} back to {' or '.join(sorted(seen.autocast.low, reverse=True))} for "
+            f"{called(module, seen)}: the cast has no effect; {_to_do(module, seen)}",
             fix=fix,
             withheld=withheld,
             confidence=Confidence.LIKELY if made in likely else None,
         )
+
+
+def _to_do(module: Module, seen: Seen) -> str:
+    """What to do: without autocast, operands of two dtypes raise."""
+    op = called(module, seen)
+    where = "under `autocast(enabled=False)`"
+    if all(kind.what == FLOAT32 for _, kind in seen.tensors()):
+        return f"compute {op} {where}"
+    return f"compute {op} {where}, with `.float()` on all operands"
 
 
 def _casts_down(seen: Seen) -> bool:
@@ -138,25 +152,25 @@ def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
     """Put the statement into a region that is off."""
     statement = ir.statement_of(seen.node)
     if len(seen.autocast.devices) != 1:
-        return None, "amplint can't tell which device the region is for"
+        return None, "amplint can't tell which device the region is for; make the change by hand"
     if any(kind.what != FLOAT32 for _, kind in seen.tensors()) or not _is_all_written(module, seen):
         return (
             None,
-            "an operand may not be float32, and without autocast a product of two dtypes raises; cast all operands",
+            "an operand may not be float32, and without autocast a product of two dtypes raises; cast by hand",
         )
     if not isinstance(statement, (ir.Assign, ir.Expr, ir.Return)):
-        return None, "the product is in the first line of a compound statement"
+        return None, "the product is part of an `if`, `for` or `with` line; compute it in a statement before that line"
     header = switched_off(module, f'"{seen.autocast.devices[0]}"')
     if header is None:
         if module_name(module, "torch") is None:
-            return None, "the file has no `import torch`; add that import"
-        return None, "the project allows a release without `torch.autocast`"
+            return None, "the fix needs `import torch`; add the import, and run amplint again"
+        return None, "the project allows a torch without `torch.autocast`"
     edits = wrapped(module, statement, header)
     if edits is None:
         return None, "the statement is on one line with other code"
     return Fix(
         Applicability.UNSAFE,
-        f"Compute `{seen.spelling}` under `autocast(enabled=False)` (slower, and the result is float32)",
+        f"Compute {called(module, seen)} under `autocast(enabled=False)` (slower, and the result is float32)",
         tuple(edits),
     ), None
 

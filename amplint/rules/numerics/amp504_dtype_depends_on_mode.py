@@ -1,4 +1,4 @@
-"""Training computes in float32 what evaluation computes in half precision.
+"""A cast to float32 is made only in training, and evaluation computes in half precision.
 
 ## What it does
 Finds a cast to float32 that depends on the module's mode (`self.training`, `torch.is_grad_enabled()`), if autocast can
@@ -18,9 +18,9 @@ amplint reports nothing:
 - in a disabled region, and about masks, labels and indices.
 
 ## Why is this bad?
-Such a cast usually exists because half precision gave NaN or poor gradients, and was added only for training.
-Evaluation computes the same numbers in float16: it can overflow where training does not, and give NaN; or its results
-differ from those of training, and the best model is chosen by them.
+Such a cast usually exists because half precision gave NaN or poor gradients in training. Evaluation computes the same
+numbers in half precision. In float16 it can overflow where training does not, and give NaN. Or the results of
+evaluation differ from those of training, and a worse model is chosen as the best.
 
 ## Example
 ```python
@@ -40,8 +40,8 @@ class Scan(nn.Module):
 There is no fix: amplint can't tell whether slower evaluation or less precise training is acceptable.
 
 ## Proof
-The test programs train, and evaluate under autocast. The wrong programs raise because evaluation gives NaN or infinity;
-the corrected programs run to their end.
+The test programs train, evaluate under autocast, and raise if evaluation gives NaN. The wrong programs raise; the
+corrected programs run to their end.
 
 ## References
 - [Ops that need a particular precision](https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference)
@@ -105,6 +105,7 @@ class Site(NamedTuple):
 
     at: ir.Value
     what: str
+    help: str = "Cast in training and in evaluation"
     named: bool = False
 
 
@@ -125,7 +126,7 @@ def check(module: Module) -> Iterator[Finding]:
             module.span(site.at),
             f"{site.what}: under autocast, evaluation runs in half precision and can overflow where "
             "training does not; cast in evaluation too",
-            fix=Fix(Applicability.DISPLAY, "Move the cast out of the condition"),
+            fix=Fix(Applicability.DISPLAY, site.help),
         )
 
 
@@ -337,7 +338,8 @@ def _flags(module: Module, near: Nodes) -> Iterator[Site]:
             if not arg.star and _mode(module, arg.value) is True and _decides_cast(module, call, arg):
                 flag = arg.keyword or module.text(arg.value)
                 named = _is_named(arg) and _is_in_module(module, call)
-                yield Site(arg.value, f"`{flag}` is true only in training", named)
+                always = f"Pass `{f'{arg.keyword}=' if arg.keyword else ''}True`"
+                yield Site(arg.value, f"`{flag}` is true only in training", always, named)
 
 
 def _is_named(arg: ir.Arg) -> bool:

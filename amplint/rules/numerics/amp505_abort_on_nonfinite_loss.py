@@ -1,4 +1,4 @@
-"""The program ends if the loss is NaN or infinite, although the scaler would skip that step.
+"""The program ends at the first loss that is NaN or infinite, though the scaler usually skips such a step.
 
 ## What it does
 Finds a `raise`, `assert` or `sys.exit` that depends on the loss being NaN or infinite, if a GradScaler that may be
@@ -13,10 +13,11 @@ amplint reports nothing:
 - about gradients that are not finite, which AMP509 reports.
 
 ## Why is this bad?
-Ending the program can be right: a scaler lowers the scale when gradients overflow, but no scale helps if the forward
-pass itself overflows. Usually, though, one op of one batch exceeded float16's range, and training itself is fine: one
-such batch ends a training run of days. With several ranks, only the rank with that batch ends, and the other ranks wait
-until they time out.
+Often one operation of one batch exceeds float16's range, and training itself is fine. The gradients of such a loss are
+usually not finite either, and the scaler skips the step. With the check, one such batch ends a training run of days.
+With several ranks, only the rank with that batch ends, and the other ranks wait until they time out.
+
+To end the program can be right: if the forward overflows in many batches in a row, no scale helps. Count such losses.
 
 ## Example
 ```python
@@ -40,11 +41,11 @@ if bad_in_a_row > 20:
 scaler.scale(loss).backward()
 ```
 
-With DistributedDataParallel, a loss that is not finite on one rank makes the gradients of all ranks NaN, so each rank's
-scaler skips the step.
+With DistributedDataParallel, gradients that are not finite on one rank make those of all ranks NaN or infinite, so each
+rank's scaler skips the step.
 
 ## Fix safety
-There is no fix: amplint can't tell what to do with such a batch.
+There is no fix: amplint can't tell how many such losses the program should accept.
 
 ## Proof
 The test programs have one batch whose forward overflows in float16, and not in float32. The wrong programs raise. The
@@ -80,7 +81,7 @@ rule = Rule(
     not_shown="whether a loss is finite depends on the model and its data",
 )
 
-_GIVE_UP = "To stop a run that diverges, end the program after many such losses in a row"
+_GIVE_UP = "Count such losses, and end the program after, say, 20 in a row"
 _REDUCES = re.compile("(?i)reduce|gather")
 _RANKS = ("torch.distributed", "torch.nn.parallel.DistributedDataParallel")
 
@@ -94,8 +95,8 @@ def check(module: Module) -> Iterator[Finding]:
                 alone = " and leaves the other ranks waiting" if _has_ranks(module) else ""
                 yield rule.finding(
                     module.span(abort.at),
-                    f"this check ends the program{alone} at the first loss that overflows in float16; remove the "
-                    "check: the scaler skips such a step",
+                    f"this check ends the program{alone} at the first inf or NaN loss, whose step the scaler usually "
+                    "skips; end the program only after many such losses in a row",
                     fix=Fix(
                         Applicability.DISPLAY,
                         _GIVE_UP,

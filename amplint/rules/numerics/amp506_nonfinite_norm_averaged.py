@@ -11,9 +11,9 @@ amplint reports nothing:
 - if the scaler is disabled, or amplint can see no scaler.
 
 ## Why is this bad?
-A step whose gradients overflow is skipped (the first steps overflow on purpose), and its norm is infinite or NaN. One
-such step makes the mean of the epoch infinite, and a moving average infinite or NaN from then on. The log is useless,
-and decisions based on it (a bound that follows the norms, early stopping) are wrong.
+When gradients overflow, their norm is infinite or NaN, and the scaler skips the step. The first steps often overflow,
+as the scale starts at 65,536. One such step makes the mean of the epoch infinite or NaN, and a moving average from then
+on. The log is useless, and so are decisions based on the mean (a bound that follows the norms, early stopping).
 
 ## Example
 ```python

@@ -1,4 +1,4 @@
-"""NaN and infinity are replaced before the scaler looks for them.
+"""NaN and infinity are replaced before the scaler checks for them.
 
 ## What it does
 Finds code that removes NaN and infinity from the loss before `scaler.scale(loss)`, or from the parameters' gradients
@@ -17,24 +17,24 @@ amplint reports nothing:
 - if all autocast regions are bfloat16;
 - if the scaler is disabled, or amplint can see no scaler;
 - if a flag turns the replacement on;
-- if the code that assigns something else also leaves the iteration, uses the scaler, or sets the flag that decides
-  whether the loss is scaled;
-- if that code assigns a new tensor (`torch.zeros(())`), which drops the batch: if the step then has no gradients,
-  AMP407 reports it;
+- about an `if` for a loss that isn't finite, if it also leaves the iteration, uses the scaler, or sets the flag that
+  decides whether the loss is scaled;
+- about an `if` that assigns a new tensor (`loss = torch.zeros(())`): the step then has no gradients, which AMP407
+  reports;
 - about a clamp alone: it keeps NaN;
 - about CTC losses, which are infinite if the labels are too long.
 
+The finding is only `likely` if a loss is replaced because it is NaN: there may be other reasons than an overflow, such
+as an empty batch.
+
 ## Why is this bad?
 The scaler recognizes an overflow by NaN or infinity in the gradients. If the code replaces them, the scaler does not
-skip the step: the optimizer uses gradients that are zeros or the largest finite number, and the scale stays, so the
-next step overflows again.
+skip the step. The optimizer then uses gradients that are 0 or the largest finite number. The scale does not fall, so
+the next step can overflow again.
 
-If the loss itself overflowed and is replaced, the gradients are zeros: momentum and weight decay still move the
-parameters. If an operation before the loss overflowed, replacing the loss does not help: the gradients are NaN all the
-same, and the scaler skips the step, while the logged loss looks fine.
-
-A loss that is replaced only if it is NaN is a `likely` finding: it may be NaN for other reasons, such as an empty
-batch.
+A loss that is replaced has gradients of 0. Momentum and weight decay still move the parameters. If an operation before
+the loss overflowed, the gradients can be NaN all the same: the scaler then skips the step, while the logged loss looks
+fine.
 
 ## Example
 ```python
@@ -56,9 +56,8 @@ scaler.update()
 There is no fix: amplint can't tell whether to remove the replacement, or to correct what makes the numbers overflow.
 
 ## Proof
-The test programs have one step whose gradients overflow. In the wrong programs the scaler takes that step; in the
-corrected programs it skips the step, and lowers the scale. If a wrong program replaces the loss, the scale at its end
-is still the one at which the loss overflowed.
+The test programs have steps whose gradients overflow. In the wrong programs the scaler takes at least one of them, and
+the scale stays too high. In the corrected programs it skips them, and lowers the scale.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler)
@@ -116,12 +115,12 @@ _CTC = re.compile(r"(?i)(^|_|\.)ctc")
 _MASKS = ("isnan", "isinf", "isfinite", "!=", re.compile(r"\b(float|inf|nan)\b"))
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 _OF_GRADIENTS = (
-    "inf and NaN in gradients are replaced before the scaler checks for them: the scaler takes the step, and never "
-    "lowers the scale"
+    "inf and NaN in gradients are replaced before the scaler checks for them: the scaler takes the step, and doesn't "
+    "lower the scale"
 )
 _OF_LOSS = (
-    "inf and NaN in the loss are replaced: the scaler steps with zero gradients, or still gets NaN while the loss "
-    "looks finite"
+    "an inf or NaN loss is replaced, which hides an overflow: if the gradients are then 0, the scaler steps, and "
+    "doesn't lower the scale"
 )
 
 
@@ -169,8 +168,8 @@ def _said_of_loss(module: Module, hidden: Hidden) -> str:
         return _OF_LOSS
     instead = module.on_one_line(hidden.instead)
     return (
-        f"a loss that is not finite is replaced with `{instead}`: the scaler takes a step with the gradients of "
-        f"`{instead}`, and never lowers the scale"
+        f"an inf or NaN loss is replaced with `{instead}`: the scaler steps with the gradients of `{instead}`, and "
+        "doesn't lower the scale"
     )
 
 

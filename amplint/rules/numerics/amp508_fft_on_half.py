@@ -1,21 +1,21 @@
 """A half-precision tensor goes into a Fourier transform.
 
 ## What it does
-Finds calls of `torch.fft` and `torch.stft` whose input an autocast region has left in half precision, after the region
-or on a device whose op list does not cast the input (cuda, xpu, mps).
+Finds calls of `torch.fft` and `torch.stft` whose input an autocast region has left in half precision. The call may be
+after the region, or in a region for cuda, xpu or mps, where autocast does not cast the input.
 
 amplint reports nothing:
 
-- on the CPU, where autocast computes transforms in float32;
+- in a region for the CPU, where autocast computes transforms in float32;
 - after `.float()`;
 - if `stft` has a float32 window (the product with it is float32);
 - if the error is caught;
 - if amplint can't see where the input comes from.
 
 ## Why is this bad?
-cuda transforms float16 only in sizes that are powers of two, and bfloat16 never. Other sizes raise RuntimeError, often
-long after training began, at the first input of another size. Where the transform runs, its sums over all positions
-keep 11 bits in float16, and overflow above 65504.
+On cuda, bfloat16 can't be transformed, and float16 only in sizes that are powers of two. Other sizes raise
+RuntimeError, often long after training began, at the first input of another size. Where a float16 transform runs, its
+results have 11 bits, and overflow above 65,504.
 
 ## Example
 ```python
@@ -30,11 +30,11 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix casts the input with `.float()`. Unsafe: the spectrum becomes complex64, which later ops use.
+The fix casts the input with `.float()`. Unsafe: the spectrum becomes complex64, also for later operations.
 
 ## Proof
-The test programs train. Before the fix they raise RuntimeError (on the CPU, which simulates cuda, half precision can't
-be transformed at all); after the fix their updates agree with the reference.
+The wrong programs raise RuntimeError. (cuda is simulated on the CPU, where half precision can't be transformed at all.)
+The updates of the corrected programs agree with the reference.
 
 ## References
 - [torch.fft.fft](https://docs.pytorch.org/docs/stable/generated/torch.fft.fft.html)
@@ -89,9 +89,10 @@ def check(module: Module) -> Iterator[Finding]:
         if any(each is Cast.FLOAT32 for each in casts) or _has_window(seen) or is_caught(module, seen.node):
             continue
         done.add(seen.node.id)
+        name = shown(module, value)
         yield rule.finding(
             module.span(seen.node),
-            f"{shown(module, value)} is {dtype_of(kind)}: on cuda, {_raises(kind)}; call `.float()` on the input",
+            f"{name} is {dtype_of(kind)}: on cuda, {_raises(kind)}; call `.float()` on {name}",
             fix=up(module, [value], effect="the spectrum becomes complex64"),
         )
 

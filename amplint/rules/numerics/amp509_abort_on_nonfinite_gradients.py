@@ -4,8 +4,8 @@
 Finds code in a training step with a float16 autocast region and a scaler that may be enabled, which raises or exits if
 gradients are not finite:
 
-- a `raise`, `assert` or `sys.exit` that checks the gradients or their norm for NaN and infinity, also by a flag that a
-  loop over the parameters sets, or by a function that checks them;
+- a `raise`, `assert` or `sys.exit` that depends on NaN or infinity in the gradients or their norm. The check may be in
+  a loop over the parameters that sets a flag, or in another function;
 - `clip_grad_norm_(..., error_if_nonfinite=True)`;
 - anomaly detection that is always on (`torch.autograd.set_detect_anomaly(True)`, `with
   torch.autograd.detect_anomaly():`), or that a Lightning `Trainer` for float16 turns on (`detect_anomaly=True`).
@@ -19,9 +19,9 @@ amplint reports nothing:
 - about a loss that is not finite, which AMP505 reports.
 
 ## Why is this bad?
-A GradScaler makes gradients overflow on purpose now and then: the scale starts at 65,536, and grows until the gradients
-overflow. `scaler.step` skips such a step, and `scaler.update` halves the scale. A program that raises instead stops in
-its first steps, or after days, though its training is fine.
+With a GradScaler, gradients overflow now and then: the scale starts at 65,536, and grows until the gradients overflow.
+`scaler.step` skips such a step, and `scaler.update` halves the scale. A program that raises instead ends in its first
+steps, or after days, though its training is fine.
 
 ## Example
 ```python
@@ -142,8 +142,8 @@ def check(module: Module) -> Iterator[Finding]:
 def _detects_anomalies(module: Module, place: ir.Value) -> Finding:
     return rule.finding(
         module.span(place),
-        "anomaly detection raises at the first NaN in the backward pass, but the scaler would skip "
-        "that step; enable anomaly detection only to find a bug",
+        "anomaly detection ends the program at the first NaN in a backward pass, whose step the scaler would skip; "
+        "enable anomaly detection only to find a bug",
         fix=Fix(Applicability.DISPLAY, "Enable anomaly detection with a debug flag"),
     )
 
@@ -166,7 +166,7 @@ def _judge_abort(module: Module, abort: Abort) -> Iterator[Finding]:
         if found is not None and not is_plain(found[0], source):
             yield rule.finding(
                 module.span(abort.at),
-                "this check ends the program when gradients overflow, which is normal; remove the check: "
+                "this check ends the program when gradients overflow; remove the check, as an overflow is normal: "
                 f"{_then(module, found[1])}",
                 fix=Fix(Applicability.DISPLAY, _GIVE_UP),
             )
@@ -187,8 +187,8 @@ def _judge_clip(module: Module, call: ir.Call) -> Iterator[Finding]:
     if found is not None and not is_plain(found[0], call):
         yield rule.finding(
             module.span(call),
-            "`error_if_nonfinite=True` ends the program when gradients overflow, which is normal; remove the argument: "
-            f"{_then(module, found[1])}",
+            "`error_if_nonfinite=True` ends the program when gradients overflow; remove the argument, as an overflow "
+            f"is normal: {_then(module, found[1])}",
             fix=Fix(Applicability.DISPLAY, _GIVE_UP),
         )
 

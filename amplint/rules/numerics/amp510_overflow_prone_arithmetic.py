@@ -1,17 +1,17 @@
-"""Squares, exponentials and quotients that exceed float16's range are computed in float16.
+"""Arithmetic that can exceed float16's range is computed in float16.
 
 ## What it does
-Finds kinds of arithmetic on a tensor that an autocast region has left in float16, if the op list of the region's device
-leaves the result in float16 too:
+Finds arithmetic on a tensor that an autocast region has left in float16, if autocast computes the result in float16
+too:
 
 - a square (`z * z` on cuda; `z**2` and `z.square()` on the CPU, whose list lacks them);
 - `exp` on the CPU;
-- a quotient by `z + eps`, whose epsilon is not 0 in float16 but below 1.53e-5;
-- quotients by constants whose product is below 1.53e-5: a second difference, divided by a step of 0.001 twice.
-
-Also finds a variance that is a difference of two means, `conv2d(x * x, window) - mean * mean`, if the region computes a
-mean in float16, as in SSIM. SSIM from a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) in such a region is
-a likely finding. AMP511 reports the same in bfloat16, where it is worse.
+- a division by `z + eps`, if the epsilon is between 3e-8 and 1.53e-5 (AMP501 reports smaller ones, which are 0 in
+  float16);
+- divisions by constants whose product is below 1.53e-5: a second difference, divided by a step of 0.001 twice;
+- a variance that is the difference of two means, `conv2d(x * x, window) - mean * mean`, if the region computes a mean
+  in float16, as in SSIM. For SSIM of a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) the finding is only
+  `likely`. AMP511 reports the same in bfloat16, where the errors are larger.
 
 amplint reports nothing:
 
@@ -22,11 +22,11 @@ amplint reports nothing:
 The rule is off by default: the code doesn't show whether a number ever gets so large.
 
 ## Why is this bad?
-float16 ends at 65504. The square of 256 is inf, and so are `exp(11.1)` and `1 / 1e-5`. Variances, distances and norms
-written by hand compute such numbers on the way, though their results would be small.
+The largest number of float16 is 65,504. The square of 256 is inf, and so are `exp(11.1)` and `1 / 1e-5`. Variances,
+distances and norms that are written by hand compute such numbers on the way, though their results would be small.
 
-In the smoothest parts of an image a variance is smaller than the rounding of the two means. The difference of the means
-is noise, or negative, and SSIM divides by it. The page of AMP511 has measurements.
+In the smoothest parts of an image, a variance is smaller than the rounding errors of the two means. The difference of
+the means is then noise, or negative, and SSIM divides by it. The page of AMP511 has measurements.
 
 ## Example
 ```python
@@ -43,12 +43,12 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix casts the tensor with `.float()`. Unsafe: later results become float32. There is no fix for variances: the
-convolution has to run in float32, under `autocast(enabled=False)`.
+The fix casts the tensor with `.float()`. Unsafe: later results may become float32. There is no fix for a difference of
+two means: compute both from `.float()` tensors, under `autocast(enabled=False)`.
 
 ## Proof
-The test programs train with values of some hundred: the loss is inf or NaN before the fix, and the reference's loss
-after it.
+The test programs train with values of some hundred. The loss of the wrong programs becomes NaN, or changes otherwise
+than the reference's; the corrected programs have the reference's loss.
 
 ## References
 - [Autocast op reference](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float32)
@@ -56,6 +56,7 @@ after it.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -66,8 +67,15 @@ from amplint.model.inference.tensor_types import NUMBER
 from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
-from amplint.rules.shared.half_ops import ZERO_FLOAT16, met, shown, up
-from amplint.rules.shared.variances import ssim_of_libraries, variances
+from amplint.rules.shared.half_ops import LARGEST_FLOAT16, ZERO_FLOAT16, met, shown, up
+from amplint.rules.shared.variances import (
+    MEANS_BY_HAND,
+    SSIM_BY_HAND,
+    said_of,
+    said_of_ssim,
+    ssim_of_libraries,
+    variances,
+)
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -109,7 +117,7 @@ def check(module: Module) -> Iterator[Finding]:
         name = shown(module, found.tensors[0])
         yield rule.finding(
             module.span(seen.node),
-            f"{name} is float16, and {found.why.format(name)}; call `.float()` on {name}",
+            f"{name} is float16: {found.why.format(name)}; call `.float()` on {name}",
             fix=up(module, found.tensors),
         )
     yield from _variances(module)
@@ -130,12 +138,12 @@ def _square(module: Module, seen: Seen) -> _Prone | None:
         if product
         else len(tensors) == 1 and (seen.spelling == "square" or seen.operands[1][1].value == 2)
     )
-    return _Prone("its square overflows to inf at 256 and above", tensors) if squared else None
+    return _Prone("the square of 256 or more is inf", tensors) if squared else None
 
 
 def _exponential(seen: Seen) -> _Prone | None:
     tensor = _half(seen.operands[0]) if seen.spelling == "exp" and seen.operands else None
-    return _Prone("its exponential overflows to inf above 11.09", [tensor]) if tensor is not None else None
+    return _Prone("`exp` of more than 11.09 is inf", [tensor]) if tensor is not None else None
 
 
 def _quotient(seen: Seen) -> _Prone | None:
@@ -148,7 +156,8 @@ def _quotient(seen: Seen) -> _Prone | None:
     for tensor, constant in (sides, sides[::-1]):
         value = constant.value if isinstance(constant, ir.Constant) else None
         if isinstance(value, float) and ZERO_FLOAT16 < value < _SMALL:
-            return _Prone(f"1 / {value:g} is inf where {{}} is 0", [tensor])
+            rounded = struct.unpack("e", struct.pack("e", value))[0]
+            return _Prone(f"where {{}} is 0, a dividend above {LARGEST_FLOAT16 * rounded:.2g} gives inf", [tensor])
     return None
 
 
@@ -159,7 +168,9 @@ def _steps(module: Module, seen: Seen) -> _Prone | None:
         return None
     divisor = abs((seen.operands[1][1].value or 1.0) * (_divided_by(module, tensor) or 1.0))
     return (
-        _Prone(f"the divisions by {divisor:g} in all can overflow to inf", [tensor]) if 0 < divisor < _SMALL else None
+        _Prone(f"the divisions by constants divide by {divisor:g} in all, which can give inf", [tensor])
+        if 0 < divisor < _SMALL
+        else None
     )
 
 
@@ -194,9 +205,8 @@ def _variances(module: Module) -> Iterator[Finding]:
             function = ir.function_of(each.mean)
             yield rule.finding(
                 module.span(each.mean),
-                "the variance is the difference of two means, and float16 rounds this mean by more than the smallest "
-                "variances; compute both means in float32, under `autocast(enabled=False)`",
-                withheld="the code of both means has to move into a region with `enabled=False`; do that by hand",
+                said_of(module, each, "float16"),
+                withheld=MEANS_BY_HAND,
                 cause=f"variance {function.id if function is not None else 0}",
                 confidence=Confidence.LIKELY if each.likely else Confidence.CERTAIN,
             )
@@ -204,8 +214,7 @@ def _variances(module: Module) -> Iterator[Finding]:
         if found.dtypes == {"float16"}:
             yield rule.finding(
                 module.span(found.call),
-                "the region computes the convolutions of SSIM in float16, which rounds by more than the smallest "
-                "variances; compute SSIM in float32, outside the region",
-                withheld="move the call out of the region, or into a region with `enabled=False`",
+                said_of_ssim("float16"),
+                withheld=SSIM_BY_HAND,
                 confidence=Confidence.LIKELY,
             )

@@ -2,25 +2,29 @@
 
 ## What it does
 Finds a variance or covariance that is a mean of products minus a product of means, `conv2d(x * x, w) - mean**2`, if one
-of the means is in bfloat16. Such a mean is a convolution, which autocast computes in half precision whatever its input
-is, or a pooling of a half-precision tensor. SSIM and local cross-correlation are computed in this way. The means may be
-computed by a function or a layer of the project, and for several images joined to one tensor.
+of the means is in bfloat16. SSIM and local cross-correlation are computed in this way. The mean is
 
-SSIM of a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) in a bfloat16 region is a likely finding.
+- a convolution, which autocast computes in half precision whatever its input is;
+- or a pooling of a half-precision tensor.
+
+A function or a layer of the project may compute the means.
+
+The finding is only `likely`
+
+- for SSIM of a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) in a bfloat16 region;
+- if the region can be float16 as well;
+- if the pooled tensor comes from a model that amplint can't see.
 
 amplint reports nothing:
 
 - if the means are float32: poolings of float32 tensors, or means computed under `enabled=False` from float32 tensors;
 - if the region is disabled, or float16 (AMP510, off by default);
 - if the squared tensor is itself a difference, such as `x - x.mean()`: its means are small;
-- about means over everything, `(x * x).mean() - x.mean()**2`.
-
-A finding is likely if the region can be float16 as well, or if the pooled tensor comes from a model that amplint can't
-see.
+- about means over all elements, `(x * x).mean() - x.mean()**2`.
 
 ## Why is this bad?
-bfloat16 keeps 8 bits of a number, so both means are off by up to 0.2%. Where an image is flat, its variance is less
-than what the squared mean is off by. The difference is then noise, 0 or negative, and SSIM divides by it.
+bfloat16 keeps 8 bits of a number, so both means are off by up to 0.2%. Where an image is flat, its variance is smaller
+than the error of the squared mean. The difference is then noise, 0 or negative, and SSIM divides by it.
 
 Measured with torch 2.13 for SSIM (window of 11, sigma of 1.5) of smooth images around 0.6 with noise of 0.03: the
 median error of a variance is 22 to 100%, and 2 to 11% of them are negative. The cosine between the gradient and that of
@@ -65,7 +69,14 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
-from amplint.rules.shared.variances import ssim_of_libraries, variances
+from amplint.rules.shared.variances import (
+    MEANS_BY_HAND,
+    SSIM_BY_HAND,
+    said_of,
+    said_of_ssim,
+    ssim_of_libraries,
+    variances,
+)
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -89,9 +100,8 @@ def check(module: Module) -> Iterator[Finding]:
             sure = not each.likely and each.dtypes == {"bfloat16"}
             yield rule.finding(
                 module.span(each.mean),
-                "this (co)variance subtracts two bfloat16 means, whose rounding errors can exceed the variance; "
-                "compute both means in float32, under `autocast(enabled=False)`",
-                withheld="the code of both means has to move into a region with `enabled=False`; do that by hand",
+                said_of(module, each, "bfloat16"),
+                withheld=MEANS_BY_HAND,
                 cause=f"variance {function.id if function is not None else 0}",
                 confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
             )
@@ -99,8 +109,7 @@ def check(module: Module) -> Iterator[Finding]:
         if "bfloat16" in found.dtypes:
             yield rule.finding(
                 module.span(found.call),
-                "the region computes the variances of SSIM in bfloat16, whose rounding errors can exceed the "
-                "variances; compute SSIM in float32, outside the region",
-                withheld="move the call out of the region, or into a region with `enabled=False`",
+                said_of_ssim("bfloat16"),
+                withheld=SSIM_BY_HAND,
                 confidence=Confidence.LIKELY,
             )

@@ -1,23 +1,31 @@
 """`backward()` is called inside an autocast region.
 
 ## What it does
-Finds a backward pass, scaled or not, that a path reaches while an autocast region is open: in a `with`, under a
-decorator, by `ExitStack.enter_context`, or by hand with `__enter__`. A region with `enabled=False` doesn't count; a
-backward inside such a region is outside of autocast.
+Finds a backward pass, scaled or not, that can run while an autocast region is open. The region may be a `with`, a
+decorator, `ExitStack.enter_context`, or `__enter__` called by hand. Regions with `enabled=False` don't count.
 
-The region may also be `accelerator.autocast()` of accelerate or `fabric.autocast()` of Lightning, and the backward
-`accelerator.backward()` or `fabric.backward()`; not if the file sets a precision without autocast ("no", "32-true"). If
-the file sets no precision, the finding is only `likely`: accelerate's precision may be configured elsewhere. A call of
-timm's `NativeScaler` or `ApexScaler` is a backward, too.
+These count, too:
+
+- the regions `accelerator.autocast()` of accelerate and `fabric.autocast()` of Lightning;
+- the backward passes `accelerator.backward()` and `fabric.backward()`;
+- calls of timm's `NativeScaler` and `ApexScaler`, which run backward.
+
+With accelerate and Fabric, amplint reports nothing if the file sets a precision without autocast ("no", "32-true"). If
+the file sets no precision, the finding is only `likely`, since the precision may be configured elsewhere.
+
+How serious a finding is:
+
+- an error if the region runs a custom `autograd.Function`, or code under `enabled=False`;
+- a warning otherwise;
+- only a suspicion if the code looks like a benchmark: the backward is timed and amplint sees no use of its gradients,
+  or the loss is a plain `sum()` of an output in a file without an optimizer.
 
 ## Why is this bad?
-Backward runs each operation in the dtype of its forward, so the autocast region adds nothing. If a backward has matrix
-products of its own (custom `autograd.Function`s, parts of the forward that were kept in float32), an open region casts
-them to half precision, and gradients lose precision. PyTorch's documentation advises against it.
+Outside of autocast, each operation runs backward in the dtype of its forward, so backward needs no region.
 
-The finding is an error if the region itself runs a custom Function or a float32 part. It is a suspicion if the code
-looks like a benchmark: the backward is timed and amplint sees no use of its gradients, or the loss is a plain `sum()`
-of an output in a file without an optimizer.
+In an open region autocast also applies to the operations of backward. Matrix products that should run in float32 are
+cast to half precision, and their gradients lose precision: those of layers that the forward ran in float32, and those
+in custom `autograd.Function`s. PyTorch's documentation advises against backward passes under autocast.
 
 ## Example
 ```python
@@ -34,25 +42,28 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-Safe if only these are moved out of the region: backward, calls of the scaler, steps of torch's own elementwise
-optimizers (SGD, Adam), schedulers, reports and plain reads. Other contexts of the same `with` stay open around the
-moved code if they have to.
+The fix ends the region before backward. If a forward follows in the region, the fix opens a second region for it.
 
-Unsafe if another optimizer's step moves too, or if the file has a custom `autograd.Function` without `custom_fwd`, or a
-hook, that may multiply matrices: it also runs in backward, and without the region its matrix product may get float32
-and float16 inputs and raise. amplint can't see a Function or hook of another file or an extension.
+Safe if only these leave the region: backward, calls of the scaler, steps of torch's own elementwise optimizers (SGD,
+Adam), schedulers, reports and plain reads.
+
+Unsafe:
+
+- if the step of another optimizer leaves the region;
+- if the file has a custom `autograd.Function` without `custom_fwd`, or a hook on gradients: without the region their
+  operations may get two dtypes. amplint can't see a Function or hook of another file or an extension.
 
 There is no fix:
 
-- if such a Function or hook surely multiplies matrices;
-- if the region is a decorator, is entered by hand, or spans a loop;
-- if other contexts of the same `with` can't stay open around the moved code;
-- if code follows that has to stay in the region, unless it runs a forward (then the fix opens a second region around
-  it).
+- if such a Function or hook multiplies matrices: outside the region, the product may get two dtypes and raise. Add
+  `custom_fwd` and `custom_bwd` to the Function first, or cast in the hook;
+- if the region is a decorator, is entered by hand, or contains a loop with the forward;
+- if other contexts of the same `with` would end, too;
+- if other code follows in the region.
 
 ## Proof
-The test programs watch autocast's state at each backward: enabled before the fix, disabled after it. If a part of the
-model is kept in float32, its gradients are closer to the float32 reference after the fix.
+The test programs watch autocast's state at each backward: enabled in the wrong programs, disabled in the corrected
+programs.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting): "Backward passes under autocast are not
@@ -65,6 +76,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Severity
+from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
 from amplint.rules.shared.in_region import (
     BACKWARD,
@@ -73,6 +85,7 @@ from amplint.rules.shared.in_region import (
     differs,
     fix,
     inside,
+    multiplying_in_backward,
     region_line,
     stale,
 )
@@ -95,22 +108,33 @@ def check(module: Module) -> Iterator[Finding]:
     """Each backward that a path reaches inside a region."""
     for found in inside(module, BACKWARD):
         offered, withheld = fix(module, found)
-        surely = differs(module, found)
+        part = differs(module, found)
         again = stale(module, found.region)  # a step may be reported here, as of the same cause
-        effect = (
-            "a custom Function or a float32 part of the model computes its gradients in half precision"
-            if surely
-            else "custom Functions and float32 parts of the model can lose gradient precision"
-        )
+        effect = f"gradients of {part or 'custom Functions and of float32 parts'} can lose precision"
         if again is not None:
-            effect = f"{effect}, and {again.said(module)}" if surely else again.said(module)
+            effect = f"{effect}, and {again.said(module)}" if part else again.said(module)
+        call = found.event.call
+        what, end = "backward runs", "backward"
+        if isinstance(call, ir.Call) and ir.last_name(call.func) != "backward":
+            what, end = f"`{module.on_one_line(call.func)}` runs backward", "this call"
         yield rule.finding(
-            module.span(found.event.call),
-            f"backward runs inside the autocast region on {region_line(module, found.region)}: {effect}; "
-            "end the region before backward",
+            module.span(call),
+            f"{what} inside the autocast region on {region_line(module, found.region)}: {effect}; "
+            f"{_first(module)}end the region before {end}",
             fix=offered,
             withheld=withheld,
-            severity=Severity.ERROR if surely else None,
+            severity=Severity.ERROR if part else None,
             confidence=confidence_in(module, found),
             cause=cause(found.region),
         )
+
+
+def _first(module: Module) -> str:
+    """What to do before the region can end: outside, a product in backward may get two dtypes."""
+    product = module.once(multiplying_in_backward)
+    if product is None:
+        return ""
+    function = ir.function_of(product)
+    if function is not None and function.cls is not None and function.name == "backward":
+        return f"add `custom_fwd` and `custom_bwd` to `{function.cls.name}`, then "
+    return f"cast operands on {module.line(product)} to one dtype, then "

@@ -1,15 +1,16 @@
 """The optimizer steps inside an autocast region.
 
 ## What it does
-Finds `scaler.step(optimizer)` and `optimizer.step()` that a path reaches while an autocast region is open.
+Finds `scaler.step(optimizer)` and `optimizer.step()` that can run while an autocast region is open.
 
-The finding is a suspicion if the code looks like a benchmark: steps are timed on made-up data. amplint reports nothing
-if this file defines all models that the optimizer owns, and autocast runs none of their ops in half precision.
+The finding is only a suspicion if the code looks like a benchmark: steps are timed on made-up data. amplint reports
+nothing if this file defines all models whose parameters the optimizer has, and autocast runs none of their operations
+in half precision.
 
 ## Why is this bad?
-An optimizer that multiplies matrices (Adafactor, Shampoo, Muon) does so in half precision inside a region. And the
-region keeps half-precision copies of the weights: a forward after the step, in the same region, still uses the old
-weights.
+- The region caches half-precision copies of the weights. A forward after the step, in the same region, still uses the
+  old weights.
+- Optimizers that multiply matrices (Adafactor, Shampoo, Muon) do so in half precision inside a region.
 
 ## Example
 ```python
@@ -30,15 +31,18 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe for torch.optim's elementwise optimizers, created in the same file and stepped without a closure, if all code that
-leaves the region with the step gives the same result without autocast (see AMP301). Unsafe for any other optimizer: a
-forward in a closure, or in SAM's step, would lose autocast. There is no fix if the region is a decorator, is entered by
-hand, or spans a loop.
+The fix ends the region before the step, or before backward if that is in the region, too.
+
+Safe for the elementwise optimizers of torch.optim (SGD, Adam), if they are created in the same file and step without a
+closure, and if all code that leaves the region gives the same result without autocast.
+
+Unsafe for other optimizers: a forward in a closure, or in SAM's step, would lose autocast.
+
+There is no fix in the cases that AMP301 lists, for example if the region is a decorator or is entered by hand.
 
 ## Proof
-The test programs watch autocast's state at each step: enabled before the fix, disabled after it. With Adafactor the
-update inside the region differs from the update outside. With a second forward in the region, the loss is computed with
-the old weights.
+The test programs watch autocast's state at each step: enabled in the wrong programs, disabled in the corrected
+programs.
 
 ## References
 - [torch.amp examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
@@ -75,7 +79,7 @@ def check(module: Module) -> Iterator[Finding]:
         if again is None and is_never_cast(module, found.event.optimizer):
             continue
         offered, withheld = fix(module, found)
-        effect = "a later forward in the region uses the old weights, which autocast caches"
+        effect = "a later forward in the region would use the old weights, which autocast caches"
         if again is not None and again.step is found.event:
             effect = again.said(module)
         yield rule.finding(

@@ -1,15 +1,15 @@
-"""The criterion runs after the autocast region, on the region's half-precision outputs.
+"""The loss is computed after the autocast region, from the region's half-precision outputs.
 
 ## What it does
-Finds a loss of torch (`nn.CrossEntropyLoss`, `F.mse_loss`, ...) that is computed outside of every autocast region from
-a value that a region left in half precision: the output of a layer of this file, or of a matrix product. The finding is
-likely if the value is an output of a model that amplint can't see: its last layer is probably in half precision. Such
-outputs count in a cross entropy with class indices, and in an L1 or squared difference of two of them. So does the
-matrix product of such an output with a value that amplint can't see: with a float32 matrix the product would raise.
+Finds a loss that is computed outside of every autocast region, from a value that a region has left in half precision:
 
-Also finds a loss that is written by hand, such as `(first - second).square().mean()`, if backward starts from it (or
-from a sum with it) and autocast would compute one of its ops in float32. If the region is in one branch of an `if`
-about AMP, the other branch, which trains without AMP, doesn't count.
+- a loss of torch (`nn.CrossEntropyLoss`, `F.mse_loss`, ...);
+- a loss that is written by hand, such as `(first - second).square().mean()`, if backward starts from it and autocast
+  would compute one of its operations in float32.
+
+The value is certainly in half precision if it comes from a layer of this file or from a matrix product. If it is an
+output of a model that amplint can't see, the finding is only `likely`, and only these losses are reported: cross
+entropy with class indices, and an L1 or squared difference of two such outputs.
 
 amplint reports nothing:
 
@@ -18,18 +18,24 @@ amplint reports nothing:
 - if amplint can't see the criterion;
 - if a loss that is written by hand has an operand that amplint can't see, or would be in half precision inside a
   region, too (`F.relu(1 - scores).mean()`);
-- about losses that a model computes itself; if a model gets the targets, too, the finding is a suspicion, since a head
-  with a margin (ArcFace) returns float32;
+- about losses that a model computes itself;
 - about models that accelerate, Fabric or DeepSpeed wrap (their outputs are float32);
-- under `no_grad`, and in functions that evaluate.
+- under `no_grad`, and in functions that evaluate;
+- in a branch that trains without AMP.
 
-The finding is an error if the loss is float16 and scaled: at the initial scale its gradient is infinite. Otherwise it
-is a warning.
+How serious a finding is:
+
+- an error if the loss is float16 and scaled: at the initial scale its gradient is infinite;
+- a warning otherwise;
+- only a suspicion if the model that amplint can't see gets the targets, too: a head with a margin (ArcFace) returns
+  float32.
 
 ## Why is this bad?
-Inside a region autocast computes losses in float32. After the region the loss has the dtype of its input: sums over
-classes and batches are rounded to float16 or bfloat16. In float16 it is worse: the gradient of the loss is the scale,
-which starts at 65536 and is inf in float16. The first step is always skipped, and the scale is halved.
+Inside a region autocast computes most losses in float32. After the region the loss has the dtype of its input: sums
+over classes and batches are rounded to float16 or bfloat16.
+
+In float16 it is worse. Backward starts with the scale, 65,536 at first, as the gradient of the loss. In float16 that is
+infinite: the scaler skips the first step, and halves the scale.
 
 ## Example
 ```python
@@ -48,12 +54,12 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-The fix moves the statements up to the criterion into the region. Unsafe: autocast then also applies to the other
-statements. There is no fix if the criterion is in another block or function, or if the `with` has other contexts.
+The fix moves the loss into the region, and the statements before it. Unsafe: autocast then also applies to these
+statements. There is no fix if the loss is in another block or function, or if the `with` has other contexts.
 
 ## Proof
-The test programs compare the dtype of the loss that backward is called on: float16 or bfloat16 before the fix, float32
-after it.
+The test programs print the dtype of the loss from which backward starts: float16 or bfloat16 in the wrong programs,
+float32 in the corrected programs.
 
 ## References
 - [Autocast op reference](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float32)
@@ -119,13 +125,13 @@ def check(module: Module) -> Iterator[Finding]:
         region = module.line(module.value(kind.region))
         scaled = "float16" in kind.names and _is_scaled(module, seen) and not _is_weighed(module, seen)
         if scaled:
-            effect = "at the initial scale, 65536, its gradient is inf, and the first step is always skipped"
+            effect = "at the initial scale of 65,536 its gradient is inf, and the first step is skipped"
         else:
-            effect = "the loss and its gradient are rounded"
+            effect = f"the loss and its gradient are rounded to {dtype_of(kind)}"
         fix, withheld = _fix(module, seen, kind.region)
         yield rule.finding(
             module.span(seen.node),
-            f"outside the autocast region on {region}, {loss}: {effect}; compute the loss inside the region",
+            f"{loss}, after the autocast region on {region}: {effect}; compute the loss inside the region",
             fix=fix,
             withheld=withheld,
             severity=Severity.ERROR if scaled else Severity.WARNING,

@@ -1,21 +1,24 @@
 """Binary cross entropy of probabilities runs inside an autocast region, where it raises.
 
 ## What it does
-Finds `F.binary_cross_entropy` and calls of an `nn.BCELoss` inside an autocast region for cuda, xpu or mtia: in its
-body, under a decorator, or in a function or `forward` of the project that the region calls. Also finds them in a step
-of a LightningModule, if the file creates a Trainer with mixed precision, which opens a region around the step.
+Finds `F.binary_cross_entropy` and calls of an `nn.BCELoss` inside an autocast region for cuda, xpu or mtia. The call
+may be in the region itself, or in a function or `forward` of the project that the region calls.
+
+Also finds such calls in a step of a LightningModule, if the file creates a Trainer with mixed precision: the Trainer
+opens a region around the step.
 
 amplint reports nothing:
 
-- on cpu and mps, which allow it;
+- on cpu and mps, where the loss runs under autocast;
 - under `enabled=False`;
-- if the region's device is unknown, or its flag is a parameter that is False by default;
+- if the region's device is unknown;
+- if `enabled` of the region is a parameter that is False by default;
 - if amplint can't see how the loss is created.
 
 ## Why is this bad?
 The loss raises `RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast`,
-whatever the dtype of its inputs. The reason: a half-precision sigmoid is exactly 1 for logits above about 9, and the
-loss would be 100 instead of 9.
+whatever the dtype of its inputs. The reason: a float16 sigmoid is exactly 1 for logits above about 8.3. For a target
+of 0 the loss would then be 100 instead of the logit.
 
 ## Example
 ```python
@@ -30,12 +33,15 @@ with torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Unsafe. If the sigmoid is visible, the loss takes the logits instead: the same number, computed in a stable way.
-Otherwise the loss goes into a nested region with `enabled=False`, and its inputs are cast to float32. A sigmoid that
-already ran in half precision has lost its small differences from 1.
+Unsafe.
+
+- If amplint sees the sigmoid, the fix removes it, and uses the loss that takes logits: the same loss, computed in a
+  stable way.
+- Otherwise the fix computes the loss in a nested region with `enabled=False`, from inputs that are cast to float32. A
+  sigmoid that ran in half precision has lost its small differences from 1.
 
 ## Proof
-The test programs raise under (simulated) cuda and xpu before the fix, and train after it.
+The wrong programs raise under cuda and xpu, simulated on the CPU; the corrected programs train.
 
 ## References
 - [Prefer
@@ -122,7 +128,7 @@ _ASIDE = {
 }
 
 
-_FLOAT32 = "compute this loss in float32 under `autocast(enabled=False)`"
+_FLOAT32 = "float32 inputs under `autocast(enabled=False)`"
 
 
 @rule.check
@@ -140,9 +146,9 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         fix, title, withheld = _fix(module, call, found)
         device = "/".join(sorted(_forbidding(module, found)))
-        where = f"the region on {module.line(found.entered)}"
+        where = f"region on {module.line(found.entered)}"
         if found.site is not None:
-            where += f", called from {module.line(found.site)}"
+            where += f", called on {module.line(found.site)}"
         yield rule.finding(
             module.span(call),
             f"{_said(module, call)} raises RuntimeError under autocast for {device} ({where}); {title}",
@@ -162,10 +168,11 @@ def _said(module: Module, call: ir.Call) -> str:
     return f"`{text}`" if is_plain else f"`{text}` (BCELoss)"
 
 
-def _logits_loss(module: Module, call: ir.Call) -> str:
-    """The loss that takes logits, in the place of one that takes probabilities."""
+def _use_logits(module: Module, call: ir.Call) -> str:
+    """What to do: the loss that takes logits, in the place of one that takes probabilities."""
     is_function = module.names.only(call.func) == _FUNCTION
-    return "`binary_cross_entropy_with_logits`" if is_function else "`BCEWithLogitsLoss`"
+    name = "`binary_cross_entropy_with_logits`" if is_function else "`BCEWithLogitsLoss`"
+    return f"pass logits to {name}"
 
 
 def _is_made_by(module: Module, func: ir.Value, classes: set[str]) -> bool:
@@ -248,7 +255,7 @@ def _under_a_trainer(module: Module, call: ir.Call) -> Finding | None:
     if False in devices:
         return None
     edits = _with_logits(module, call)
-    what = f"use {_logits_loss(module, call)}, or {_FLOAT32}"
+    what = f"{_use_logits(module, call)}, or {_FLOAT32}"
     fix = (
         Fix(Applicability.UNSAFE, "Pass the logits, and remove the sigmoid", tuple(sorted(edits)))
         if edits is not None
@@ -259,7 +266,7 @@ def _under_a_trainer(module: Module, call: ir.Call) -> Finding | None:
         f"{_said(module, call)} raises RuntimeError under autocast for cuda, which the Trainer "
         f"on {module.line(mixed[0].call)} opens around this step; {what}",
         fix=fix,
-        withheld=None if fix is not None else "amplint can't see the sigmoid; pass the logits by hand",
+        withheld=None if fix is not None else "amplint can't see the sigmoid; make the change by hand",
         confidence=Confidence.LIKELY if None in devices or len(mixed) < len(trainers) else None,
     )
 
@@ -288,9 +295,9 @@ def _fix(module: Module, call: ir.Call, found: Open) -> tuple[Fix | None, str, s
     """The fix, what to do in words, and why there is none."""
     edits = _with_logits(module, call)
     if edits is not None:
-        what = f"use {_logits_loss(module, call)}"
+        what = _use_logits(module, call)
         return Fix(Applicability.UNSAFE, "Pass the logits, and remove the sigmoid", tuple(sorted(edits))), what, None
-    what = f"use {_logits_loss(module, call)}, or {_FLOAT32}"
+    what = f"{_use_logits(module, call)}, or {_FLOAT32}"
     edits = _in_disabled_region(module, call, found)
     if edits is not None:
         title = "Compute this loss in float32 under `autocast(enabled=False)`"
@@ -303,7 +310,7 @@ def _fix(module: Module, call: ir.Call, found: Open) -> tuple[Fix | None, str, s
             f"`{module.on_one_line(other.func)}` in the same statement would also run without autocast; "
             "give the loss a statement of its own",
         )
-    return None, what, "amplint can't put this statement into `autocast(enabled=False)`; do that by hand"
+    return None, what, "amplint can't write `autocast(enabled=False)` around this statement; do that by hand"
 
 
 def _with_logits(module: Module, call: ir.Call) -> list[Edit] | None:

@@ -3,21 +3,20 @@
 ## What it does
 Finds:
 
-- `torch.autocast(...)` as a statement of its own;
-- a local variable that holds one, alone or as one of two contexts, if nothing reads it (a warning);
-- `with a and torch.autocast(...)`, which enters only the last one;
-- the decorator on a generator function, whose body runs outside the autocast region.
+- `torch.autocast(...)` as a statement of its own (a warning if the losses of the file come from other regions: the
+  call does nothing and is not needed);
+- a local variable that holds an autocast object and that nothing reads (a warning);
+- `with a and torch.autocast(...)`, which enters only the last context;
+- `@torch.autocast(...)` on a generator function: the region ends before the body runs.
 
 amplint reports nothing if the object is used in any other way: it may be entered elsewhere.
 
-The finding is a warning, with the advice to remove the call, if the file's training losses come from other regions: the
-call does nothing and is not needed.
-
 ## Why is this bad?
 The object does nothing. Unless the forward is in another region, everything runs in float32 without a warning: training
-is as slow as without AMP. With `and`, the other context (`torch.no_grad()`, for example) may be the one that is
-missing. Put `with` around the forward and the loss only: around whole epochs it keeps the half-precision copies of the
-weights past their steps (AMP309).
+is as slow as without AMP. With `and`, it is the other context that is missing, for example `torch.no_grad()`.
+
+Put `with` around the forward and the loss only. Around whole epochs, autocast would keep the half-precision copies of
+the weights past their steps (AMP309).
 
 ## Example
 ```python
@@ -32,14 +31,15 @@ with torch.no_grad(), torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Unsafe for `and`: the fix also enters the first context, so that a backward inside `torch.no_grad()` raises. A call that
-is a statement of its own is removed if the forwards are in other regions: safe, as the call has no effect. Otherwise
-there is no fix, since amplint doesn't know what the region should contain. There is no fix for a generator: use `with`
-inside it.
+- `and`: the fix puts a comma in its place. Unsafe, as the first context then takes effect: a backward inside
+  `torch.no_grad()` would raise.
+- A statement of its own: the fix removes the call if the forward is in another region. Safe, as the call has no effect.
+
+There is no fix for the others: amplint can't tell which code the region should contain.
 
 ## Proof
-The test programs list the regions that were entered and the dtypes of the losses: no region before the fix, and the
-region of the `with` after it.
+The test programs list the regions that are entered and the dtype of the loss. In the wrong programs the region or the
+other context has no effect; in the corrected programs both have.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
@@ -75,6 +75,7 @@ rule = Rule(
     not_shown="without the region the step runs in float32, which is not wrong by itself",
 )
 
+_UNKNOWN = "amplint can't tell which code the region should contain"
 _MAY_ACT = (ir.Call, ir.Walrus, ir.Suspend)
 _EXPECTS = re.compile(r"(?i)raises|warn|suppress")
 _CONTEXTS = {
@@ -101,8 +102,9 @@ def check(module: Module) -> Iterator[Finding]:
                 if _is_region(module, value):
                     yield rule.finding(
                         module.span(value),
-                        f"a generator's body runs outside its decorator's region{_inside(module, statement)}",
-                        withheld="amplint can't tell what the region should contain",
+                        f"`{statement.name}` is a generator, and runs after the region of its decorator has ended"
+                        f"{_inside(module, statement)}",
+                        withheld=_UNKNOWN,
                     )
 
 
@@ -122,30 +124,31 @@ def _kept_unread(module: Module, statement: ir.Assign) -> Iterator[Finding]:
                 return
     yield rule.finding(
         module.span(region),
-        f"autocast object kept in `{target.name}` but never entered: it has no effect; use `with {target.name}:`",
-        withheld="amplint can't tell what the region should contain",
+        f"the autocast object in `{target.name}` is never entered and has no effect; write `with {target.name}:` "
+        "around the forward and the loss",
+        withheld=_UNKNOWN,
         severity=Severity.WARNING,
     )
 
 
 def _alone(module: Module, statement: ir.Expr) -> Finding:
     """The finding for a statement that makes a region and drops it: what to do hangs on the regions of the losses."""
-    message, fix, severity = "autocast object created but never entered", None, None
-    withheld: str | None = "amplint can't tell what the region should contain"
+    message, fix, severity = "this autocast object is never entered", None, None
+    withheld: str | None = _UNKNOWN
     losses = [(each, _regions_of(module, each)) for each in trained(module)]
     bare = next((each for each, found in losses if not found and not each.unseen), None)
     entered = [region for _, found in losses for region in found]
     other = next((each.call for each in regions(module) if _is_entered(each.call)), None)
     if bare is not None:
-        message += f": the loss on {module.line(bare.event.call)} runs in float32; use `with` around the forward and "
-        message += "the loss"
+        message += f", and the loss on {module.line(bare.event.call)} is computed in float32; use `with` around the "
+        message += "forward and the loss"
     elif entered:
-        message += f": the forward already runs in the region on {module.line(entered[0])}; remove this call"
+        message += f", and the forward already runs in the region on {module.line(entered[0])}; remove this call"
         severity = Severity.WARNING
         fix, withheld = _gone(module, statement)
     else:
         where = f"the region on {module.line(other)}" if other is not None else "another region"
-        message += f": the forward runs in float32, unless {where} contains the forward; use `with`"
+        message += f": the forward runs in float32, unless {where} contains the forward; use `with` around the forward"
     return rule.finding(module.span(statement.value), message, fix=fix, withheld=withheld, severity=severity)
 
 
@@ -179,7 +182,7 @@ def _inside(module: Module, generator: ir.Function) -> str:
     own = next((each for each in within if each not in generator.decorators), None)
     if own is not None:
         return f": only the region on {module.line(own)} has an effect; remove the decorator"
-    return ", in float32; use `with` in the body"
+    return f"; use `with torch.autocast(...)` inside `{generator.name}`"
 
 
 def _is_region(module: Module, value: ir.Value) -> bool:

@@ -1,9 +1,12 @@
-"""The backward of an autograd Function runs in other dtypes than its forward.
+"""The backward of an autograd Function runs without the autocast state of its forward, and raises.
 
 ## What it does
-Finds a `torch.autograd.Function` of which only `backward` is decorated (with `custom_bwd`), or which has both
-`custom_bwd` and a `setup_context`. Also finds a Function that is applied in an autocast region with a float32
-parameter, multiplies matrices with it in `forward` and in `backward`, and lacks `custom_fwd` or `custom_bwd`.
+Finds a `torch.autograd.Function`
+
+- with `custom_bwd`, but without `custom_fwd` (an error);
+- with `custom_bwd` and a `setup_context` (an error);
+- without `custom_bwd`, if the Function is applied in an autocast region with a float32 parameter, and multiplies
+  matrices with that parameter in `forward` and in `backward` (a warning).
 
 amplint reports nothing:
 
@@ -12,15 +15,14 @@ amplint reports nothing:
 - if nothing shows that an operand is float32;
 - if no region of this file leads to the Function's `apply`.
 
-The finding is an error if `custom_bwd` raises AttributeError: it is the only decorator, or there is a `setup_context`.
-Otherwise it is a warning.
-
 ## Why is this bad?
-`forward` runs inside the region, where autocast casts the operands of a product. `backward` runs outside of it: the
-half-precision gradient meets the saved float32 weight and raises `RuntimeError: expected m1 and m2 to have the same
-dtype`. Both decorators together make `backward` run under the autocast state of `forward`; one of them alone doesn't.
-`custom_bwd` reads what `custom_fwd` has stored on `ctx`. Without `custom_fwd`, and always with a `setup_context` (where
-`forward` gets no `ctx`), `custom_bwd` raises AttributeError.
+`forward` runs inside the region, where autocast casts the operands of a product. `backward` runs outside: the product
+of the half-precision gradient and the saved float32 weight raises `RuntimeError: expected m1 and m2 to have the same
+dtype`.
+
+`custom_fwd` on `forward` and `custom_bwd` on `backward` make `backward` run under the autocast state of `forward`.
+Both are needed: `custom_bwd` reads what `custom_fwd` has stored on `ctx`. Without `custom_fwd`, or with a
+`setup_context` (where `forward` gets no `ctx`), `custom_bwd` raises AttributeError.
 
 ## Example
 ```python
@@ -53,12 +55,11 @@ class Product(torch.autograd.Function):
 ```
 
 ## Fix safety
-Unsafe: the missing decorators are added, for the device of the file's regions, and everything else in the backward then
-runs under autocast too. There is no fix for a Function with a `setup_context`, which has to be rewritten with
-`forward(ctx, ...)`.
+The fix adds the missing decorators, for the device of the file's regions. Unsafe: everything else in `backward` then
+runs under autocast too. There is no fix for a Function with a `setup_context`: rewrite it with `forward(ctx, ...)`.
 
 ## Proof
-The test programs raise in backward before the fix, and train after it.
+The wrong programs raise in backward; the corrected programs train.
 
 ## References
 - [Functions with autocast](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#autocast-and-custom-autograd-functions)
@@ -127,17 +128,18 @@ def check(module: Module) -> Iterator[Finding]:
     applied = _applied(module) if functions else {}
     for each in functions:
         if each.bwd is not None and each.with_setup:
-            message = "`custom_bwd` does not work with `setup_context`: backward raises AttributeError; write"
+            message = "`custom_bwd` does not work with `setup_context`: backward raises AttributeError"
             yield rule.finding(
                 module.span(each.bwd),
-                f"{message} `forward(ctx, ...)`, and decorate `forward` and `backward`",
+                f"{message}; move `setup_context` into `forward(ctx, ...)`, and decorate `forward` with `custom_fwd`",
                 severity=Severity.ERROR,
             )
         elif each.bwd is not None and each.fwd is None:
             fix, withheld = _fix(module, each)
             yield rule.finding(
                 module.span(each.bwd),
-                f"`{each.cls.name}.backward` raises AttributeError: `custom_bwd` needs `custom_fwd` too",
+                f"`{each.cls.name}.backward` raises AttributeError: `custom_bwd` works only with `custom_fwd`; add "
+                "`custom_fwd` to `forward`",
                 fix=fix,
                 withheld=withheld,
                 severity=Severity.ERROR,
@@ -248,9 +250,8 @@ def _finding(module: Module, function: _Function, found: Open, name: str) -> Fin
     fix, withheld = _fix(module, function)
     return rule.finding(
         module.layout.name(function.backward),
-        f"`{function.cls.name}.backward` raises RuntimeError: autocast is off in backward, and the gradient from the "
-        f"region on {module.line(found.entered)} is in half precision, but `{name}` is float32; add "
-        f"{_missing(function)}",
+        f"outside the region on {module.line(found.entered)}, `{function.cls.name}.backward` raises RuntimeError: the "
+        f"gradient is half precision, but `{name}` is float32; {_to_do(function)}",
         fix=fix,
         withheld=withheld,
     )
@@ -394,12 +395,15 @@ def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
     """The missing decorators, below `@staticmethod`."""
     torch, device = module_name(module, "torch"), _device(module, function)
     if torch is None:
-        return None, "the file has no `import torch`; add that import"
+        return None, "the fix needs `import torch`; add the import, and run amplint again"
     if device is None:
-        return None, "the file doesn't show which device the model trains on"
+        return None, "the file doesn't show the device for `device_type`; add the decorators by hand"
     new = module.target.guarantees(_SINCE)
     if not new and device != '"cuda"':
-        return None, f"torch has `custom_fwd` for devices other than cuda only since {_SINCE} ({module.target.origin})"
+        return (
+            None,
+            f"`custom_fwd` needs torch {_SINCE} for {device}, and the project allows older ({module.target.origin})",
+        )
     edits: list[Edit] = []
     for method, name, there in (
         (function.forward, _FWD, function.fwd),
@@ -408,7 +412,7 @@ def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
         if there is not None:
             continue
         if not any(module.names.of(each) == {"builtins.staticmethod"} for each in method.decorators):
-            return None, f"`{method.name}` is not a `@staticmethod`"
+            return None, f"`{method.name}` is not a `@staticmethod`; make it one first"
         at = line_start(module, module.layout.name(method)[0])
         line = module.source.line(module.source.row(at))
         indent = line[: len(line) - len(line.lstrip())]
@@ -416,6 +420,13 @@ def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
         edits.append(insert(at, f"{indent}@{made}{module.source.newline}"))
     title = f"Add {_missing(function)} for {device} (all of the backward then runs under autocast)"
     return Fix(Applicability.UNSAFE, title, tuple(edits)), None
+
+
+def _to_do(function: _Function) -> str:
+    """What to add where, with what is there already."""
+    if function.fwd is not None:
+        return f"add `{_BWD}` to `backward` (`forward` has `{_FWD}`)"
+    return f"add `{_FWD}` to `forward`, and `{_BWD}` to `backward`"
 
 
 def _missing(function: _Function) -> str:

@@ -1,22 +1,23 @@
-"""In one autocast region a model runs first without gradients and then with them.
+"""In one autocast region a model runs first without gradients, and then with gradients.
 
 ## What it does
 Finds a call of a model under `torch.no_grad()` or `torch.inference_mode()`, and after it, in the same autocast region,
-a call of the same model that is trained. The model counts as trained if the next step is that of an optimizer over its
-parameters, or if it is the only model with a clip, `model.train()` or `model.zero_grad()`. A call of a function of the
-project counts as a call of the model that the function always runs.
+a call of the same model with gradients. Calls may be in functions of the project that the region calls.
+
+amplint has to see that the model is trained: an optimizer over its parameters steps next, or it is the only model with
+a clip, `model.train()` or `model.zero_grad()`.
 
 torch 2.11 fixed this: the rule reports only if the project declares a torch that may be older (see `target-torch`).
 
 amplint reports nothing:
 
 - with `cache_enabled=False`, or with `torch.clear_autocast_cache()` between the two calls;
-- if each call has its own region, or the two are in branches that exclude each other;
+- if each call has its own region, or the two calls are in branches that exclude each other;
 - if the model is frozen, or was called with gradients before.
 
 ## Why is this bad?
-Autocast keeps the half-precision copy of each weight until the outermost region ends. Before torch 2.11 the copies made
-without gradients were used again afterwards. The weights' gradients then stay None and the model does not learn, or
+Autocast keeps the half-precision copy of each weight until the outermost region ends. Before torch 2.11, a copy that
+was made without gradients was used again in a call with gradients. The gradients of these weights then stay None, or
 backward raises "element 0 of tensors does not require grad and does not have a grad_fn".
 
 ## Example
@@ -36,9 +37,8 @@ with torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Unsafe: `torch.clear_autocast_cache()` is inserted after the part without gradients, which also helps inside an outer
-region. The other weights of the region are cast once more. Two regions have the same effect, but have to be written by
-hand.
+The fix inserts `torch.clear_autocast_cache()` after the part without gradients, which also helps inside an outer
+region. Unsafe: the other weights of the region are cast once more. Two regions, written by hand, have the same effect.
 
 ## Proof
 The test programs are not executed (shows=none): the torch that `amplint verify` runs with may already be fixed. Run by
@@ -132,8 +132,8 @@ def check(module: Module) -> Iterator[Finding]:
                 name = module.text(first.model)
                 yield rule.finding(
                     module.span(later.call),
-                    f"before torch {_MENDED}, `{name}` gets no gradients from this call: autocast reuses the weights "
-                    f"that were cast without gradients on {module.line(first.call)}; give this call its own region",
+                    f"before torch {_MENDED}, this call gives `{name}` no gradients: it reuses weights that autocast "
+                    f"cast without gradients on {module.line(first.call)}; run this call in a region of its own",
                     fix=offered,
                     withheld=withheld,
                 )
@@ -214,13 +214,13 @@ def _home(key: str) -> str:
 def _fix(module: Module, first: _Run, second: _Run) -> tuple[Fix | None, str | None]:
     assert first.without is not None
     if not isinstance(first.without, (ir.With, ir.Expr, ir.Assign)) or first.without is ir.statement_of(second.call):
-        return None, "the call without gradients is part of a larger statement"
+        return None, "the call without gradients is part of a larger statement; write the two regions by hand"
     torch = module_name(module, "torch")
     if torch is None:
-        return None, "the file has no `import torch`; add that import"
+        return None, "the fix needs `import torch`; add the import, and run amplint again"
     edit = line_behind(module, first.without, f"{torch}.clear_autocast_cache()")
     if edit is None:
-        return None, "the code without gradients is on one line with other code"
+        return None, "the code without gradients is on one line with other code; write the two regions by hand"
     title = f"Insert `{torch}.clear_autocast_cache()` after the code without gradients (all weights are cast again)"
     return Fix(Applicability.UNSAFE, title, (edit,)), None
 

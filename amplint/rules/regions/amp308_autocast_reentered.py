@@ -1,15 +1,17 @@
-"""An autocast object is entered again while it is active.
+"""An autocast decorator is entered again while it is active, and autocast stays enabled.
 
 ## What it does
-Finds a function decorated with `torch.autocast(...)` that calls itself, and a class whose decorated method runs a child
-of the same class: a decorator creates one object for all calls.
+Finds a function with the decorator `torch.autocast(...)`
 
-amplint reports nothing if it can't tell which function is called, and nothing if each call creates its own autocast
-region with `with`.
+- that calls itself;
+- that is the `forward` of a class, and calls a submodule of the same class.
+
+A decorator creates one autocast object for all calls. amplint reports nothing if each call opens its own region with
+`with`, or if amplint can't tell which function is called.
 
 ## Why is this bad?
-The autocast object remembers only one previous state. The inner call overwrites it, so that after the outermost return
-autocast stays as it was inside: enabled for everything that follows, including backward and the optimizer's step. With
+The autocast object remembers only one previous state, and the inner call overwrites it. After the outermost call,
+autocast stays as it was inside: enabled for all code that follows, including backward and the optimizer's step. With
 `enabled=False`, autocast stays disabled for the rest of a region around the call.
 
 ## Example
@@ -31,7 +33,8 @@ There is no fix: the body of the function has to move into a `with`.
 
 ## Proof
 The test programs watch autocast's state at each backward after the call: enabled in the wrong programs, disabled in the
-corrected programs.
+corrected programs. With `enabled=False`, they print the dtype of a loss that is computed in a region after the call:
+float32 in the wrong program.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
@@ -80,15 +83,15 @@ def check(module: Module) -> Iterator[Finding]:
             if _calls_itself(module, function):
                 again = "calls itself"
             elif _runs_its_kind(module, function):
-                again = "runs a child of the same class"
+                again = "calls a module of its own class"
             if again:
                 region, is_off = regions[-1]
                 yield rule.finding(
                     module.span(region),
-                    f"`{function.name}` {again}, which enters the decorator's autocast object a second time: "
-                    f"autocast stays {'off' if is_off else 'on'} after the call; use `with torch.autocast(...)` inside "
-                    f"`{function.name}` instead",
-                    withheld=f"the whole body of `{function.name}` has to move into a `with`; do that by hand",
+                    f"`{function.name}` {again}, and so enters the decorator's autocast object twice: autocast stays "
+                    f"{'off' if is_off else 'on'} after the call; replace the decorator with a `with` inside "
+                    f"`{function.name}`",
+                    withheld=f"the whole body of `{function.name}` has to move into the `with`; do that by hand",
                 )
 
 

@@ -1,17 +1,20 @@
 """One autocast region spans several iterations with their optimizer steps.
 
 ## What it does
-Follows each function along its paths, and finds a backward and a step of one loop that both run inside an autocast
-region that was entered outside that loop: a `with` around the loop, or a decorator on the function that holds it.
-Backward and step may be in functions that the loop calls.
+Finds an autocast region that is entered before a loop, if backward and the optimizer's step run in that loop: a `with`
+around the loop, or a decorator on the function that contains the loop. Backward and step may be in functions that the
+loop calls.
 
-A region in each iteration doesn't help while another region, even a disabled one, is open around the loop: amplint
-finds that, too. amplint reports nothing if all parameters of the optimizer were cast to float16 or bfloat16: autocast
-caches only casts of float32 weights. If another model of the file was cast to half precision, or the file compiles a
-model with `torch.compile` (which caches no casts), the finding is likely.
+A disabled region around the loop is found, too, if the loop has regions of its own: they share its cache.
 
-amplint also reports nothing:
+The finding is only `likely`
 
+- if the file casts another model to half precision;
+- if the file compiles a model with `torch.compile`, which caches no casts.
+
+amplint reports nothing:
+
+- if all parameters of the optimizer were cast to float16 or bfloat16: autocast caches only casts of float32 weights;
 - if the loop clearly has at most five iterations, and an outer loop opens the region again: then a few steps use old
   weights, which AMP301 and AMP302 report;
 - with `cache_enabled=False`, or if the loop calls `torch.clear_autocast_cache()`;
@@ -19,7 +22,9 @@ amplint also reports nothing:
 
 ## Why is this bad?
 Autocast keeps the half-precision copy of each weight until the outermost region ends. In one region around the loop,
-the forward keeps using the copies from before the first step: the loss never changes, and the model does not learn.
+each forward uses the copies from before the first step. The weights of linear and convolution layers seem frozen, and
+the loss hardly falls: only parameters that autocast doesn't cast (of norms, for example) take effect. After the loop,
+the forward uses the updated weights, which were trained with wrong gradients.
 
 ## Example
 ```python
@@ -42,13 +47,16 @@ for inputs, targets in loader:
 ```
 
 ## Fix safety
-Safe: the fix writes `cache_enabled=False` into the autocast call. Weights are then cast at each use, which costs a
-little time. A region in each iteration is better, but has to be written by hand. There is no fix if the loop calls a
-function that has a region as its decorator: that region would cache the old weights.
+Safe: the fix passes `cache_enabled=False` to the autocast call. Weights are then cast at each use, which costs a little
+time. Backward and the step stay in the region, which AMP301 and AMP302 report: one region per iteration is better, but
+has to be written by hand.
+
+There is no fix if the loop calls a function that has a region as its decorator, or enters a region that is created
+elsewhere: that region would cache the old weights.
 
 ## Proof
-The test programs compare how the loss changes with a float32 run: not at all before the fix, and like the float32 run
-after it.
+The test programs compare the loss with that of a float32 run. In the wrong programs the loss does not fall like that of
+the float32 run, in most not at all; in the corrected programs it does.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
@@ -117,15 +125,15 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _message(*, off: bool, compiled: bool) -> str:
     """What a region around iterations does, and what to do; `off`: it has `enabled=False`."""
-    effect = f"the model does not learn{' (unless it is compiled)' if compiled else ''}"
+    unless = " (unless the model is compiled)" if compiled else ""
     if off:
         return (
-            "this region spans several iterations and, though disabled, keeps the old weights that the regions inside "
-            f"cache: {effect}; remove this region"
+            "this disabled region spans several iterations, and so the regions inside keep their cached weights: each "
+            f"forward uses those from before the first step{unless}; remove this region"
         )
     return (
-        f"one autocast region spans several iterations: autocast caches the old weights, and {effect}; enter a new "
-        "region for each forward and loss"
+        "this autocast region spans several iterations: each forward uses the weights that autocast cached before the "
+        f"first step{unless}; use one region per iteration, around the forward and the loss"
     )
 
 
@@ -135,18 +143,21 @@ def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -
     for statement in module.whole.near("with").statements:
         if isinstance(statement, ir.With) and _is_run_by(flow, statement, loop):
             if any(isinstance(item.context, (ir.Name, ir.Attribute)) for item in statement.items):
-                return None, "a `with` in the loop enters a region that is created elsewhere and may have its own cache"
+                return (
+                    None,
+                    "the loop enters a region that is created elsewhere, which may cache too; end this region by hand",
+                )
     others = (each.call for each in regions(module) if each.call is not region)
     inner = next((each for each in others if _decorates_in(module, flow, each, loop)), None)
     if inner is not None:
         return (
             None,
-            f"the region on {module.line(inner)}, in the loop, caches weights as well; end the outer region by hand",
+            f"in the loop, the region on {module.line(inner)} would cache the weights; end this region by hand",
         )
     edit = add_last_argument(module, region, "cache_enabled=False")
     return Fix(
         Applicability.SAFE,
-        "Pass `cache_enabled=False` (this corrects only AMP309: backward and the step stay in the region)",
+        "Pass `cache_enabled=False` (backward and the step stay in the region)",
         (edit,),
     ), None
 

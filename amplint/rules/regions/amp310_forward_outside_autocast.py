@@ -1,37 +1,33 @@
 """The model's forward runs in float32: the autocast region contains only the loss, or there is no region.
 
 ## What it does
-Finds an autocast region in which nothing is computed in half precision: it contains a loss of torch, and at most
-arithmetic, the backward and the step. The loss is computed from a model of this file that is called right before the
-region and multiplies matrices, or before all calls of the function that has the region.
+Finds:
 
-Also finds a region whose forward is computed once more outside of the region, before anything reads the result. This
-happens with `if bf16: ...` followed by `if fp16: ... else: ...`, where `elif` was meant.
+1. A region that contains only the loss (and at most arithmetic, backward and the step), if the forward of the model
+   runs before the region.
+2. A region whose forward is computed once more outside of the region, before anything reads the first result. This
+   happens with `if bf16: ...` followed by `if fp16: ... else: ...`, where `elif` was meant.
+3. A model that an Accelerator has prepared for half precision, if it is trained through another method than `forward`:
+   accelerate opens its region only around `forward`.
+4. A region with `enabled=False` that runs the model exactly when the scaler is enabled, if the file has no region that
+   can be enabled.
+5. A loss that a `GradScaler` scales, if no file of the program opens a region. A package may still open one itself.
 
-Also finds (likely) a model that an Accelerator has prepared for half precision and that is trained through another
-method than `forward`: accelerate opens its region only in `forward`.
-
-Also finds (likely) a region with `enabled=False` that runs the model exactly when the scaler is enabled, if the file
-has no region that can be enabled.
-
-Also finds (likely) a loss that a `GradScaler` scales, if no file of the program opens a region: neither the files that
-import this file, nor any file that those import. A package may still open a region itself.
-
-The finding is likely if amplint can't see the layers of the model or the criterion, or if the loss multiplies the
-outputs with each other, as a contrastive loss does.
+Findings of 3, 4 and 5 are only `likely`. So are those of 1 if amplint can't see the layers of the model or the
+criterion, or if the loss multiplies the outputs with each other, as a contrastive loss does.
 
 amplint reports nothing:
 
 - if the region contains other code that amplint can't follow, or the name of a criterion says that it has a network;
-- if the model opens a region itself, any of its calls that have gradients is in a region, or a method of it is named
-  for AMP, such as `model.configure_amp(...)`;
+- if the model opens a region itself, or a method of it is named for AMP, such as `model.configure_amp(...)`;
+- if another call of the model with gradients is in a region;
 - about models that are frozen or called without gradients;
 - if a model of the file is cast to half precision (the region then computes its loss in float32).
 
 ## Why is this bad?
-Autocast works on the ops inside the region. Matrix products and convolutions of the forward, which benefit from half
-precision, run in float32 outside of it, with the memory and the time of float32. Losses are computed in float32 inside
-a region anyway. So the model is trained without mixed precision, though the code looks as if it used it.
+Autocast changes only operations inside the region. Outside, the matrix products and convolutions of the forward run in
+float32, with the memory and the time of float32. Losses are computed in float32 even inside a region. So the model is
+trained without mixed precision, though the code looks as if it used AMP.
 
 ## Example
 ```python
@@ -48,12 +44,13 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix lets the region begin before the forward. Unsafe: the model then runs in half precision for the first time.
-There is no fix if the forward is in another block, or if the `with` has other contexts.
+For a region that contains only the loss, the fix lets the region begin before the forward. Unsafe: the model then runs
+in half precision for the first time. There is no fix if the forward is in another block, or if the `with` has other
+contexts. For the other findings there is no fix.
 
 ## Proof
-The test programs are not executed (shows=none): what float32 computes is right, only slower, and that can't be measured
-on a simulated cuda device.
+The test programs are not executed (shows=none): what float32 computes is right, only slower, and the time can't be
+measured on a simulated cuda device.
 
 ## References
 - [Automatic mixed
@@ -158,9 +155,9 @@ def _thrown_away(module: Module) -> Iterator[Finding]:
         )
         yield rule.finding(
             module.span(region.call),
-            f"{module.line(again)} calls `{module.on_one_line(call.func)}` again, outside of this region, in float32, "
-            f"and replaces the result of the region; {advice}",
-            withheld="amplint can't tell which call is meant",
+            f"the result of this region is lost: {module.line(again)} calls `{module.on_one_line(call.func)}` again, "
+            f"outside the region and in float32; {advice}",
+            withheld="a fix would decide which of these calls runs; decide by hand",
         )
 
 
@@ -169,9 +166,9 @@ def _past_forward(module: Module) -> Iterator[Finding]:
     for call in past_forward(module):
         yield rule.finding(
             module.span(call),
-            f"accelerate opens a region only in `forward`: `{module.on_one_line(call.func)}` runs in float32; "
-            f"call `{module.on_one_line(call.func)}` from `forward`, or inside `accelerator.autocast()`",
-            withheld="amplint can't tell what `forward` should return",
+            f"accelerate opens an autocast region only around `forward`: `{module.on_one_line(call.func)}` runs in "
+            "float32; call that method inside `accelerator.autocast()`, or from `forward`",
+            withheld="amplint can't tell which change is intended",
             confidence=Confidence.LIKELY,
         )
 
@@ -197,8 +194,8 @@ def _switched_off(module: Module) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(call),
                 f"{where}{', ' if where else ''}the scaler is enabled, but this region is not: everything in the "
-                "region runs in float32; remove `enabled=False`",
-                withheld="amplint can't tell which dtype the region should have",
+                "region runs in float32; remove `enabled=False`, and pass the dtype",
+                withheld="amplint can't tell which dtype is intended",
                 confidence=Confidence.LIKELY,
             )
 
@@ -215,9 +212,9 @@ def _without_regions(module: Module) -> Iterator[Finding]:
         done.update(made)
         yield rule.finding(
             module.span(each.event.call),
-            "the loss is scaled, but no autocast region is opened: training runs in float32, and the scaler only takes "
-            "time; run the forward and the loss inside `torch.autocast`",
-            withheld="amplint can't tell what the region should contain",
+            "the loss is scaled, but the program opens no autocast region: training runs in float32; run the forward "
+            "and the loss inside `torch.autocast`",
+            withheld="amplint can't tell which code the region should contain",
             confidence=Confidence.LIKELY,
         )
 

@@ -1,21 +1,23 @@
 """Code with autocast disabled still computes with the outer autocast region's half-precision tensors.
 
 ## What it does
-Finds an autocast region with `enabled=False` inside another one (or in a function or module that the outer region
-calls), in which an op gets a tensor that the outer region has left in half precision, without `.float()`. The op is one
-for which autocast would cast: a matrix product, a loss, a norm, softmax, ...
+Finds operations in a region with `enabled=False`, inside another region, that get a tensor which the outer region has
+left in half precision. The disabled region may also be in a function or module that the outer region calls. Only
+operations are reported for which autocast would cast: matrix products, losses, norms, softmax, ...
 
-amplint reports nothing if the inputs are cast, if amplint can't see where they come from (except cross entropy of a
-model's whole output), or if the code casts to half precision on purpose.
+The finding is an error if the operation also has a float32 operand, and raises. It is a warning if the operation runs
+in half precision.
 
-The finding is an error if the op also has a float32 operand and raises. It is a warning if the op runs in half
-precision.
+amplint reports nothing:
+
+- if the tensor is cast, for example with `.float()`;
+- if amplint can't see where the tensor comes from (except for a cross entropy of a model's whole output);
+- if the code casts to half precision on purpose.
 
 ## Why is this bad?
-`enabled=False` disables the casts; it casts nothing itself. A half-precision tensor stays half precision, and what
-should be computed in float32 overflows or is rounded as in the outer region. If a half-precision tensor meets the
-float32 weights of a layer, or another float32 operand of a product, the op raises "mat1 and mat2 must have the same
-dtype".
+`enabled=False` disables the casts; it casts nothing itself. A half-precision tensor stays in half precision, and what
+should be computed in float32 overflows or is rounded as in the outer region. A product of a half-precision tensor and
+a float32 tensor, such as the weights of a layer, raises "mat1 and mat2 must have the same dtype".
 
 ## Example
 ```python
@@ -34,13 +36,12 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-The fix casts the half-precision operands of the op with `.float()`. Safe for a function or operator whose operands are
-all known to be half precision. Unsafe for a layer, whose weights may be half precision too, and if another operand is
-not known.
+The fix casts the half-precision operands with `.float()`. Safe for functions and operators if all operands are known to
+be in half precision. Unsafe for a layer, whose weights may be in half precision too, and if an operand is not known.
 
 ## Proof
-The test programs train. Before the fix sums overflow to inf and the loss is NaN, or two dtypes meet and raise
-RuntimeError. After the fix their losses agree with the reference.
+In the wrong programs sums overflow to inf and the loss becomes NaN, or two dtypes raise RuntimeError. The losses of the
+corrected programs agree with the reference.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -60,7 +61,7 @@ from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.op_spellings import PRODUCTS, SPELLINGS
 from amplint.registry.rule import Rule
-from amplint.rules.shared.half_ops import dtype_of, shown, up
+from amplint.rules.shared.half_ops import called, dtype_of, shown, up
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -138,12 +139,13 @@ def _halves(seen: Seen) -> list[tuple[ir.Value, Kind]]:
 def _finding(module: Module, seen: Seen, halves: list[tuple[ir.Value, Kind]], fix: Fix) -> Finding:
     value, kind = halves[0]
     fails = _fails(seen)
-    what = "with a float32 operand raises RuntimeError" if fails else f"runs in {dtype_of(kind)}"
-    likely = "likely " if kind.likely_half else ""
+    what = "gets a float32 operand too, and raises RuntimeError" if fails else f"runs in {dtype_of(kind)}"
+    likely = "probably " if kind.likely_half else ""
+    every = " and ".join(dict.fromkeys(shown(module, each) for each, _ in halves))
     return rule.finding(
         module.span(seen.node),
         f"{shown(module, value)} is {likely}still {dtype_of(kind)} where autocast is disabled: "
-        f"`{seen.spelling}` {what}; call `.float()` on {shown(module, value)}",
+        f"{called(module, seen)} {what}; call `.float()` on {every}",
         fix=fix,
         severity=Severity.ERROR if fails else Severity.WARNING,
     )

@@ -1,20 +1,24 @@
-"""The autocast region, or its dtype, does not reach the threads that run the model's forward.
+"""The autocast region, or its dtype, does not apply in the threads that run the model's forward.
 
 ## What it does
 Finds two things inside an autocast region:
 
-- a call of an `nn.DataParallel`, if the region has `dtype=torch.bfloat16`, always or if an option selects it. It is
-  likely if amplint can't see the class of the model that is wrapped;
+- a call of an `nn.DataParallel`, if the region is for bfloat16, always or by an option. The finding is only `likely` if
+  amplint can't see the class of the wrapped model;
 - a `threading.Thread` that is started, or work for a `ThreadPoolExecutor`, whose function calls a model of this file
   and opens no region itself.
 
-amplint reports nothing if the wrapped model, or the thread's function, has its own region, if `DataParallel` has one
-device and so no threads, or if amplint can't see the thread's model or function.
+amplint reports nothing:
+
+- if the wrapped model, or the thread's function, opens its own region;
+- if `DataParallel` gets one device, and so has no threads;
+- if amplint can't see the thread's model or function.
 
 ## Why is this bad?
-Autocast's state belongs to a thread, and a new thread starts with autocast disabled: the forward runs in float32.
-`DataParallel` enables autocast in its threads, but without the dtype: the replicas run in float16, whose small range
-bfloat16 should avoid, and there may be no scaler.
+Each thread has its own autocast state, and a new thread starts with autocast disabled: the forward runs in float32.
+
+`DataParallel` enables autocast in its threads, but without the dtype: the forward runs in float16 instead of bfloat16.
+float16 overflows above 65,504, and gradients underflow if there is no scaler.
 
 ## Example
 ```python
@@ -35,7 +39,7 @@ thread.start()
 ```
 
 ## Fix safety
-There is no fix: put the region into the function that the thread runs, or into the `forward` that is replicated.
+There is no fix: open the region in the function that the thread runs, or in the model's `forward`.
 `DistributedDataParallel` has no such threads.
 
 ## Proof
@@ -118,7 +122,7 @@ def check(module: Module) -> Iterator[Finding]:
             if around is not None and _is_started(module, call) and _runs_a_model(module, job):
                 yield rule.finding(
                     module.span(call),
-                    f"autocast is not active in the new thread: the model runs in float32; {_advice(module, job)}",
+                    f"a new thread starts with autocast off: the model runs in float32; {_advice(module, job)}",
                     fix=_IN_THREAD,
                 )
         elif (around := _region_round(module, call)) is not None:
@@ -127,8 +131,8 @@ def check(module: Module) -> Iterator[Finding]:
             if sure is not None:
                 yield rule.finding(
                     module.span(call),
-                    f"{chosen}{', ' if chosen else ''}DataParallel doesn't pass the dtype to its threads: the replicas "
-                    "run in float16, not bfloat16; open a region in the model's `forward`, or use "
+                    f"{chosen}{', ' if chosen else ''}DataParallel doesn't pass the region's dtype to its threads: "
+                    "they run in float16, not bfloat16; open a region in the model's `forward`, or use "
                     "DistributedDataParallel",
                     fix=_IN_FORWARD,
                     confidence=sure,
@@ -350,8 +354,8 @@ def _advice(module: Module, job: _Job) -> str:
     """What to do about a thread that runs a model outside of any region."""
     target = _unwrapped(module, job).target
     if isinstance(target, ir.Lambda) or local_function(module, target) is not None:
-        return "open a region in the thread's function"
-    return f"let the thread run a function that opens a region and calls `{module.text(target)}`"
+        return "open the region inside the function that the thread runs"
+    return f"let the thread run a function that opens the region and calls `{module.text(target)}`"
 
 
 def _given(value: ir.Value, arguments: Mapping[str, ir.Value]) -> ir.Value:

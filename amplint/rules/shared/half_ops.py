@@ -35,6 +35,14 @@ def shown(module: Module, value: ir.Value) -> str:
     return f"`{text}`" if len(text) <= _LONG else "the operand"
 
 
+def called(module: Module, seen: Seen) -> str:
+    """An operation for a message, by what is written: the method that a model calls isn't what torch calls the op."""
+    if isinstance(seen.node, ir.Call) and ir.last_name(seen.node.func) != seen.spelling:
+        return f"`{module.on_one_line(seen.node.func)}`"
+    is_product = isinstance(seen.node, ir.Binary) and seen.node.op == "MatrixMultiply"
+    return "the matrix product" if is_product else f"`{seen.spelling}`"
+
+
 def dtype_of(kind: Kind) -> str:
     """The half dtype that a tensor has, for a message."""
     return " or ".join(sorted(kind.names, reverse=True)) if kind.names else kind.what
@@ -54,7 +62,7 @@ def up(
     values: Sequence[ir.Value],
     *,
     safe: bool = False,
-    effect: str = "later results become float32 too",
+    effect: str = "later results may become float32 too",
 ) -> Fix:
     """The fix that casts some operands to float32; if it isn't safe, `effect` says why."""
     edits = [edit for value in values for edit in casting_up(module, value)]

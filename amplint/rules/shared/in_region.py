@@ -116,9 +116,9 @@ class Stale(NamedTuple):
 
     def said(self, module: Module) -> str:
         """What the step does to that call, as a clause."""
-        model, again = module.text(self.call.func), module.line(self.call)
-        if_stepped = "" if self.surely else f"if {module.line(self.step.call)} steps `{model}`, "
-        return f"{if_stepped}`{model}` on {again} still uses the old weights, which autocast caches"
+        model, again, step = (module.text(self.call.func), *map(module.line, (self.call, self.step.call)))
+        if_stepped = "" if self.surely else f"if {step} steps `{model}`, "
+        return f"{if_stepped}`{model}` on {again} still uses the weights from before the step, which autocast caches"
 
 
 def stale(module: Module, region: Opened) -> Stale | None:
@@ -215,13 +215,9 @@ def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
     ending = _ending(within, region)
     if ending is None:
         return None, "the call is part of the `with` line itself; move the call after the `with` by hand"
-    multiplying = module.once(_multiplying)
+    multiplying = module.once(multiplying_in_backward)
     if multiplying is not None and any(each.event.kind in BACKWARD for each in within):
-        return (
-            None,
-            f"outside the region, the matrix product on {module.line(multiplying)}, which runs in backward, "
-            "may get two dtypes and raise",
-        )
+        return None, f"outside the region, {module.line(multiplying)} may multiply tensors of two dtypes, and raise"
     doubt = _doubt(module, within)
     result = end_region(module, region, item, ending, safe=doubt is None)
     if isinstance(result, Refused):
@@ -246,9 +242,9 @@ def _doubt(module: Module, within: list[Inside]) -> str | None:
     """What may need the region beyond the forward; None where nothing in sight does."""
     bare = next(bare_functions(module), None)
     if bare is not None:
-        return f"the backward of `{bare.name}`"
+        return f"`{bare.name}.backward`"
     if module.once(_has_computing_hook):
-        return "a hook that runs in backward"
+        return "a hook on gradients"
     if not all(_is_safe_step(module, each.event) for each in within):
         return "the optimizer"
     return None
@@ -265,7 +261,7 @@ def _is_safe_step(module: Module, event: Event) -> bool:
     return bool(made) and made <= ELEMENTWISE
 
 
-def _multiplying(module: Module) -> ir.Value | None:
+def multiplying_in_backward(module: Module) -> ir.Value | None:
     """A product of matrices in the backward of a bare Function or in a hook: outside, two dtypes may meet there."""
     backwards = [
         each
@@ -333,8 +329,8 @@ def bare_functions(module: Module) -> Iterator[ir.Class]:
                 yield statement
 
 
-def differs(module: Module, found: Inside) -> bool:
-    """Whether what runs in the region surely has a part whose gradients change with the place of backward.
+def differs(module: Module, found: Inside) -> str | None:
+    """A part of what surely runs in the region whose gradients change with the place of backward, in words.
 
     That is a custom Function of the file, or a part that is switched off. Both may stand in a function or the forward
     of a model that is called there; in one that is called elsewhere they change nothing.
@@ -350,7 +346,7 @@ def differs(module: Module, found: Inside) -> bool:
         function = ir.function_of(found.event.call)
         start = function.body if function is not None else module.program.body
     bare = {each.id for each in bare_functions(module)}
-    return any(_is_special(module, block, bare) for block in _run_in(module, start))
+    return next(filter(None, (_special(module, block, bare) for block in _run_in(module, start))), None)
 
 
 def _run_in(module: Module, start: ir.Block) -> Iterator[ir.Block]:
@@ -366,17 +362,21 @@ def _run_in(module: Module, start: ir.Block) -> Iterator[ir.Block]:
                 blocks.append(function.body)
 
 
-def _is_special(module: Module, block: ir.Block, bare: set[int]) -> bool:
+def _special(module: Module, block: ir.Block, bare: set[int]) -> str | None:
     for call in ir.calls_below(block) if bare else ():
         func = held(module, call.func)
         if isinstance(func, ir.Attribute) and func.attr == "apply" and not conditions_round(call, block.owner):
             cls = local_class(module, func.base)
             if cls is not None and cls.id in bare:
-                return True
-    return any(
-        is_false(opening.region.enabled)
-        for statement in ir.walk_statements(block, into=False)
-        if isinstance(statement, ir.With) and not conditions_round(statement, block.owner)
-        for item in statement.items
-        for opening in opens(module, item.context).regions
+                return f"the custom Function `{cls.name}`"
+    return next(
+        (
+            f"the `enabled=False` part on {module.line(item.context)}"
+            for statement in ir.walk_statements(block, into=False)
+            if isinstance(statement, ir.With) and not conditions_round(statement, block.owner)
+            for item in statement.items
+            for opening in opens(module, item.context).regions
+            if is_false(opening.region.enabled)
+        ),
+        None,
     )

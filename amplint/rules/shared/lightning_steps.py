@@ -56,8 +56,8 @@ def _own_scalers(module: Module) -> Iterator[Against]:
             if _scales(module, call) and (_leaves_to_lightning(calls) or _is_returned(method, call)):
                 yield Against(
                     call,
-                    f"the Trainer on {module.line(setup.call)} already scales the loss, and "
-                    f"`{module.text(call.func)}` scales it again; leave scaling and stepping to Lightning",
+                    f"`{module.text(call.func)}` scales the loss a second time: with the precision of the Trainer on "
+                    f"{module.line(setup.call)}, Lightning scales and unscales by itself; remove this scaler",
                 )
 
 
@@ -102,9 +102,9 @@ def _clips(module: Module) -> Iterator[Against]:
         for clip, backward in _after_backward(module, _methods(module), _kind_in_module):
             yield Against(
                 clip,
-                f"`{module.text(clip.func)}` clips gradients that are still scaled by "
-                f"`{module.text(backward.func)}`, with the Trainer on {module.line(trainer.call)}; clip in "
-                "`on_before_optimizer_step`",
+                f"`{module.text(clip.func)}` clips scaled gradients: `{module.text(backward.func)}` scales the loss "
+                f"(by the precision of the Trainer on {module.line(trainer.call)}); clip in "
+                "`on_before_optimizer_step`, after Lightning has unscaled",
             )
     if fabric is not None:
         functions = containers(module, lambda call: _kind_of_fabric(module, call) == "clip")
@@ -112,8 +112,9 @@ def _clips(module: Module) -> Iterator[Against]:
             own = module.text(backward.func).rpartition(".")[0]
             yield Against(
                 clip,
-                f"this clip has no effect: it comes before `{module.text(backward.func)}` on {module.line(backward)}, "
-                f"which computes the gradients; call `{own}.clip_gradients` between the backward pass and the step",
+                "this clip does not clip the gradients of this step: "
+                f"`{module.text(backward.func)}` on {module.line(backward)} computes them later; call "
+                f"`{own}.clip_gradients` between the backward pass and the step",
             )
         for clip, backward in _after_backward(module, functions, lambda call: _kind_of_fabric(module, call)):
             own = module.text(backward.func).rpartition(".")[0]
@@ -183,5 +184,5 @@ def _regions(module: Module) -> Iterator[Against]:
             yield Against(
                 region.call,
                 f"the Trainer on {module.line(trainers[0].call)} uses bfloat16 without a scaler: "
-                "gradients of this float16 region underflow; remove the region, or use `precision='16-mixed'`",
+                "gradients of this float16 region can underflow; remove the region, or pass `precision='16-mixed'`",
             )

@@ -38,11 +38,12 @@ _SSIM = re.compile(
 class Variance(NamedTuple):
     """A variance, or a covariance, and what rounds it.
 
-    `mean` is the mean of products, `dtypes` are what the means can be in. `likely`: they are what a model out of sight
-    gave, or are pooled of that.
+    `mean` is the mean of products, `difference` where another is subtracted from it, `dtypes` are what the
+    means can be in. `likely`: they are what a model out of sight gave, or are pooled of that.
     """
 
     mean: ir.Call
+    difference: ir.Value
     dtypes: frozenset[str]
     likely: bool
 
@@ -69,7 +70,29 @@ def _variances(module: Module) -> list[Variance]:
 
 def _joined(one: Variance, other: Variance) -> Variance:
     """What is found of one variance on two paths."""
-    return Variance(one.mean, one.dtypes | other.dtypes, one.likely and other.likely)
+    return Variance(one.mean, one.difference, one.dtypes | other.dtypes, one.likely and other.likely)
+
+
+MEANS_BY_HAND = "the code of both means has to change; make the change by hand"
+SSIM_BY_HAND = "amplint can't tell which of the inputs are float32; make the change by hand"
+
+
+def said_of(module: Module, variance: Variance, dtype: str) -> str:
+    """What a message says of a variance whose means are in a half dtype: the mean is what is marked."""
+    line = module.line(variance.difference)
+    where = f" on {line}" if line != module.line(variance.mean) else ""
+    return (
+        f"the (co)variance{where} is this mean minus another, both in {dtype}: rounding errors can exceed the "
+        "(co)variance; compute both means of `.float()` tensors, under `autocast(enabled=False)`"
+    )
+
+
+def said_of_ssim(dtype: str) -> str:
+    """What a message says of a library's SSIM in a region of a half dtype."""
+    return (
+        f"SSIM subtracts means, which this region computes in {dtype}: their rounding errors can exceed the variances; "
+        "compute SSIM of `.float()` images, outside the region"
+    )
 
 
 class _Reader:
@@ -99,7 +122,7 @@ class _Reader:
         if not halves:
             return None
         dtypes = frozenset[str]().union(*(each.names for each in halves))
-        return Variance(call, dtypes, all(each.what != HALF for each in halves))
+        return Variance(call, seen.node, dtypes, all(each.what != HALF for each in halves))
 
     # --- which of it is half ----------------------------------------------------------------------------------------
 

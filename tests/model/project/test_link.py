@@ -559,7 +559,7 @@ def test_no_fix_changes_another_file(project: Project) -> None:
     assert (finding.code, finding.fix, finding.withheld) == (
         "AMP401",
         None,
-        "a fix changes only the file of its finding, and the code is in helpers.py; change that code by hand",
+        "a fix can change only one file, and helpers.py may have to change too; make the change by hand",
     )
 
 
