@@ -417,7 +417,7 @@ def test_an_old_name_with_the_new_names_device_leads_to_the_fix(imported: str, c
     assert old.message.endswith(f"use `{new}({device}, ...)`")
     assert old.fix is not None
     assert old.fix.message == f"Replace with `{new}({device}, ...)`"
-    assert wrong.message.endswith(f"use `{new}` (the fix of {code} does)")
+    assert wrong.message.endswith(f"use `{new}` (the fix of {code} does so)")
     assert not check(fix(text, settings=at("2.4")), settings=Settings(frozenset({"AMP107"}), isolated=True))
     alone = Settings(frozenset({"AMP107"}), target_torch="2.4", isolated=True)
     assert check(text, settings=alone)[0].message.endswith(f"use `{new}`")

@@ -482,7 +482,7 @@ def test_203_of_a_scaler_count_the_regions_of_its_losses(
 ) -> None:
     text = HEAD + TWO.format(put=put, device=device, other_put=other_put, other=other)
     found = check(text, settings=Settings(frozenset({"AMP203"}), isolated=True))
-    messages = [each.message for each in found if "the scaler is for cuda" in each.message]
+    messages = [each.message for each in found if "this scaler is for cuda" in each.message]
     assert len(messages) == len(said)
     assert all(part in message for part, message in zip(said, messages, strict=True))
 

@@ -1,30 +1,36 @@
 """An optimizer trains parameters that are in half precision, without a copy in float32.
 
 ## What it does
-Finds a model that is cast to float16 or bfloat16 as a whole (`model.half()`, `.to(torch.bfloat16)`,
-`from_pretrained(..., torch_dtype=torch.float16)`), if an optimizer of torch.optim steps its parameters without a
-scaler.
+Finds a cast of a whole model to float16 or bfloat16 (`model.half()`, `.to(torch.bfloat16)`, `from_pretrained(...,
+torch_dtype=torch.float16)`), if an optimizer of torch.optim trains the parameters without a scaler. If a scaler steps
+the optimizer, AMP208 reports the cast.
 
-For float16 the finding is an error. For bfloat16 the finding is a warning: likely with Adam or a similar optimizer and
-a learning rate of at most 1e-4, otherwise a suspicion.
+Levels:
 
-amplint reports nothing:
+| parameters | level |
+|---|---|
+| float16 | error |
+| float16, if the code chooses the dtype, or an object keeps the model | error, likely |
+| bfloat16 with Adam or a similar optimizer, and a learning rate of at most 1e-4 | warning, likely |
+| bfloat16 otherwise | warning, suspicion |
 
-- if the model, or a part of it, is cast back, or only single parameters are cast;
-- if the cast comes after the training, or the model is frozen, or the trained model comes from a function of another
-  file;
-- if adapters are trained (peft), unless they are those of another model;
-- if DeepSpeed, FSDP or apex is imported, which can keep float32 copies.
+amplint reports nothing if:
 
-If a scaler steps the optimizer, AMP208 reports the cast.
+- the model, or a part of it, is cast back, or only single parameters are cast;
+- the cast comes after the training, or the model is frozen;
+- the trained model comes from a function of another file;
+- adapters of this model are trained (peft);
+- DeepSpeed, FSDP or apex is imported, which can keep float32 copies.
 
 ## Why is this bad?
-A weight has 11 significant bits in float16, and 8 in bfloat16: an update that is less than about 1/2048 of the weight
-(in bfloat16, 1/256) is rounded away, and most updates are so small. In float16 the `eps` of Adam, 1e-8, is 0 as well:
-where a square of a gradient is 0, Adam divides by 0, and the weight becomes NaN or infinite in the first steps. Small
-gradients are 0, because no scaler scales the loss. In a small network (200 steps, cross entropy) all weights became NaN
-with Adam in float16; in bfloat16 3 % of the weights changed with a learning rate of 1e-5, 22 % with 1e-4, and all with
-1e-3. Mixed precision keeps the parameters in float32, and casts in the autocast region.
+- Small updates are rounded away: those below about 0.05 % of the weight in float16, and below about 0.4 % in bfloat16.
+  In a test with Adam in bfloat16 (a small network, 200 steps), 3 % of the weights changed with a learning rate of 1e-5,
+  22 % with 1e-4, and all with 1e-3.
+- In float16 the `eps` of Adam, 1e-8, becomes 0. If the square of a gradient is 0 too, Adam divides by 0, and the weight
+  becomes NaN or infinite. In the same test in float16 all weights became NaN.
+- In float16 small gradients become 0, because no scaler scales the loss.
+
+Mixed precision keeps the parameters in float32, and autocast casts them inside the region.
 
 ## Example
 ```python
@@ -48,12 +54,11 @@ scaler.update()
 ```
 
 ## Fix safety
-There is no fix: without the cast the model takes twice the memory, and inputs that are cast to the model's dtype have
-to change as well.
+There is no fix: without the cast the model takes twice the memory, and casts of the inputs have to be removed too.
 
 ## Proof
 The loss of the wrong programs becomes NaN or hardly changes, and the loss of the corrected programs falls as in
-float32. The test program for the suspicion is not executed (shows=none): it needs a command line.
+float32. The test program for the suspicion is not executed (`shows=none`): it needs a command line.
 
 ## References
 - [Automatic mixed precision: adding GradScaler](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
@@ -104,6 +109,8 @@ _KEEPS_COPIES = re.compile(
 _ADAPTIVE = re.compile(r"Adam|NAdam|RAdam|RMSprop|Adagrad")
 # Of what a weight of 0.05 is in bfloat16, an update of this size is less than half a step.
 _SMALL_RATE = 1e-4
+# A weight in bfloat16 that is larger than an update by this factor stays as it is; Adam's updates are about the rate.
+_ROUNDED_AWAY = 512
 # Methods of a tensor that give another one.
 _COPY = ("float", "double", "to", "clone", "type")
 # What is less is 0 in float16.
@@ -175,21 +182,21 @@ def _finding(module: Module, model: HalfModel, made: ir.Call) -> Finding:
         kind = number(module, rate)
         small = kind is not None and kind.value is not None and kind.value <= _SMALL_RATE
         confidence = Confidence.LIKELY if adaptive and small else Confidence.SUSPICION
-        happens = "most updates are rounded away" if small else "small updates are rounded away"
-        if small and rate is not None:
-            happens += f" with a learning rate of `{module.on_one_line(rate)}`"
-        advice = "keep float32, and use autocast"
+        happens = "updates below about 0.4 % of a weight are rounded away"
+        if adaptive and small and kind is not None and kind.value is not None:
+            kept = f"{kind.value * _ROUNDED_AWAY:.1g}"
+            happens = f"with `lr={kind.value:g}`, updates of weights above about {kept} are rounded away"
+        advice = "keep float32 parameters, and use autocast"
     else:
         happens = (
-            "`eps` is 0 in float16 and the parameters become NaN"
+            "`eps` is 0 in float16, so parameters become NaN"
             if _loses_eps(module, made)
-            else "most updates are lost"
+            else "updates below about 0.05 % of a weight are rounded away"
         )
-        advice = "keep float32, and use autocast with a GradScaler"
+        advice = "keep float32 parameters, and use autocast with a GradScaler"
     return rule.finding(
         module.span(model.cast.call),
-        f"this cast makes the parameters {dtype}{model.under}, and the optimizer on {module.line(made)} trains them: "
-        f"{happens}; {advice}",
+        f"{model.makes}, and the optimizer on {module.line(made)} trains them: {happens}; {advice}",
         severity=Severity.WARNING if dtype == "bfloat16" else None,
         cause=model.cause,
         confidence=confidence,
