@@ -49,9 +49,9 @@ torch 2.8 and on some XPUs `unscale_` of an enabled scaler raises, because it ne
 There is no fix for the classes of `torch.cuda.amp`, which take no device, and if a variable holds the device.
 
 ## Proof
-In the test programs with regions and scalers for cuda, torch warns before the fix, and doesn't after it. The test
-program with a region for the CPU and tensors on cuda shows nothing (`shows=none`): it runs without CUDA, with a
-simulated device.
+Before the fix, torch warns that a region or scaler for cuda is disabled, or the update is wrong because the scaler is
+disabled. After the fix neither happens. The test program with a region for the CPU and tensors on cuda shows nothing
+(`shows=none`): it runs without CUDA, with a simulated device.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)

@@ -8,7 +8,8 @@ Finds a `device_type` of `torch.autocast` (and of `custom_fwd`, `custom_bwd`) th
 - a number or None;
 - a name that torch does not know ("gpu", "CUDA").
 
-amplint follows variables and attributes as far as the file shows them. Two kinds of findings are only `likely`:
+amplint follows variables and attributes as far as the file shows them. Two kinds of findings are warnings, and only
+`likely`:
 
 - `x.device`, if `x` is used as a tensor in the same function, or is an input of a model's `forward`;
 - a parameter that is annotated as a `torch.device`. amplint doesn't report such a parameter if the code compares it

@@ -325,7 +325,7 @@ def _finding(module: Module, call: ir.Call, text: str | None, what: str) -> Find
         if text is not None
         else "no variable holds the dtype at this line; pass `enabled` by hand"
     )
-    advice = f"pass `enabled={text}`" if text is not None else "pass an `enabled` that is false for bfloat16"
+    advice = "disable the scaler" if text == "False" else "disable the scaler for bfloat16"
     if follows is not None:
         withheld = f"the region on {module.line(follows.call)} is enabled by the scaler, and would be disabled too"
         advice = f"pass the region on {module.line(follows.call)} its own `enabled`, and disable the scaler"

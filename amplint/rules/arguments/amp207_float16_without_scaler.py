@@ -22,15 +22,15 @@ amplint reports nothing:
   `scale_loss`. A loss that is only divided (`scaled_loss = loss / steps`) is not scaled;
 - if one of these functions uses Lightning, DeepSpeed, apex or another library that scales by itself.
 
-Levels:
+A finding is an error, except in these cases:
 
 | the code | level |
 |---|---|
-| any other case | error |
 | nothing is really trained, as in a benchmark: all data is random, and nothing is saved | warning |
-| the region's device is not visible (`autocast(device.type)`), and amplint assumes cuda | likely |
-| the step is a method that amplint can't see, or a base class that amplint can't see may use the scaler | likely |
-| the Accelerator has no `mixed_precision`: accelerate's configuration may choose float16 | likely |
+| the region's device is not visible (`autocast(device.type)`), and amplint assumes cuda | warning, likely |
+| the step is a method that amplint can't see | warning, likely |
+| a base class that amplint can't see may use the scaler | warning, likely |
+| the Accelerator has no `mixed_precision`: accelerate's configuration may choose float16 | warning, likely |
 | the function only measures the memory of a step | suspicion |
 
 ## Why is this bad?

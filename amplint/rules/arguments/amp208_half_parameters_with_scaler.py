@@ -9,7 +9,8 @@ over `model.modules()` that casts each. The scaler may be that of
 - accelerate's `Accelerator`, if `prepare` gets the model and the optimizer;
 - transformers' `Trainer` with `fp16=True`, or a subclass that keeps the steps of `Trainer`.
 
-The finding is only `likely` if another function, or an object that holds the model, creates the optimizer.
+The finding is a warning, and only `likely`, if another function, or an object that holds the model, creates the
+optimizer.
 
 amplint reports nothing if:
 

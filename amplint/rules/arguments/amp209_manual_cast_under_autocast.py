@@ -39,7 +39,8 @@ with torch.autocast("cuda"):
 There is no fix: other code may need the value in half precision.
 
 ## Proof
-The test programs are not executed (`shows=none`): in them the results with the cast and without it are the same.
+The test programs are not executed (`shows=none`): the difference that a cast makes is as small as the rounding of half
+precision.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast): don't call `half()` on model or inputs

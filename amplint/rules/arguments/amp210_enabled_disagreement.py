@@ -18,16 +18,15 @@ amplint reports nothing:
 - about a fallback for the old autocast (in the handler of the same call with a device);
 - about regions for cuda in runs without a GPU (`args.use_cuda` is false).
 
-Levels:
+A finding is an error, except in these cases:
 
 | the code | level |
 |---|---|
-| any other case | error |
 | nothing is really trained: all data is random, and nothing is saved | warning |
-| only the device enables the scaler, or amplint can't see how the optimizer steps | likely |
+| only the device enables the scaler, or amplint can't see how the optimizer steps | warning, likely |
 | the scaler is a parameter that is None, and no visible call passes a scaler | note, suspicion |
 | the scaler is an attribute of a parameter | note, suspicion |
-| only an unnamed value of a setting is wrong, such as another precision than "fp32" and "fp16" | note, suspicion |
+| only a value that the code never names is wrong, such as a precision beside "fp32" and "fp16" | note, suspicion |
 
 If the setting is declared as a `Literal` or with `choices`, amplint considers only the declared values.
 

@@ -17,8 +17,10 @@ Finds:
 
 The device is also checked for `ShardedGradScaler` of FSDP.
 
-A finding is an error. It is `likely`, and a warning, if a value is named after another argument. It is only `likely` if
-the name is all that shows a scale in place of the device (`GradScaler(args.init_scale)`).
+A finding is an error, except in two cases. It is a warning, and only `likely`:
+
+- if a value is named after another argument;
+- if only the name shows that a scale is in place of the device (`GradScaler(args.init_scale)`).
 
 amplint reports nothing if the code doesn't show the value, or if the call has `enabled=False`.
 

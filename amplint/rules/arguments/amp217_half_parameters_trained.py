@@ -10,7 +10,7 @@ Levels:
 | parameters | level |
 |---|---|
 | float16 | error |
-| float16, if the code chooses the dtype, or an object keeps the model | error, likely |
+| float16, if the code chooses the dtype, or an object keeps the model | warning, likely |
 | bfloat16 with Adam or a similar optimizer, and a learning rate of at most 1e-4 | warning, likely |
 | bfloat16 otherwise | warning, suspicion |
 
@@ -57,8 +57,8 @@ scaler.update()
 There is no fix: without the cast the model takes twice the memory, and casts of the inputs have to be removed too.
 
 ## Proof
-The loss of the wrong programs becomes NaN or hardly changes, and the loss of the corrected programs falls as in
-float32. The test program for the suspicion is not executed (`shows=none`): it needs a command line.
+In the wrong programs the loss becomes NaN, or hardly any weight changes. The corrected programs train as in float32.
+The test program for the suspicion is not executed (`shows=none`): it needs a command line.
 
 ## References
 - [Automatic mixed precision: adding GradScaler](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)

@@ -36,8 +36,8 @@ stay. A call that already passes `device_type`, which the old class doesn't take
 
 The two classes have different defaults. Without `dtype`, the old class uses float16 (`torch.cpu.amp`: bfloat16), and
 its weight cache is on. The new class takes dtype and cache from an outer region, and the dtype from
-`torch.set_autocast_dtype`. If the file sets another dtype in one of these ways, the fix also writes
-`dtype=torch.float16`. The fix is unsafe if the file then has no `import torch`.
+`torch.set_autocast_dtype`. If the file sets another dtype in one of these ways, the fix also passes the old default,
+such as `dtype=torch.float16`. The fix is unsafe if the file then has no `import torch`.
 
 The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, nothing is, and
 the finding says why. This is so if:

@@ -5,7 +5,7 @@ Finds:
 
 - names that no release of torch has (`torch.cuda.autocast`, `torch.cuda.GradScaler`, ...);
 - names that are too new for the project's requirements, such as `torch.amp.GradScaler`, which needs torch 2.3, with
-  `torch==2.0.1` (these findings are only `likely`, as another release may be installed);
+  `torch==2.0.1` (such a finding is a warning, and only `likely`, as another release may be installed);
 - keyword arguments that the function does not take (`GradScaler(device_type=...)`, `autocast(device=...)`);
 - `torch.amp.custom_fwd` and `custom_bwd` without `device_type`;
 - `autocast` or `GradScaler` in a file that neither imports nor defines the name. Files with a star import, `exec`,
