@@ -47,7 +47,7 @@ def train(model, optimizer, scaler, loader):
 @pytest.mark.parametrize(
     ("code", "text", "consequence"),
     [
-        ("AMP205", "import torch\nwith torch.autocast('cpu', dtype=torch.float64):\n    f()\n", "dtypes of its inputs"),
+        ("AMP205", "import torch\nwith torch.autocast('cpu', dtype=torch.float64):\n    f()\n", "casts nothing"),
         ("AMP301", INSIDE, "lose gradient precision"),
         ("AMP302", INSIDE.replace("        scaler.step(", "            scaler.step("), "uses the old weights"),
         ("AMP305", "import torch\ntorch.autocast('cuda')\nf()\n", "runs in float32"),

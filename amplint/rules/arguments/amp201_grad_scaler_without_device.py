@@ -23,11 +23,9 @@ The default device is cuda, on every machine. Without CUDA the scaler warns and 
 the loss unchanged, small float16 gradients become zero, and infinities reach the weights. In a test with a loss of
 about 1e-4, 3.7 % of the gradients became zero, and the update was off by 10 %.
 
-Severity:
-
-- error, if a region can run in float16 on a device other than cuda: its dtype is float16, or float16 is the default on
-  its device (xpu, mps);
-- warning otherwise. For example, bfloat16 is the default on the CPU, where a disabled scaler does no harm.
+The finding is an error if a region can run in float16 on a device other than cuda: its dtype is float16, or float16 is
+the default on its device (xpu, mps). Otherwise the finding is a warning. For example, bfloat16 is the default on the
+CPU, where a disabled scaler does no harm.
 
 ## Example
 ```python

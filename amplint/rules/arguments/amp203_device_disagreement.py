@@ -17,8 +17,8 @@ amplint reports nothing:
 - if the file shows several accelerators, or none;
 - about disabled regions, and about a region for the CPU if the file also creates tensors on the CPU.
 
-Severity: error if a scaler for cuda is used with float16 on another device, where small gradients underflow; otherwise
-warning.
+The finding is an error if a scaler for cuda is used with float16 on another device, where small gradients become zero.
+Otherwise the finding is a warning.
 
 ## Why is this bad?
 - A region for one device does nothing for tensors on another device: the code runs in float32, and nothing warns.

@@ -21,11 +21,11 @@ number or None raises ValueError, and a name such as "gpu" raises RuntimeError.
 
 What a string with an index does depends on the release of torch:
 
-| torch | with "cuda:0" | severity |
+| torch | with "cuda:0" | the finding |
 |---|---|---|
-| before 2.4 | RuntimeError | error, if the project's requirements allow such a release |
-| 2.4 and later, another dtype than float16 and bfloat16 | the region warns and is disabled | warning |
-| 2.4 and later, float16 or bfloat16 | the region works, but is not disabled without CUDA | note, and a suspicion |
+| before 2.4 | RuntimeError | is an error, if the project's requirements allow such a release |
+| 2.4 and later, another dtype than float16 and bfloat16 | the region warns and is disabled | is a warning |
+| 2.4 and later, float16 or bfloat16 | the region stays enabled without CUDA | is a note, and a suspicion |
 
 If the project declares no release of torch, the finding is a warning.
 

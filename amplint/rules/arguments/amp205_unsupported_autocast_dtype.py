@@ -15,13 +15,12 @@ amplint reports nothing:
 - if `enabled` is false whenever the dtype is unsupported, such as `enabled=precision is not None` with
   `{"bf16": torch.bfloat16, None: torch.float32}[precision]`.
 
-Severity:
-
-- error: a string, or a dtype that is always unsupported;
-- warning: the region can also run on cuda, or a setting chooses float64 or another unsupported dtype;
-- note, and a suspicion: float32 is probably meant to disable the region. A setting or the device chooses float32 among
-  several dtypes, float32 is a fallback after half precision failed, or a call passes float32 to a function whose region
-  also runs on cuda.
+- If the dtype is a string, or always unsupported, the finding is an error.
+- If the region can also run on cuda, or a setting chooses float64 or another unsupported dtype, the finding is a
+  warning.
+- If float32 is probably meant to disable the region, the finding is a note, and a suspicion: a setting or the device
+  chooses float32 among several dtypes, float32 is a fallback after half precision failed, or a call passes float32 to a
+  function whose region also runs on cuda.
 
 ## Why is this bad?
 A string raises TypeError when the region is entered. With an unsupported dtype the region warns and disables itself.
@@ -160,8 +159,8 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
     what = f"{under}`{module.text(given)}` is {dtype}, which {device}" if under else ""
     return rule.finding(
         module.span(given),
-        f"{what or f'{device} {_written(module, given, full)}'}: the region warns, is disabled, and runs in the "
-        f"dtypes of its inputs; pass {half}`enabled=False`",
+        f"{what or f'{device} {_written(module, given, full)}'}: the region warns, is disabled and casts nothing; "
+        f"pass {half}`enabled=False`",
         fix=_ISLAND,
         cause=cause,
         # Where float32 was asked for, it is what the code gets, with a warning.

@@ -24,14 +24,14 @@ amplint reports nothing:
 
 A finding is an error, except in these cases:
 
-| the code | level |
+| the code | the finding |
 |---|---|
-| nothing is really trained, as in a benchmark: all data is random, and nothing is saved | warning |
-| the region's device is not visible (`autocast(device.type)`), and amplint assumes cuda | warning, likely |
-| the step is a method that amplint can't see | warning, likely |
-| a base class that amplint can't see may use the scaler | warning, likely |
-| the Accelerator has no `mixed_precision`: accelerate's configuration may choose float16 | warning, likely |
-| the function only measures the memory of a step | suspicion |
+| nothing is really trained, as in a benchmark: all data is random, and nothing is saved | is a warning |
+| the region's device is not visible (`autocast(device.type)`), and amplint assumes cuda | is a `likely` warning |
+| the step is a method that amplint can't see | is a `likely` warning |
+| a base class that amplint can't see may use the scaler | is a `likely` warning |
+| the Accelerator has no `mixed_precision`: accelerate's configuration may choose float16 | is a `likely` warning |
+| the function only measures the memory of a step | is a suspicion |
 
 ## Why is this bad?
 float16 has no numbers below 6e-8, and gradients are often smaller. They become zero, and the model learns worse, or not

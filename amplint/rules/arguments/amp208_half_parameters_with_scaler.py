@@ -111,7 +111,7 @@ def check(module: Module) -> Iterator[Finding]:
             if before and _can_meet(module, half, event):
                 yield rule.finding(
                     module.span(half.call),
-                    f"{model.makes}, and the scaler on "
+                    f"{model.makes} the parameters float16, and the scaler on "
                     f'{module.line(event.call)} raises "Attempting to unscale FP16 gradients"; keep the parameters '
                     "in float32",
                     fix=_DISPLAY,
@@ -138,7 +138,7 @@ def _of_frameworks(module: Module, model: HalfModel) -> Iterator[Finding]:
         sure = each.is_sure and not made and not is_vague(cast) and not is_vague(each.on)
         yield rule.finding(
             module.span(half.call),
-            f"{model.makes}, and {each.whose} on {module.line(each.at)} raises "
+            f"{model.makes} the parameters float16, and {each.whose} on {module.line(each.at)} raises "
             '"Attempting to unscale FP16 gradients"; keep the parameters in float32',
             fix=_DISPLAY,
             cause=model.cause,

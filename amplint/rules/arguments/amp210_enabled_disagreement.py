@@ -20,13 +20,13 @@ amplint reports nothing:
 
 A finding is an error, except in these cases:
 
-| the code | level |
+| the code | the finding |
 |---|---|
-| nothing is really trained: all data is random, and nothing is saved | warning |
-| only the device enables the scaler, or amplint can't see how the optimizer steps | warning, likely |
-| the scaler is a parameter that is None, and no visible call passes a scaler | note, suspicion |
-| the scaler is an attribute of a parameter | note, suspicion |
-| only a value that the code never names is wrong, such as a precision beside "fp32" and "fp16" | note, suspicion |
+| nothing is really trained: all data is random, and nothing is saved | is a warning |
+| only the device enables the scaler, or amplint can't see how the optimizer steps | is a `likely` warning |
+| the scaler is a parameter that is None, and no visible call passes a scaler | is a note, and a suspicion |
+| the scaler is an attribute of a parameter | is a note, and a suspicion |
+| only a precision that the code never names is wrong, such as "tf32" | is a note, and a suspicion |
 
 If the setting is declared as a `Literal` or with `choices`, amplint considers only the declared values.
 
@@ -371,7 +371,7 @@ def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | Non
     else:
         if region.enabled is None:
             return None, "amplint can't tell whether to enable the scaler or to disable autocast"
-        return None, "amplint can't tell which of the two conditions is intended"
+        return None, "amplint can't tell whether to use the condition of autocast or that of the scaler"
     if call is region.call and _asks_for_dtype(module, source):
         do = "pass that dtype to the region" if region.dtype is None else "enable the scaler if the region is float16"
         return None, f"the scaler depends on the dtype; {do}"

@@ -3,8 +3,8 @@
 ## What it does
 Finds an autocast region for cuda without `dtype`, in each of these cases:
 
-1. The region is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`). This includes code that uses
-   the name `autocast` there without a call.
+1. The region is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`). This includes code
+   under the `if` that uses the name `autocast` without a call.
 2. The region runs a model that the file casts to bfloat16.
 3. All other regions of the file are bfloat16.
 4. No region of the file has a dtype, and the file has a variable that is, or can be, bfloat16.

@@ -158,7 +158,7 @@ def _named_after_another(module: Module, given: _Arguments, key: str) -> Finding
     return rule.finding(
         module.span(value),
         f"`{key}={module.text(value)}` gets a value named after `{other}`: {_EFFECTS[key]}; "
-        f"pass the value as `{other}`, or another value as `{key}`",
+        f"use `{other}={module.text(value)}`, or pass another value",
         withheld=f"amplint can't tell whether the name `{key}` or the value is wrong",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,

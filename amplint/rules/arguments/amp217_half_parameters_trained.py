@@ -5,14 +5,12 @@ Finds a cast of a whole model to float16 or bfloat16 (`model.half()`, `.to(torch
 torch_dtype=torch.float16)`), if an optimizer of torch.optim trains the parameters without a scaler. If a scaler steps
 the optimizer, AMP208 reports the cast.
 
-Levels:
-
-| parameters | level |
+| parameters | the finding |
 |---|---|
-| float16 | error |
-| float16, if the code chooses the dtype, or an object keeps the model | warning, likely |
-| bfloat16 with Adam or a similar optimizer, and a learning rate of at most 1e-4 | warning, likely |
-| bfloat16 otherwise | warning, suspicion |
+| float16 | is an error |
+| float16, if the code chooses the dtype, or an object keeps the model | is a `likely` warning |
+| bfloat16 with Adam or a similar optimizer, and a learning rate of at most 1e-4 | is a `likely` warning |
+| bfloat16 otherwise | is a warning, and a suspicion |
 
 amplint reports nothing if:
 
@@ -196,7 +194,7 @@ def _finding(module: Module, model: HalfModel, made: ir.Call) -> Finding:
         advice = "keep float32 parameters, and use autocast with a GradScaler"
     return rule.finding(
         module.span(model.cast.call),
-        f"{model.makes}, and the optimizer on {module.line(made)} trains them: {happens}; {advice}",
+        f"{model.makes} the optimizer on {module.line(made)} train {dtype} parameters: {happens}; {advice}",
         severity=Severity.WARNING if dtype == "bfloat16" else None,
         cause=model.cause,
         confidence=confidence,

@@ -208,7 +208,7 @@ def _never_true(module: Module) -> Iterator[_Ignored]:
             else:
                 continue
             said = f"{what}: this condition is always false; {to_do}"
-            yield _Ignored(test, said, withheld="amplint can't tell which of the two sides to change")
+            yield _Ignored(test, said, withheld="amplint can't tell which side of the comparison is wrong")
             break
 
 
@@ -232,7 +232,7 @@ def _joined(module: Module) -> Iterator[_Ignored]:
             listed = isinstance(value.parent, ir.Sequence)
             to_do = f"write `{first}, {last}`" if listed else "compare with both strings"
             message = f"`{module.on_one_line(value)}` is always {kept}, and {lost} is ignored; {to_do}"
-            why = None if listed else "amplint can't tell what to compare with the two strings"
+            why = None if listed else "amplint can't tell what to compare with both strings"
             yield _Ignored(value, message, f"{first}, {last}" if listed else None, why)
         elif isinstance(value.left, ir.Compare) and value.op == "or":
             test, first = module.text(value.left.left), module.text(value.left.rights[0])

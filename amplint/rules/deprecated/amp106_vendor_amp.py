@@ -18,9 +18,9 @@ amplint reports nothing:
 Since torch 2.4 `torch.amp` also supports the vendors' devices (with the vendor's extension), and the vendors' classes
 only pass their arguments on to `torch.amp`.
 
-- xpu (warning): `torch.xpu.amp` comes with Intel's extension, which is retired. Without the extension the code raises
-  AttributeError.
-- mlu, musa, npu (note): the vendor's classes still work, and are not needed.
+- For xpu the finding is a warning: `torch.xpu.amp` comes with Intel's extension, which is retired. Without the
+  extension the code raises AttributeError.
+- For mlu, musa and npu the finding is a note: the vendor's classes still work, and are not needed.
 
 ## Example
 ```python

@@ -63,7 +63,7 @@ class HalfModel(NamedTuple):
     @property
     def makes(self) -> str:
         """For a message: what the cast does, or, where the code chooses its dtype, can do."""
-        return f"this cast {'makes' if self.cast.dtype == self.dtype else 'can make'} the parameters {self.dtype}"
+        return "this cast makes" if self.cast.dtype == self.dtype else "this cast can make"
 
     @property
     def optimizers(self) -> set[str]:
