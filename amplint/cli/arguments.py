@@ -83,7 +83,7 @@ def check_parser() -> Parser:
         "Find misuse of PyTorch automatic mixed precision (AMP), and fix it.\n\n"
         f"commands (`amplint COMMAND --help` says more):\n{commands}",
         usage="amplint [check] [options] [path ...]\n       amplint COMMAND ...",
-        epilog="Exit codes: 0 no findings are left; 1 findings are left; 2 an error.",
+        epilog="Exit codes: 0 no findings (with --fix: none are left); 1 findings; 2 an error.",
         examples=_EXAMPLES,
     )
     add = parser.add_argument
@@ -175,7 +175,7 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
     rules.add_argument(
         "--preview",
         action=argparse.BooleanOptionalAction,
-        help="also run rules in preview, and let --select choose those that are off by default",
+        help="also run preview rules: new rules that may still change",
     )
     settings = parser.add_argument_group("settings (they override pyproject.toml and amplint.toml)")
     settings.add_argument(
@@ -195,7 +195,7 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
     settings.add_argument(
         "--suspicions",
         action=argparse.BooleanOptionalAction,
-        help="also report suspicions: code that is often right, and worth a look when a model doesn't learn",
+        help="also report suspicions: findings in code that is often right, for when a model doesn't learn",
     )
     settings.add_argument(
         "--target-torch",

@@ -28,9 +28,13 @@ Print the settings that apply to a file, and where each value comes from: a flag
 of the configuration file, the project's requirements, or amplint's default. Also print
 the project folder: amplint follows imports only inside it.
 
-A flag replaces the value of a configuration file: `--select` the `select` there. Only
-`extend-select`, `ignore`, `unfixable` and `extend-exclude` add up: if one of these is
-printed more than once, all its values apply."""
+A flag replaces the value in the configuration file. There are two exceptions:
+
+  --extend-select, --ignore, --unfixable, --extend-exclude
+      add to the file's values: each value is printed, and all apply
+  --select, --fixable
+      also replace related keys: --select replaces the file's `select`, `extend-select`
+      and `ignore`; --fixable replaces `fixable` and `unfixable`"""
 _EPILOG = """\
 JSON keys:
 

@@ -20,13 +20,16 @@ _USAGE = "amplint run [options] SCRIPT [argument ...]\n       amplint run [optio
 _DESCRIPTION = """\
 Run a training program and report what goes wrong in it. amplint executes your program
 unchanged, as `python SCRIPT` would. It watches the GradScaler and the optimizers, and
-looks for NaN and infinity in losses, gradients and parameters. When it finds some,
-amplint repeats the failing step on a copy of its state, to find the first operation at
-fault. Needs torch 2.4 or later."""
+looks for NaN and infinity in losses, gradients and parameters. After a NaN or infinity,
+amplint repeats the failing step on a copy of its state, to find the operation at fault.
+Needs torch 2.4 or later."""
 _EPILOG = """\
-All arguments after SCRIPT or MODULE belong to the program. The program keeps its stdout
-and its exit code. With --stop the exit code is 3 if a problem was found. The report is
-printed on stderr when the program ends; --output-file also writes it to a file.
+All arguments after SCRIPT or MODULE belong to the program. The program's output on stdout
+stays as it is. The report is printed on stderr when the program ends; --output-file also
+writes the report to a file.
+
+Exit codes: the program's own; 3 with --stop, if a problem was found; 2 if amplint could
+not run the program.
 
 Under torchrun (torchrun --nproc-per-node 2 -m amplint run train.py) each rank has its
 own report and its own file, such as report.rank1.json. Processes that the program itself
@@ -89,11 +92,11 @@ def make_parser() -> Parser:
     parser = Parser("amplint run", _DESCRIPTION, usage=_USAGE, epilog=_EPILOG, examples=_EXAMPLES)
     add = parser.add_argument
     add("-m", metavar="MODULE", help="run a module, as `python -m` does")
-    add("--stop", action="store_true", help="end the program after the first problem found, with exit code 3")
+    add("--stop", action="store_true", help="end the program at the first problem")
     add(
         "--careful",
         action="store_true",
-        help="in every step, check each operation that computes the loss; the default checks only some steps (slower)",
+        help="slower: check the operations that compute the loss in every step, instead of only in some steps",
     )
     add(
         "--no-replay",

@@ -34,32 +34,32 @@ from amplint.verify.steps.verify import Checked, Limits, StepRow, Verifier
 _DESCRIPTION = """\
 Check the AMP training steps of a program on real tensors, before and after amplint's
 fixes. No file is changed, and the program itself is not executed: amplint interprets its
-training steps line by line, with a small model instead of yours, once for each
-combination of the program's AMP options (such as use_amp on and off). Steps in other
-files of the project are checked too, if PATH calls them or they call PATH."""
+training steps line by line, with a small model instead of yours. Each step is checked
+once for each combination of the program's AMP options (such as use_amp on and off). Steps
+in other files of the project are checked too, if PATH calls them or they call PATH."""
 _EPILOG = """\
 Each step is compared with the same step without AMP (autocast and GradScaler made with
 enabled=False). Verdicts:
 
   confirmed         wrong before the fixes, right after them
   clean             right as it is
-  misbehaves        wrong, and amplint's fixes don't correct the step, or only in part
+  misbehaves        wrong; amplint has no fix, or its fixes correct only a part
   refuted           a fix doesn't correct its fault, or adds another: a bug in amplint
   not checkable     could not be checked; the reason is printed
   no training step  a function that has AMP and trains nothing, such as evaluation
 
 Exit codes:
 
-  0  every verdict is confirmed, clean or no training step (also if the code is wrong but
-     amplint's fixes correct the code)
+  0  every verdict is confirmed, clean or no training step (so 0 doesn't mean that the code
+     is right: a confirmed step still needs its fix)
   1  a verdict is refuted or misbehaves
   2  a verdict is not checkable, whatever the others are; or an error
 
 JSON is a list with one object per step (with --run, per fixture). Its keys are in
 https://amplint.github.io/amplint/verify/#json.
 
-Fixtures are small programs with which rules are tested; their first line says what they
-show. You need them only to write rules. They are executed only with --run."""
+Fixtures are the small programs that test a rule. You need fixtures and --run only if you
+write rules of your own."""
 
 
 _EXAMPLES = ("amplint verify train.py", "amplint verify --device cpu --explain train.py")
@@ -127,7 +127,8 @@ def make_parser() -> Parser:
         dest="run_on",
         type=device_of(of_runs),
         choices=of_runs,
-        help="device to check on, simulated on the CPU if missing [default: the one that the code names]",
+        help="device to check on; simulated on the CPU if this machine has no such device [default: the device that "
+        "the code names]",
     )
     add(
         "-v",
@@ -140,21 +141,25 @@ def make_parser() -> Parser:
         action="store_true",
         help="print each line that was interpreted, and what replaced your model and data",
     )
-    add("--run", action="store_true", help="execute the code of fixtures instead of interpreting it")
+    add(
+        "--run",
+        action="store_true",
+        help="only for fixtures (see below): execute their code instead of interpreting it",
+    )
     add(
         "--timeout",
         type=_seconds,
         default=TIMEOUT,
         metavar="SECONDS",
-        help="time limit for each run of a step; a step runs before and after the fixes, with each combination of "
-        "options [default: 60]",
+        help="time limit for one check of one step, with one combination of options, before or after the fixes "
+        "[default: 60]",
     )
     add(
         "--memory",
         type=_size,
         default=MEMORY,
         metavar="MIB",
-        help="memory limit for each run of a step, not counting torch itself [default: 2048]",
+        help="memory limit for one check of one step, not counting torch itself [default: 2048]",
     )
     add("--output-format", choices=("text", "json"), default="text", help="[default: text]")
     add_settings(command, device=False)

@@ -211,7 +211,7 @@ KEYS = {
         ),
         Key("fixable", _RULES, "Fix only findings of these rules.", ["ALL"]),
         Key("unfixable", _RULES, "Report findings of these rules, but don't fix them.", []),
-        Key("preview", _BOOLEAN, "Whether rules in preview can be selected.", False),
+        Key("preview", _BOOLEAN, "Whether preview rules run: new rules that may still change.", False),
         Key("fix", _BOOLEAN, "Whether to make fixes, as with `--fix`.", False),
         Key("show-fixes", _BOOLEAN, "Whether to list what was fixed, by file and rule.", False),
         Key("unsafe-fixes", _BOOLEAN, "Whether to make fixes that may change what a program does.", False),

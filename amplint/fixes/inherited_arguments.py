@@ -37,12 +37,10 @@ def pins(module: Module, legacy: Legacy, call: ir.Call, skip: int = 0) -> Pins:
     default = DEFAULT_DTYPE[legacy.device]
     torch = module_name(module, "torch")
     if dtype and (torch is None or call.unpacks("**")):
-        what = f"inside another region, the old form defaults to {default}, but the new form takes that region's dtype"
+        what = f"without `dtype`, the old class uses {default}, but the new class uses the dtype of an outer region"
         return Pins(doubt=what)
     if cache and call.unpacks("**"):
-        return Pins(
-            doubt="inside another region, the old form caches weights, but the new form takes that region's setting"
-        )
+        return Pins(doubt="the old class caches weights, but the new class uses the `cache_enabled` of an outer region")
     arguments = (f"dtype={torch}.{default}",) if dtype else ()
     return Pins((*arguments, "cache_enabled=True") if cache else arguments)
 

@@ -116,7 +116,8 @@ class Renames:
         for binding in imports:
             if id(binding.alias) not in read and not guarded(module.names, binding.statement, modern):
                 refusal = (
-                    f"`{binding.alias.bound}` is imported but not used, so another file may import it from this file"
+                    f"this file imports but never uses `{binding.alias.bound}`, so another file may import the name "
+                    "from this file; if no file does, remove the import"
                 )
                 yield Use(legacy, None, "name", binding, binding.statement, Rewrite(refusal), binding.statement.id)
 
@@ -131,7 +132,7 @@ class Renames:
         names = self.module.names.of(value)
         rewrite = self._refusal(legacy, names, value) or rewrite_use(self.module, legacy, value)
         if is_class_test(self.module, value) and modern:
-            rewrite = Rewrite("this line tests for the old class and the new class separately")
+            rewrite = Rewrite("the file also uses the new class, so this test may be meant for the old class only")
         reported = not only_named(value, legacy, modern)
         return Use(legacy, value, *self._origin(value), rewrite, value.id, reported)
 
@@ -179,21 +180,22 @@ class Renames:
         since = legacy.replaceable_since
         if not target.guarantees(since):
             new = f"{legacy.module}.{legacy.name}"
-            return Rewrite(f"{new} needs torch {since}, and the project allows older releases ({target.origin})")
+            return Rewrite(f"`{new}` needs torch {since}, and the project allows older releases ({target.origin})")
         if legacy.old.rpartition(".")[2] in self._patched:
             return Rewrite(
                 f"a string also names `{legacy.old}`, as for `mock.patch`; change the string and the code by hand"
             )
         if any(name[0] == LOCAL for name in names):
-            return Rewrite("the file also defines a class of its own under this name, with the old arguments")
+            return Rewrite(f"the file also defines a class `{ir.last_name(value)}`, which takes the old arguments")
         if names - {legacy.old, NOTHING}:
-            return Rewrite("the name also means something else in this file")
+            return Rewrite(f"in this file, `{ir.last_name(value)}` can also be something else than `{legacy.old}`")
         if self._imported_twice(value):
             return Rewrite(
-                "the file imports the name more than once, and a fix would rewrite only one import; keep one"
+                f"the file imports `{ir.last_name(ir.root(value))}` more than once, and a fix would rewrite only one "
+                "import; remove the other imports"
             )
         if in_fstring(value):
-            return Rewrite("the name is in an f-string, and the quotes of the device could end the f-string")
+            return Rewrite("the name is inside an f-string, and the quotes of the device could end the f-string")
         renamed = isinstance(value, ir.Name) and legacy.name != value.name == legacy.old.rpartition(".")[2]
         if renamed and any(legacy.name in scope.bindings for scope in _scopes(self.module, legacy.name)):
             return Rewrite(f"the file already uses the name `{legacy.name}`")
@@ -235,13 +237,16 @@ class Renames:
         for each in self.uses:
             if each.group == use.group and each.rewrite.refusal is not None:
                 line = self.module.line(each.value) if each.value is not None else "line 0"
-                return f"another use of the name, on {line}, can't be rewritten: {each.rewrite.refusal}"
+                return f"the use on {line} has to change too, and can't: {each.rewrite.refusal}"
             if each.group == use.group and each.value is not None and not self._selected(each):
                 line = self.module.line(each.value)
                 return f"{line} uses the same import, and {each.code} is not selected; select {each.code} too"
         for value in self._tests.get(use.legacy.old, ()):
             if value is not use.value:  # an instance of the new class is none of the old one
-                return f"{self.module.line(value)} tests for the old class; change that test to the new class first"
+                return (
+                    f"{self.module.line(value)} tests for the old class, and would be false for an object of the new "
+                    "class; change that test first"
+                )
         return None
 
     def _selected(self, use: Use) -> bool:
@@ -264,7 +269,10 @@ class Renames:
         if use.statement is not None and ir.function_of(use.statement) is None:
             importer = importer_of(self.module.source.filename, bound)
             if importer is not None:
-                return f"{os.path.basename(importer)} imports `{bound}` from this file"
+                return (
+                    f"{os.path.basename(importer)} imports `{bound}` from this file, so its calls have to change too; "
+                    "change both files by hand"
+                )
         return None
 
     # --- fixing -----------------------------------------------------------------------------------------------------
@@ -286,7 +294,10 @@ class Renames:
             if withheld is None:
                 fix = self._fix(use)
                 if fix is None:
-                    withheld = "other code on the lines of the import would be lost; give the import lines of its own"
+                    withheld = (
+                        "a comment or other code on the lines of the import would be lost; put the import on "
+                        "separate lines"
+                    )
             said = message(use.legacy, self._path(use.legacy), self._device(use))
             yield rule.finding(where, said, fix=fix, withheld=withheld)
 

@@ -36,7 +36,7 @@ def rewrite_use(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
     if isinstance(parent, (ir.Function, ir.Class)) and value in parent.decorators:
         return _bare_decorator(module, legacy, value)
     if legacy.module == "torch":
-        return Rewrite(f"{_as_value(legacy)}, and the new function takes other arguments")
+        return Rewrite(f"{_as_value(legacy)}, and amplint can't see the call, which has to pass the device")
     if _in_annotation(value) or _in_type(module, value) or _only_tested(module, value):
         return Rewrite()
     return _of_class(module, legacy, value)
@@ -55,15 +55,15 @@ def _of_class(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
         return (
             Rewrite()
             if _alias_is_read(module, parent)
-            else Rewrite("the class is assigned to a name that is not used in this file")
+            else Rewrite("the class gets another name that this file doesn't use, so another file may use that name")
         )
     if isinstance(parent, ir.With):
         return Rewrite("`with` raises TypeError for a class; call the class, with the device")
-    return Rewrite(f"{_as_value(legacy)}, and amplint can't see its call")
+    return Rewrite(f"{_as_value(legacy)}, and amplint can't see the call, which has to pass the device")
 
 
 def _as_value(legacy: Legacy) -> str:
-    return f"`{legacy.old.rpartition('.')[2]}` is passed as a value"
+    return f"`{legacy.old.rpartition('.')[2]}` is not called on this line"
 
 
 def _is_partial(module: Module, call: ir.Call, of: ir.Value) -> bool:
@@ -121,7 +121,10 @@ def is_class_test(module: Module, value: ir.Value) -> bool:
 def _call(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
     if legacy.style == "device_type":
         if call.keyword("device_type") is not None:
-            return Rewrite("the call already passes `device_type`, which the old function refuses")
+            return Rewrite(
+                "the call passes `device_type`, which the old function doesn't take; change only the "
+                "name of the function"
+            )
         return Rewrite(edits=(add_last_argument(module, call, f'device_type="{legacy.device}"'),))
     named = names_device(call)
     if legacy.style == "front":
@@ -129,22 +132,22 @@ def _call(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
             return (
                 Rewrite()
                 if named == "device" and not call.positional
-                else Rewrite("the call's arguments are not those of the old class")
+                else Rewrite(f"the old class has no argument `{named}`; correct the call's arguments first")
             )
         if _scripted(module, call) and legacy.module == "torch":
-            return Rewrite("TorchScript does not support this call with a device")
+            return Rewrite("TorchScript can't compile the new function, which takes a device")
         return Rewrite(edits=(add_first_argument(module, call, f'"{legacy.device}"'),))
     if call.unpacks("*"):
         return Rewrite(
-            "the call unpacks its arguments with `*`, and the new class takes its arguments in another order"
+            "the call unpacks its arguments with `*`, and the new class has another order of arguments; pass keywords"
         )
     if len(call.positional) > len(legacy.parameters):
-        return Rewrite("the call has more arguments than the old class takes")
+        return Rewrite("the call has more arguments than the old class takes; correct the call first")
     if named:
         return (
             Rewrite()
             if named == "device_type" and not call.positional
-            else Rewrite("the call's arguments are not those of the old class")
+            else Rewrite(f"the old class has no argument `{named}`; correct the call's arguments first")
         )
     edits = list(_as_keywords(module, legacy, call.positional))
     pin = pins(module, legacy, call)
@@ -203,7 +206,7 @@ def _bare_decorator(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
         return Rewrite(edits=(insert(end, f'(device_type="{legacy.device}")'),))
     if legacy.style == "keywords":
         return Rewrite(edits=(insert(end, f'("{legacy.device}")'),))
-    return Rewrite("the replacement can't be used as a decorator")
+    return Rewrite("the new name can't be used as a decorator")
 
 
 def _in_annotation(value: ir.Value) -> bool:
@@ -255,10 +258,14 @@ def _only_tested(module: Module, value: ir.Value) -> bool:
 def _base(module: Module, legacy: Legacy, cls: ir.Class) -> Rewrite:
     """A subclass: its own constructor must hand on keywords only, to which the device is added."""
     if len([base for base in cls.bases if base.keyword is None]) > 1:
-        return Rewrite("the class has several bases, so `super().__init__` may be that of another base")
+        return Rewrite(
+            "the class has several bases, so `super().__init__` may call another base, which takes no device"
+        )
     init = next((s for s in cls.body.statements if isinstance(s, ir.Function) and s.name == "__init__"), None)
     if init is None:
-        return Rewrite("the subclass has no `__init__`, and amplint can't see all calls that give it arguments")
+        return Rewrite(
+            "the subclass has no `__init__`: its callers pass the arguments, and amplint may not see all callers"
+        )
     edits = []
     for call in module.own.within(init).calls:
         func = call.func
@@ -267,8 +274,8 @@ def _base(module: Module, legacy: Legacy, cls: ir.Class) -> Rewrite:
                 continue  # Base.__init__(self, ...) is a use of its own
             if call.positional or call.unpacks():
                 return Rewrite(
-                    "the subclass passes positional arguments to `super().__init__`, where the device now comes first; "
-                    "pass keywords"
+                    "the subclass passes positional arguments to `super().__init__`, and the new class takes the "
+                    "device first; pass keywords"
                 )
             edits.append(add_first_argument(module, call, f'"{legacy.device}"'))
     return Rewrite(edits=tuple(edits))
@@ -278,12 +285,14 @@ def _base_init(module: Module, legacy: Legacy, init: ir.Attribute) -> Rewrite:
     call = init.parent
     if isinstance(call, ir.Call) and call.func is init and len(call.positional) == 1 and not call.unpacks("*"):
         if call.unpacks("**"):
-            return Rewrite("the subclass passes unknown arguments to `__init__` of its base class")
+            return Rewrite(
+                "the subclass passes on `**` arguments to `__init__` of its base class, and they may contain a device"
+            )
         end = module.layout.outer(call.positional[0])[1]
         return Rewrite(edits=(insert(end, f', "{legacy.device}"'),))
     return Rewrite(
-        "the subclass passes positional arguments to `__init__` of its base class, where the device now comes first; "
-        "pass keywords"
+        "the subclass passes positional arguments to `__init__` of its base class, and the new class takes the device "
+        "first; pass keywords"
     )
 
 
@@ -296,13 +305,13 @@ def _partial(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
         return Rewrite(edits=(device,))
     if call.unpacks("*"):
         return Rewrite(
-            "the call unpacks its arguments with `*`, and the new class takes its arguments in another order"
+            "the call unpacks its arguments with `*`, and the new class has another order of arguments; pass keywords"
         )
     positional = call.positional[1:]
     if len(positional) > len(legacy.parameters):
-        return Rewrite("the call has more arguments than the old class takes")
+        return Rewrite("the call has more arguments than the old class takes; correct the call first")
     if not positional and call.keyword("enabled") is None and not _called_without_positional(module, call):
-        return Rewrite("a caller may pass `enabled` to the partial by position, where it would become the dtype")
+        return Rewrite("a call of the partial may have `enabled` as its first argument, which would become the dtype")
     pin = pins(module, legacy, call, skip=1)
     added = "".join(f", {each}" for each in pin.arguments)
     if len(call.args) == 1:

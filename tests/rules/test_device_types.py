@@ -163,15 +163,15 @@ def test_two_variables_are_two_findings() -> None:
 
 def test_an_f_string_is_shown_as_it_is_written() -> None:
     (finding,) = found(ONE_DEVICE.format(given='f"cuda:{rank}"', other="pass"))
-    assert 'can be `f"cuda:{rank}"`, set on line 4' in finding.message
+    assert 'can be `f"cuda:{rank}"` from line 4' in finding.message
 
 
 @pytest.mark.parametrize(
     ("target", "dtype", "confidence", "said"),
     [
         ("2.3", "torch.bfloat16", "certain", "torch before 2.4 raises RuntimeError"),
-        ("2.6", "torch.float32", "certain", "autocast then refuses float32, warns and is disabled"),
-        ("2.6", "torch.float16", "suspicion", "ignores the index"),
+        ("2.6", "torch.float32", "certain", "with float32, the region then warns and is disabled"),
+        ("2.6", "torch.float16", "suspicion", "the region then stays enabled on a machine without CUDA"),
         (None, "torch.float16", "certain", "torch before 2.4 raises RuntimeError"),
     ],
 )

@@ -458,22 +458,22 @@ def train_other(model, loader, opt):
     ("put", "device", "other_put", "other", "said"),
     [
         ("model.cuda()", '"cuda"', "pass", '"cuda"', []),
-        ("model.cuda()", '"cuda"', "model.cpu()", '"cpu"', ["autocast on line 18 is for cpu"]),
-        ("model.cuda()", '"cuda"', "model.xpu()", '"xpu"', ["autocast on line 18 is for xpu"]),
+        ("model.cuda()", '"cuda"', "model.cpu()", '"cpu"', ["the region on line 18 is for cpu"]),
+        ("model.cuda()", '"cuda"', "model.xpu()", '"xpu"', ["the region on line 18 is for xpu"]),
         ("model.cuda()", '"cuda"', "model.cuda()", '"xpu"', []),  # the region's device is wrong
         (
             "model.cpu()",
             '"cpu"',
             "model.xpu()",
             '"xpu"',
-            ["autocast on line 7 is for cpu", "autocast on line 18 is for xpu"],
+            ["the region on line 7 is for cpu", "the region on line 18 is for xpu"],
         ),
         (
             "pass",
             '"cuda" if torch.cuda.is_available() else "cpu"',
             "pass",
             '"xpu" if torch.xpu.is_available() else "cpu"',
-            ["autocast on line 7 can be for cpu", "autocast on line 18 can be for cpu or xpu"],
+            ["the region on line 7 can be for cpu", "the region on line 18 can be for cpu or xpu"],
         ),
     ],
 )
@@ -482,7 +482,7 @@ def test_203_of_a_scaler_count_the_regions_of_its_losses(
 ) -> None:
     text = HEAD + TWO.format(put=put, device=device, other_put=other_put, other=other)
     found = check(text, settings=Settings(frozenset({"AMP203"}), isolated=True))
-    messages = [each.message for each in found if "the scaler is for cuda" in each.message]
+    messages = [each.message for each in found if "this scaler is for cuda" in each.message]
     assert len(messages) == len(said)
     assert all(part in message for part, message in zip(said, messages, strict=True))
 
@@ -842,7 +842,7 @@ def test_201_a_device_that_begins_with_cuda_is_cuda(device: str) -> None:
     [
         (
             "model.to(args.device)\n",
-            "amplint can't repeat the device from line 2 in this call; pass its type by hand",
+            "amplint can't tell how this call can get the device of line 2; pass the device's type by hand",
         ),
         (
             'model.to("cuda")\nother.to("xpu")\n',

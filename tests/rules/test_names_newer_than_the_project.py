@@ -40,7 +40,7 @@ def found(folder: Path, requirement: str, text: str) -> list[str]:
 @pytest.mark.parametrize(("text", "error"), [(SCALER, "AttributeError"), (IMPORTED, "ImportError")])
 def test_a_name_that_comes_later(tmp_path: Path, requirement: str, text: str, error: str) -> None:
     (message,) = found(tmp_path, requirement, text)
-    assert message.startswith("torch has `torch.amp.GradScaler` since 2.3, and the project admits only older releases")
+    assert message.startswith("`torch.amp.GradScaler` needs torch 2.3, and the project allows only older releases")
     assert f"{error}; use `torch.cuda.amp.GradScaler`, or require torch>=2.3" in message
 
 

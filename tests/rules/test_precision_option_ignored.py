@@ -65,9 +65,9 @@ def test_a_choice_that_may_be_asked_for(choices: str, rest: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("test", "said"),
     [
-        ('dtype == "fp16"', 'never equals "fp16"'),
-        ('"bf16" == dtype', 'never equals "bf16"'),
-        ("name == torch.float16", "never equals `torch.float16`"),
+        ('dtype == "fp16"', 'never equals the string "fp16"'),
+        ('"bf16" == dtype', 'never equals the string "bf16"'),
+        ("name == torch.float16", "never equals the torch.dtype `torch.float16`"),
     ],
 )
 def test_a_comparison_that_is_never_true(test: str, said: str) -> None:
@@ -157,7 +157,7 @@ def unread(tmp_path: Path, rest: str = "", shown: str = '"train in float16"') ->
 
 def test_an_option_that_is_only_logged(tmp_path: Path) -> None:
     (message,) = unread(tmp_path)
-    assert message == "`--fp16` changes nothing: nothing in this program reads `fp16`; use the option, or remove it"
+    assert message == "`--fp16` has no effect: no code of this program uses `fp16`; use the option, or remove it"
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,8 @@ def test_a_half_model_of_an_accelerator(precision: str, cast: str, found: list[s
 def test_the_scaler_is_named() -> None:
     text = TRAINER.format(dtype="torch.float16", fp16="True", more="pass")
     assert check(text, "train.py")[0].message == (
-        "this cast makes the parameters float16, and the scaler of the Trainer, with `fp16=True` (line 13) raises "
-        '"Attempting to unscale FP16 gradients"; keep float32'
+        "this cast makes the parameters float16, and the scaler of the Trainer with `fp16=True` on line 13 raises "
+        '"Attempting to unscale FP16 gradients"; keep the parameters in float32'
     )
 
 

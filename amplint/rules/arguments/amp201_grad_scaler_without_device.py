@@ -3,30 +3,29 @@
 ## What it does
 Finds `torch.amp.GradScaler(...)` without `device`.
 
-amplint reports nothing if the default, cuda, is right:
+amplint reports nothing if the default, cuda, is right. That is one of these cases:
 
-- everything in the file is on cuda, or its autocast regions are for cuda alone, or can be enabled only on cuda
-  (`enabled=device.type == "cuda"`);
+- everything in the file is on cuda;
+- all autocast regions of the file are for cuda, or are enabled only on cuda (`enabled=device.type == "cuda"`);
 - all losses that the scaler scales come from such regions, or from regions that are bfloat16 on other devices;
-- the file has neither losses nor regions, and all regions in the files that are connected with it by imports are on
-  cuda;
-- CUDA is always available when the scaler is created or scales, because of an assert, an `if` that returns or raises
-  without CUDA, or a call before it that raises without CUDA (`torch.cuda.set_device`, `torch.cuda.Event`, `.cuda()`).
+- the file has no losses and no regions, and all regions in the files that import it, or that it imports, are for cuda;
+- an assert or an `if` ends the program without CUDA before the scaler is created or used;
+- a call before the scaler raises without CUDA (`torch.cuda.set_device`, `torch.cuda.Event`, `.cuda()`).
 
-amplint also reports nothing:
+amplint also reports nothing if:
 
-- if the arguments are unpacked (`**kwargs`);
-- if the call has `enabled=False`;
-- if `enabled`, or an `if` around the scaler, checks the device.
+- the arguments are unpacked (`**kwargs`);
+- the call has `enabled=False`;
+- `enabled`, or an `if` around the scaler, checks the device.
 
 ## Why is this bad?
-The default device is cuda, whatever the code trains on. Without CUDA the scaler only warns and disables itself:
-`scale()` returns the loss unchanged, small float16 gradients become zero, and infinities reach the weights. For a loss
-of order 1e-4, 3.7 % of the gradients are lost and the update is off by 10 %.
+The default device is cuda, on every machine. Without CUDA the scaler warns and disables itself. `scale()` then returns
+the loss unchanged, small float16 gradients become zero, and infinities reach the weights. In a test with a loss of
+about 1e-4, 3.7 % of the gradients became zero, and the update was off by 10 %.
 
-The finding is an error if the code shows that autocast can run in float16 on a device other than cuda: the dtype is
-explicit and the device is chosen at run time, or the default dtype of xpu or mps is used. Otherwise it is a warning:
-with the CPU's default dtype, bfloat16, a disabled scaler does no harm.
+The finding is an error if a region can run in float16 on a device other than cuda: its dtype is float16, or float16 is
+the default on its device (xpu, mps). Otherwise the finding is a warning. For example, bfloat16 is the default on the
+CPU, where a disabled scaler does no harm.
 
 ## Example
 ```python
@@ -41,26 +40,29 @@ scaler = torch.amp.GradScaler(device.type)
 ```
 
 ## Fix safety
-Safe if the fix writes the literal device of the file's regions, or cuda because all regions are bfloat16 on the CPU,
-where a disabled scaler is right. The fix writes a device type, never an index.
+The fix writes a device type, never an index. Safe:
+
+- all regions of the file name the same device, and the fix writes that device;
+- all regions are float16 on cuda and bfloat16 on the CPU. The fix writes cuda, as a disabled scaler is right on the
+  CPU;
+- the file shows no device, and the fix writes cuda because the configuration has `device = "cuda"`.
 
 Unsafe:
 
-- if the device is chosen at run time. The fix then writes what an autocast call gets (`device_type`, `args.device`,
-  `self.device.type`), or `.type` of the file's device if that is always assigned before the scaler. On devices other
-  than cuda the scaler was disabled, and is enabled after the fix: a checkpoint that was saved before the fix (with an
-  empty state) no longer loads, and `scaler.step(optimizer, closure=...)` raises;
-- if the literal is a device other than cuda, and the file loads a scaler's state or passes a closure;
-- for xpu and (before torch 2.8) mps, where `unscale_` may raise because it needs float64.
-
-If the file shows no device, the fix writes the configuration's `device`: safe for cuda, unsafe for others.
+- the device is chosen when the program runs. The fix writes the device that an autocast call gets (`args.device`,
+  `device.type`);
+- the device is not cuda, and the file loads a scaler's state or calls `scaler.step` with a closure. The scaler was
+  disabled before the fix: its saved state is empty, and an enabled scaler doesn't load an empty state. An enabled
+  scaler also raises for a closure;
+- the device is xpu, or mps before torch 2.8: `unscale_` may raise because it needs float64;
+- the file shows no device, and the configuration names another `device` than cuda.
 
 ## Proof
-Without CUDA the test program's scaler disables itself with a warning, and its gradients underflow. With the device
-passed, gradients agree with the float32 reference within float16's noise.
+Without CUDA the test program's scaler disables itself with a warning, and its gradients underflow. After the fix, the
+gradients agree with the float32 reference within float16's rounding.
 
-In your own training step, `amplint verify` shows this with `--device cpu`, as a warning. Without that option, code that
-names cuda is checked on cuda, where the scaler is right. Where the fix is unsafe, `--unsafe-fixes` tries it too.
+To see the warning in your own training step, run `amplint verify --device cpu`. Without that option, code that names
+cuda is checked on cuda, where the scaler is right. Add `--unsafe-fixes` to check unsafe fixes too.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
@@ -146,13 +148,15 @@ def _leaves_device_open(module: Module, call: ir.Call) -> bool:
 def _message(module: Module, other: ir.Node | None) -> str:
     """What is wrong; `other`: a region that can run in float16 elsewhere than on cuda."""
     device = _only_device(module)
-    message = "`GradScaler` defaults to cuda and is disabled without CUDA"
+    message = "`GradScaler` without `device` is for cuda"
     if other is not None:
         where = device if device is not None else "other devices"
-        message += f": the float16 region on {module.line(other)} loses small gradients on {where}"
-    elif device is not None:
-        message += f", but autocast is for {device} ({module.line(regions(module)[0].call)})"
-    return f"{message}; pass the device"
+        effect = f": small gradients of the float16 region on {module.line(other)} become 0 on {where}"
+        return f"{message}, and disabled without CUDA{effect}; pass the device"
+    if device is not None:
+        region = f"the region on {module.line(regions(module)[0].call)}"
+        return f"{message}, but {region} is for {device}: without CUDA the scaler is disabled; pass the device"
+    return f"{message}, and disabled without CUDA; pass the device"
 
 
 def _only_device(module: Module) -> str | None:
@@ -258,7 +262,7 @@ def _fix(module: Module, call: ir.Call) -> tuple[Fix | None, str | None]:
     if doubt is not None:
         return Fix(Applicability.UNSAFE, f"{title} ({doubt})", (edit,)), None
     if device.applicability is Applicability.UNSAFE:
-        title += " (this enables the scaler on other devices than cuda)"
+        title += " (the scaler is then enabled on other devices too)"
     return Fix(device.applicability, title, (edit,)), None
 
 
@@ -267,7 +271,10 @@ def _why_unknown(module: Module) -> str:
     given = [each.device_type for each in regions(module) if each.device_type is not None]
     places = [*given, *evidence(module).chosen]
     if places:
-        return f"amplint can't repeat the device from {module.line(places[0])} in this call; pass its type by hand"
+        return (
+            f"amplint can't tell how this call can get the device of {module.line(places[0])}; pass the device's "
+            "type by hand"
+        )
     if evidence(module).places:
         return "the file uses several devices; pass the device that the scaled loss is on"
     return "the file doesn't show which device the model trains on"
@@ -283,8 +290,10 @@ def _doubt(module: Module, device: str) -> str | None:
         return "`unscale_` needs float64, which some XPUs don't have"
     for call in module.whole.near("load_state_dict", "step").calls:  # an empty state, saved while it was off; a closure
         if isinstance(call.func, ir.Attribute) and objects(module).is_scaler(call.func.base):
-            if call.func.attr == "load_state_dict" or (call.func.attr == "step" and len(call.args) > 1):
-                return f"{module.line(call)} may raise because the scaler is then enabled"
+            if call.func.attr == "load_state_dict":
+                return f"`load_state_dict` on {module.line(call)} then raises for checkpoints of the disabled scaler"
+            if call.func.attr == "step" and len(call.args) > 1:
+                return f"`step` on {module.line(call)} may then raise, as an enabled scaler takes no closure"
     return None
 
 

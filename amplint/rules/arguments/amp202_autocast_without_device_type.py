@@ -7,13 +7,18 @@ Finds `torch.autocast(...)` and `torch.amp.autocast(...)` without `device_type`:
 - called with the first argument of `torch.cuda.amp.autocast` (`autocast(True)`, `autocast(torch.float16)`);
 - as a decorator without parentheses, and as `with torch.autocast:`.
 
-Also finds calls of a name that is `torch.cuda.amp.autocast` only if the import of the new class fails. amplint reports
-nothing if the arguments are unpacked.
+Also finds such calls if the name is imported from `torch.amp` in a `try`, and from `torch.cuda.amp` if that fails.
+
+amplint reports nothing if the arguments are unpacked.
 
 ## Why is this bad?
-The call raises `TypeError: autocast.__init__() missing 1 required positional argument: 'device_type'`, or `ValueError`
-if something else is passed in place of the device. This happens when only the import of `torch.cuda.amp.autocast` was
-changed. `with torch.autocast:` raises TypeError, and AttributeError before Python 3.11.
+The code raises:
+
+- a call without `device_type`: `TypeError: autocast.__init__() missing 1 required positional argument: 'device_type'`;
+- a call with something else in place of the device: ValueError;
+- `with torch.autocast:`: TypeError (before Python 3.11: AttributeError).
+
+A frequent cause: `torch.cuda.amp.autocast` was replaced by changing only the import.
 
 ## Example
 ```python
@@ -32,14 +37,20 @@ with autocast("cuda", enabled=use_amp):
 ```
 
 ## Fix safety
-Safe if the device is the literal of the file's other autocast regions, or "cuda" because everything in the file is on
-cuda. Unsafe if the device is chosen at run time, or if the file shows none ("cuda" is what the old class meant). If the
-configuration has `device`, the fix writes that instead, and is safe for cuda. Positional arguments of the old class
-become keywords.
+The fix passes the device, and makes keywords of positional arguments of the old class. Safe:
+
+- the fix writes the device that the other regions of the file name;
+- the fix writes "cuda", as everything in the file is on cuda, or as the file shows no device and the configuration has
+  `device = "cuda"`.
+
+Unsafe:
+
+- the device is chosen when the program runs;
+- the file shows no device. The fix writes the `device` of the configuration, or "cuda", which the old class meant.
 
 ## Proof
-The test programs raise before the fix, and run after it. The region's device, dtype and `enabled` are then those that
-the old class would have had.
+The test programs raise before the fix, and run after it. Device, dtype and `enabled` of the region are then the same as
+with the old class.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -106,7 +117,7 @@ def check(module: Module) -> Iterator[Finding]:
                     _bare,
                 )
             elif isinstance(parent, ir.With) and any(item.context is value for item in parent.items):
-                yield _finding(module, value, "is not called: `with` raises an exception", _bare)
+                yield _finding(module, value, "is not called: `with` can't enter a class and raises", _bare)
 
 
 def _of_fallbacks(module: Module) -> Iterator[Finding]:
@@ -120,9 +131,9 @@ def _of_fallbacks(module: Module) -> Iterator[Finding]:
         if not call.positional or is_old_first(module, call.positional[0]):
             yield rule.finding(
                 module.span(call),
-                "with the new `autocast`, this call raises TypeError: `device_type` is missing; use "
-                '`torch.autocast("cuda", ...)` without a fallback',
-                withheld="the fallback import is the old class, which takes no device",
+                "if the import of the new `autocast` works, this call raises TypeError, as `device_type` is missing; "
+                "pass the device, and import only the new class",
+                withheld="the old class, which the other import gives, takes no device",
             )
 
 
@@ -197,20 +208,32 @@ def _is_given(module: Module, test: ir.Value, holds: bool, given: list[tuple[ir.
 
 
 def _finding(module: Module, value: ir.Value, what: str, edits: _Edits) -> Finding:
-    device = choose(module, value) or _CUDA
-    title = f"Pass the device: `autocast({device.text}, ...)`"
+    chosen = choose(module, value)
+    device = chosen or _CUDA
+    title = f"Pass the device: `autocast({device.text}{', ...' if isinstance(value, ir.Call) and value.args else ''})`"
+    if chosen is None:
+        title += " (the file doesn't show which device it uses)"
     fix = Fix(device.applicability, title, edits(module, value, device.text))
-    call = f"call `{module.text(value)}({device.text})`"
-    to_do = "pass the device as the first argument" if isinstance(value, ir.Call) else call
+    to_do = _to_do(module, value) if isinstance(value, ir.Call) else f"call `{module.text(value)}({device.text})`"
     return rule.finding(module.span(value), f"`torch.autocast` {what}; {to_do}", fix=fix)
+
+
+def _to_do(module: Module, call: ir.Call) -> str:
+    """What a call without its device has to pass: its positional arguments would be wrong after the device."""
+    named = [f"{name}={module.on_one_line(given)}" for name, given in zip(_order(call), call.positional, strict=False)]
+    others = f", then `{', '.join(named)}`" if named else ""
+    return f"pass the device as the first argument{others}"
+
+
+def _order(call: ir.Call) -> tuple[str, ...]:
+    """What the positional arguments mean: a dtype in front is the new class's order without its device."""
+    return _NEW_ORDER if _starts_with_dtype(call) else OLD_ORDER
 
 
 def _call_edits(module: Module, value: ir.Value, device: str) -> tuple[Edit, ...]:
     assert isinstance(value, ir.Call)
     edits = [add_first_argument(module, value, device)]
-    # A dtype in front is the new class's order without its device.
-    order = _NEW_ORDER if _starts_with_dtype(value) else OLD_ORDER
-    for parameter, given in zip(order, value.positional, strict=False):
+    for parameter, given in zip(_order(value), value.positional, strict=False):
         start = module.layout.outer(given)[0]
         if start == edits[0].start:
             edits[0] = insert(start, f"{edits[0].content}{parameter}=")

@@ -1,32 +1,30 @@
 """An autocast region or a GradScaler is for a device other than the one that the code trains on.
 
 ## What it does
-Finds an autocast region with a literal device, if all tensors and modules that the file shows are on another one:
-`.to("xpu")`, `.cuda()`, `device="mps"`, `torch.device(...)`, in the region's function or class, in its callers, or at
-the top of the file.
+Finds:
 
-Finds a scaler for cuda, if everything else is for another accelerator, or if its losses come from float16 regions for
-another device, the CPU included. amplint compares the regions that the scaler's losses come from, if it can see them,
-otherwise all regions of the file. `torch.cuda.amp.GradScaler` names cuda, too. (A scaler without a device is AMP201.)
-
-Finds a region for an accelerator in a file that names the CPU, moves nothing to another device, and creates every model
-that it trains, such as a file with `map_location="cpu"` and no `.to(...)`.
+- an autocast region that names one device, if the code around it moves tensors and models only to another device
+  (`.to("xpu")`, `.cuda()`, `device="mps"`, `torch.device(...)`);
+- an autocast region for an accelerator, if the model that is trained stays on the CPU: the file creates the model,
+  names the CPU (such as `map_location="cpu"`) and moves nothing to another device;
+- a scaler that names cuda, if the autocast regions of its losses are for another device. `torch.cuda.amp.GradScaler`
+  names cuda too. A scaler without a device is AMP201.
 
 amplint reports nothing:
 
-- if the device is chosen at run time;
-- if the region or the scaler is under an `if`, or another function moves things to the device under an `if`;
-- if the file shows several accelerators, or none. Importing a vendor's package is not evidence: the package may be used
-  for the CPU;
-- about disabled regions, and about a region for the CPU whose tensors are created on the CPU.
+- if the device is chosen when the program runs;
+- if the region or the scaler is under an `if`, or another function moves tensors to the device under an `if`;
+- if the file shows several accelerators, or none;
+- about disabled regions, and about a region for the CPU if the file also creates tensors on the CPU.
 
-The finding is an error if the scaler is for cuda and the regions can run in float16 on another device, where
-small gradients underflow. Otherwise it is a warning.
+The finding is an error if a scaler for cuda is used with float16 on another device, where small gradients become zero.
+Otherwise the finding is a warning.
 
 ## Why is this bad?
-autocast for one device does nothing to tensors on another, without a warning: the code runs in float32. Without CUDA, a
-region for cuda warns and is disabled. A scaler for cuda without CUDA warns and disables itself: gradients of a float16
-region underflow.
+- A region for one device does nothing for tensors on another device: the code runs in float32, and nothing warns.
+- A region for cuda is disabled on a machine without CUDA, with a warning.
+- A scaler for cuda is disabled on a machine without CUDA, with a warning. If the region is float16, small gradients
+  become zero.
 
 ## Example
 ```python
@@ -45,14 +43,15 @@ with torch.autocast("xpu", dtype=torch.float16):
 ```
 
 ## Fix safety
-Unsafe: code that had no effect runs in half precision, or scales, after the fix. `unscale_` needs float64, which some
-XPUs don't have, and before torch 2.8 `unscale_` raises on mps. There is no fix for the classes of `torch.cuda.amp`,
-whose device is part of their name.
+Unsafe: after the fix the region runs in half precision, or the scaler scales, and neither did before. On mps before
+torch 2.8 and on some XPUs `unscale_` of an enabled scaler raises, because it needs float64.
+
+There is no fix for the classes of `torch.cuda.amp`, which take no device, and if a variable holds the device.
 
 ## Proof
-In the test programs with regions and scalers for cuda, torch warns before the fix, and doesn't after it. That a region
-for the CPU does nothing to tensors on cuda is not tested (shows=none): the test programs run without CUDA, and in a
-simulation both devices are the same.
+Before the fix, torch warns that a region or scaler for cuda is disabled, or the update is wrong because the scaler is
+disabled. After the fix neither happens. The test program with a region for the CPU and tensors on cuda shows nothing
+(`shows=none`): it runs without CUDA, with a simulated device.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -123,8 +122,8 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
         fix, withheld = _fix(module, region.device_type, f'"{other}"', "the region then runs in half precision")
         yield rule.finding(
             module.span(region.call),
-            f"autocast is for {device}, but {module.line(place)} uses {other}: the region does "
-            f"nothing; use autocast for {other}",
+            f"this region is for {device}, but {module.line(place)} uses {other}: nothing on {other} runs in half "
+            f"precision; use autocast for {other}",
             fix=fix,
             withheld=withheld,
         )
@@ -151,10 +150,10 @@ def _on_cpu(module: Module, found: list[Region]) -> Iterator[Finding]:
             device = device_of(module, region)
             yield rule.finding(
                 module.span(region.call),
-                f"autocast is for {device}, but the model on {module.line(made)} stays on the CPU: the region does "
-                f"nothing; move the model and its data to {device}, or use autocast for cpu",
+                f"this region is for {device}, but the model on {module.line(made)} stays on the CPU and runs in "
+                f"float32; move the model and its data to {device}, or use autocast for cpu",
                 withheld=f"amplint can't tell which device is intended: {module.line(named)} names the CPU, "
-                f"this line {device}",
+                f"and this line names {device}",
             )
 
 
@@ -226,7 +225,7 @@ def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Re
     if not others:
         return None
     half = not only or _may_run_in_float16(module, of)
-    effect = "small gradients underflow" if half else "float16 would need a scaler"
+    effect = "small gradients become 0" if half else "float16 losses are not scaled"
     there = " or ".join(sorted(others))
     if len(found) != 1:
         choice = choose(module, call)
@@ -236,7 +235,7 @@ def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Re
     fix, withheld = _fix(module, literal, device, "the scaler is then enabled without CUDA too")
     return rule.finding(
         module.span(call),
-        f"the scaler is for cuda, but autocast on {module.line(of[0].call)} {verb} for {there}: "
+        f"this scaler is for cuda, but the region on {module.line(of[0].call)} {verb} for {there}: "
         f"without CUDA the scaler is disabled, and {effect}; create the scaler for {target}",
         fix=fix,
         withheld=withheld,
@@ -281,10 +280,10 @@ def _float16_elsewhere(module: Module, every: list[Region]) -> set[str]:
 def _fix(module: Module, device: ir.Value | None, other: str | None, effect: str) -> tuple[Fix | None, str | None]:
     """The other device, as it is written, in the place of the literal one; `effect`: what is unsafe about that."""
     if device is None:
-        return None, "the name of the class says the device; use the class in `torch.amp`"
+        return None, "this class is for cuda only; use the class of `torch.amp`, and pass the device"
     if not isinstance(device, ir.Constant):
-        return None, f"`{module.on_one_line(device)}` gets its value elsewhere; change the device at that place"
+        return None, f"other code may use `{module.on_one_line(device)}` too; pass another device to this call by hand"
     if other is None:
-        return None, "amplint can't repeat the region's device in this call"
+        return None, "amplint can't tell how this call can get the region's device"
     edit = Edit(*module.layout.outer(device), other)
     return Fix(Applicability.UNSAFE, f"Replace the device with `{other}` ({effect})", (edit,)), None

@@ -8,17 +8,26 @@ Finds a `device_type` of `torch.autocast` (and of `custom_fwd`, `custom_bwd`) th
 - a number or None;
 - a name that torch does not know ("gpu", "CUDA").
 
-amplint follows variables and attributes as far as the file shows them. `x.device` is only `likely` a `torch.device`;
-amplint reports it if `x` is used as a tensor in the same function, or is an input of a model's `forward`. A parameter
-that is only annotated as a `torch.device` is `likely` one, too, unless the code compares it with a string, or a call in
-sight passes a string.
+amplint follows variables and attributes as far as the file shows them. Two kinds of findings are warnings, and only
+`likely`:
+
+- `x.device`, if `x` is used as a tensor in the same function, or is an input of a model's `forward`;
+- a parameter that is annotated as a `torch.device`. amplint doesn't report such a parameter if the code compares it
+  with a string, or a visible call passes a string.
 
 ## Why is this bad?
-`device_type` has to be a string such as "cuda". A `torch.device` raises ValueError, "gpu" raises RuntimeError. "cuda:0"
-raises up to torch 2.3: the finding is an error if the project declares that it supports torch 2.3. Later releases
-accept "cuda:0", don't check that CUDA is available, and disable a float32 region with a warning at each entry: then the
-finding is a warning. If the project requires torch 2.4 and the dtype is float16 or bfloat16, the finding is a note, and
-a suspicion: only the check for CUDA is missing.
+`device_type` has to be a string such as "cuda". Other values raise when the region is created: a `torch.device`, a
+number or None raises ValueError, and a name such as "gpu" raises RuntimeError.
+
+What a string with an index does depends on the release of torch:
+
+| torch | with "cuda:0" | the finding |
+|---|---|---|
+| before 2.4 | RuntimeError | is an error, if the project's requirements allow such a release |
+| 2.4 and later, another dtype than float16 and bfloat16 | the region warns and is disabled | is a warning |
+| 2.4 and later, float16 or bfloat16 | the region stays enabled without CUDA | is a note, and a suspicion |
+
+If the project declares no release of torch, the finding is a warning.
 
 ## Example
 ```python
@@ -35,14 +44,19 @@ with torch.autocast(device_type=device.type):
 ```
 
 ## Fix safety
-Safe: the fix writes `.type` of a device, or the name without its index. For a variable that is only read for
-`device_type`, the fix changes the assignment, once for all regions. Unsafe if the value is only likely a device, or
-only annotated as one; and if the region's dtype is not float16 or bfloat16, or may be another: such a region disables
-itself with an index, and stays enabled without the index. Also unsafe if `"cuda"` replaces the number of a CUDA device.
+Safe: the fix writes `.type` of a device, or the name without its index. If a variable is used only as `device_type`,
+the fix changes the value that the variable gets.
+
+Unsafe:
+
+- the value is only `likely` a `torch.device`, or is one only by default;
+- the value has an index, and the region's dtype can be another than float16 and bfloat16: the region is disabled before
+  the fix, and enabled after it;
+- `"cuda"` replaces the number of a CUDA device.
 
 ## Proof
-Before the fix the test programs raise or, with an index, enter a region that doesn't check for CUDA. After the fix they
-run, with the same dtype in the region.
+Before the fix the test programs raise or, with an index, enter a region that doesn't check for CUDA or is disabled.
+After the fix they run, with the region that the plain name of the device gives (disabled where CUDA is missing).
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -228,7 +242,7 @@ def _indexed(module: Module, call: ir.Call, value: ir.Value, device: Device) -> 
     text = f"{torch}.device({module.text(value)}).type" if torch else None
     # An f-string is known by its beginning only.
     name = repr(device.name) if isinstance(device.value, ir.Constant) else f"`{module.on_one_line(device.value)}`"
-    what = f"`{module.text(value)}` can be {name}, set on {module.line(device.value)}, which has an index"
+    what = f"`{module.text(value)}` can be {name} from {module.line(device.value)}, which has an index"
     return _with_index(module, (call, value), what, text, device)
 
 
@@ -242,18 +256,18 @@ def _with_index(
     effect, severity, confidence = _effect(module, full)
     together = _calls_with(module, value, device) if device is not None else [(call, value)]
     edits = _at_definition(module, value, together, device) if device is not None else None
-    message = (
-        f'Write `"{device.type}"` where the variable is assigned' if edits and device is not None else f"Pass `{text}`"
-    )
+    to_do = f"pass `{text}`" if text is not None else "pass only the device's type"
+    if edits and device is not None:
+        to_do = f'set `{module.text(value)}` to `"{device.type}"`'
     if edits is None and text is not None:
         edits = tuple(_edit(module, each, text) for _, each in together)
     fix = None
     if edits is not None:
         applicability = Applicability.UNSAFE if full else Applicability.SAFE
-        fix = Fix(applicability, message, edits)
+        fix = Fix(applicability, f"{to_do[0].upper()}{to_do[1:]}", edits)
     return rule.finding(
         module.span(value),
-        f"{what}: {effect}; pass only the type",
+        f"{what}: {effect}; {to_do}",
         fix=fix,
         severity=severity,
         confidence=confidence,
@@ -266,12 +280,12 @@ def _effect(module: Module, full: bool) -> tuple[str, Severity, Confidence]:
     if not module.target.guarantees("2.4"):
         return "torch before 2.4 raises RuntimeError", Severity.ERROR, Confidence.CERTAIN
     if full:
-        effect = "autocast then refuses float32, warns and is disabled"
+        effect = "with float32, the region then warns and is disabled"
         return effect, Severity.WARNING, Confidence.CERTAIN
     if not module.target.is_declared:
-        effect = "torch before 2.4 raises RuntimeError, and later releases ignore the index"
+        effect = "torch before 2.4 raises RuntimeError, and later releases don't check for CUDA"
         return effect, Severity.WARNING, Confidence.CERTAIN
-    effect = "autocast ignores the index, and is not disabled where CUDA is missing"
+    effect = "the region then stays enabled on a machine without CUDA"
     return effect, Severity.NOTE, Confidence.SUSPICION
 
 

@@ -4,28 +4,31 @@
 Finds an autocast region whose dtype is:
 
 - a string;
-- float32, float64 or another type that is neither float16 nor bfloat16, on a device for which autocast supports only
-  these two (cpu, xpu, mps, hpu; `x.device.type` counts as any of them);
+- float32, float64 or another dtype than float16 and bfloat16, on a device where autocast supports only these two (cpu,
+  xpu, mps, hpu). A region for `x.device.type` is reported too, as it may run on such a device;
 - float16 on the CPU, if the project allows torch before 2.2.
 
-amplint follows variables, tables and conditional values as far as the file shows them. It reports nothing about
-disabled regions, and nothing about other dtypes on cuda, which supports them: a float32 region runs matrix products in
-float32. If one value decides both `enabled` and the dtype, amplint reports only combinations that can occur
-(`enabled=precision is not None` with `{"bf16": torch.bfloat16, None: torch.float32}[precision]` is right).
+amplint reports nothing:
 
-The finding is a suspicion in these cases, where the region is disabled as intended and only warns:
+- about regions that run only on cuda, where autocast supports these dtypes;
+- about disabled regions;
+- if `enabled` is false whenever the dtype is unsupported, such as `enabled=precision is not None` with
+  `{"bf16": torch.bfloat16, None: torch.float32}[precision]`.
 
-- float32 is one of the dtypes that a setting or the device chooses, or a fallback when half precision failed;
-- a call, or a default, gives float32 to a function whose region also runs on cuda.
-
-Such a suspicion is a note. The finding is a warning if the region is always float32 but also runs on cuda, or if a
-setting chooses float64 or another unsupported dtype.
+- If the dtype is a string, or always unsupported, the finding is an error.
+- If the region can also run on cuda, or a setting chooses float64 or another unsupported dtype, the finding is a
+  warning.
+- If float32 is probably meant to disable the region, the finding is a note, and a suspicion: a setting or the device
+  chooses float32 among several dtypes, float32 is a fallback after half precision failed, or a call passes float32 to a
+  function whose region also runs on cuda.
 
 ## Why is this bad?
-A string raises TypeError when the region is entered. With another dtype the region warns and disables itself: the code
-then runs in the dtypes of its inputs, never in float64 by itself, and inside another region in half precision if the
-inputs are. If float32 is intended, pass `enabled=False`, which doesn't warn, and call `.float()` on inputs that may be
-in half precision. If one dtype variable is used for all devices, pass `enabled=dtype != torch.float32`.
+A string raises TypeError when the region is entered. With an unsupported dtype the region warns and disables itself.
+The code then runs in the dtypes of its inputs, not in the dtype that was passed: half-precision inputs stay in half
+precision.
+
+If float32 is intended, pass `enabled=False`, which doesn't warn, and call `.float()` on inputs that may be in half
+precision. If one dtype variable is used for all devices, pass `enabled=dtype != torch.float32`.
 
 ## Example
 ```python
@@ -40,7 +43,7 @@ with torch.autocast("cpu", enabled=False):
 ```
 
 ## Fix safety
-There is no fix: amplint can't tell whether half precision was wanted.
+There is no fix: amplint can't tell whether half precision or float32 is intended.
 
 ## Proof
 The wrong programs warn or raise, and the corrected programs run without a warning.
@@ -83,11 +86,11 @@ rule = Rule(
 
 _ONLY_HALF = ("cpu", "xpu", "mps", "hpu")
 _OLD_CPU = (
-    "before torch 2.2, autocast on the CPU supports only bfloat16: with float16, autocast "
-    "warns and is disabled, and the code runs in float32; pass `torch.bfloat16`"
+    "before torch 2.2, autocast on the CPU doesn't support float16: the region warns and is disabled, and the code "
+    "runs in float32; pass `torch.bfloat16`, or require torch>=2.2"
 )
 _STAYS_OFF = Fix(Applicability.DISPLAY, "Autocast is then disabled as before, but without the warning")
-_ISLAND = Fix(Applicability.DISPLAY, "`enabled=False` does the same without the warning")
+_ISLAND = Fix(Applicability.DISPLAY, "With `enabled=False` the region runs as now, but without the warning")
 
 
 @rule.check
@@ -144,19 +147,20 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
     ):
         return rule.finding(
             module.span(given),
-            f"{under}{_named(module, given)} is float32: autocast warns and is disabled; "
+            f"{under}{_named(module, given)} is float32: the region warns and is disabled; "
             f"{_off_for(module, region, given)}",
             fix=_STAYS_OFF,
             severity=Severity.NOTE,
             cause=cause,
             confidence=Confidence.SUSPICION,
         )
-    half = "a half dtype or " if full.name != "float32" or never_half else ""
+    half = "`torch.bfloat16` or " if full.name != "float32" or never_half else ""
+    device, dtype = f"autocast on {' and '.join(named)} doesn't support", f"torch.{full.name}"
+    what = f"{under}`{module.text(given)}` is {dtype}, which {device}" if under else ""
     return rule.finding(
         module.span(given),
-        f"{under}autocast for {' and '.join(named)} does not support "
-        f"{_written(module, given, full)}: autocast warns, is "
-        f"disabled, and the code runs in the dtypes of its inputs; pass {half}`enabled=False`",
+        f"{what or f'{device} {_written(module, given, full)}'}: the region warns, is disabled and casts nothing; "
+        f"pass {half}`enabled=False`",
         fix=_ISLAND,
         cause=cause,
         # Where float32 was asked for, it is what the code gets, with a warning.

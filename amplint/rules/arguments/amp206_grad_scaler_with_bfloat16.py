@@ -1,25 +1,27 @@
 """A GradScaler is enabled although all autocast regions run in bfloat16.
 
 ## What it does
-Finds a scaler that can be enabled while all autocast regions around its losses run in bfloat16 (always, or if an option
-selects bfloat16), if this file creates the scaler. Also finds a scaler that is enabled only if a dtype from elsewhere
-is bfloat16, and disabled if the dtype is float16; and a scaler in a file without regions, if its optimizers own only
-parameters that were cast to bfloat16.
+Finds a scaler that this file creates, if the scaler can be enabled while
 
-amplint reports nothing:
+- all autocast regions around its losses run in bfloat16: always, or if an option selects bfloat16;
+- or the file has no regions, and its optimizers train only parameters that were cast to bfloat16.
 
-- if it can't see the regions, or the code doesn't show the dtype of a region;
-- if only the device decides the dtype;
-- if `enabled` is false for bfloat16, or is a flag that names float16;
-- if the name of an option says that a scaler is wanted with bfloat16 (`force_bf16_scaler`), or a setting of its own,
-  off by default, enables the scaler (`use_scaler`);
-- if the branch for bfloat16 doesn't use the scaler.
+Also finds a scaler with an inverted test: enabled if the dtype is bfloat16, and disabled if it is float16.
+
+amplint reports nothing if:
+
+- it can't see the regions, or the code doesn't show the dtype of a region;
+- only the device decides the dtype;
+- `enabled` is false for bfloat16, or is a flag that names float16;
+- an option asks for the scaler: by its name (`force_bf16_scaler`), or as a separate option that is off by default
+  (`use_scaler`);
+- the branch for bfloat16 doesn't use the scaler.
 
 ## Why is this bad?
-bfloat16 has the exponent range of float32: gradients that float32 can hold don't become zero in bfloat16, and scaling
-changes nothing (20 steps with and without a scaler give the same parameters, bit by bit). The scaler still costs time
-in each step (it checks all gradients, and waits for the device), and silently skips each step in which a gradient is
-infinite or NaN.
+bfloat16 has the exponent range of float32, so small gradients don't become zero, and scaling changes nothing: in a
+test, 20 steps with and without a scaler gave the same parameters, bit by bit. The scaler still costs time in each step,
+as it checks all gradients and waits for the device. It also skips each step with an infinite or NaN gradient, without a
+word.
 
 ## Example
 ```python
@@ -38,13 +40,16 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-Unsafe: steps with infinite gradients, which the scaler skipped, are taken after the fix, and a checkpoint then holds an
-empty scaler state. If the dtype is in a variable that is available at the scaler, `enabled` becomes `dtype ==
-torch.float16`, so that the scaler is enabled again with float16. An existing `enabled=` is kept, joined with `and`.
+The fix disables the scaler with `enabled=False`. If a variable holds the dtype, the fix writes `enabled=dtype ==
+torch.float16` instead, so that the scaler still works with float16. An existing condition is kept, and joined with
+`and`.
+
+Unsafe: after the fix, steps with infinite gradients are taken instead of skipped, and checkpoints hold an empty scaler
+state.
 
 ## Proof
-Before the fix, the scaler of the test programs still multiplies the loss in the last step; after the fix it is
-disabled. The parameters are the same.
+Before the fix, the scaler of the test programs multiplies the loss. After the fix, the scaler is disabled, and the
+parameters after training are the same.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
@@ -175,7 +180,7 @@ def _of_cast(module: Module, call: ir.Call, cast: Cast) -> Finding | None:
     """The finding of a scaler of losses of a model that is cast to bfloat16."""
     if _on_with(module, call, decided(module).around(cast.call)) is None:
         return None
-    return _finding(module, call, "False", f"{module.line(cast.call)} makes the parameters bfloat16")
+    return _finding(module, call, "False", f"the model's parameters are cast to bfloat16 on {module.line(cast.call)}")
 
 
 def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding | None:
@@ -221,9 +226,9 @@ def _inverted(module: Module, call: ir.Call, entered: list[Open]) -> Finding | N
         if not is_vague(chosen) and chosen.facts() & known.dtypes and contradict(on, negated(chosen)) and possible(on):
             return rule.finding(
                 module.span(call),
-                f"this scaler is enabled only if `{module.on_one_line(each.region.dtype)}` is bfloat16 "
-                f"({module.line(each.region.call)}), and disabled for float16, which needs a scaler; "
-                "invert the test",
+                f"this scaler is enabled if `{module.on_one_line(each.region.dtype)}` is bfloat16, and disabled if it "
+                f"is float16, in which the region on {module.line(each.region.call)} needs a scaler; enable the "
+                "scaler for float16 instead",
                 withheld="amplint can't tell whether the test or the dtype in it is wrong",
             )
     return None
@@ -316,19 +321,21 @@ def _finding(module: Module, call: ir.Call, text: str | None, what: str) -> Find
     follows = _following(module, call)
     edit = set_enabled(module, call, text) if text is not None and follows is None else None
     withheld = (
-        "amplint can't add `enabled` to these arguments"
+        "the call unpacks its arguments, or passes too many by position; pass `enabled` by hand"
         if text is not None
         else "no variable holds the dtype at this line; pass `enabled` by hand"
     )
-    advice = "disable the scaler"
+    advice = "disable the scaler" if text == "False" else "disable the scaler for bfloat16"
     if follows is not None:
-        withheld = f"the region on {module.line(follows.call)} would be off, too, where the scaler is"
-        advice = f"give the region on {module.line(follows.call)} an `enabled` of its own, and disable the scaler"
+        withheld = f"the region on {module.line(follows.call)} is enabled by the scaler, and would be disabled too"
+        advice = f"pass the region on {module.line(follows.call)} its own `enabled`, and disable the scaler"
     return rule.finding(
         module.span(call),
         f"{what}: bfloat16 needs no scaler, and a scaler costs time and can skip steps; {advice}",
         fix=Fix(
-            Applicability.UNSAFE, f"Pass `enabled={text}` (steps with inf in the gradients are then taken)", (edit,)
+            Applicability.UNSAFE,
+            f"Pass `enabled={text}` (steps with infinite gradients are then no longer skipped)",
+            (edit,),
         )
         if edit is not None
         else None,

@@ -1,30 +1,30 @@
 """A GradScaler steps an optimizer with float16 parameters.
 
 ## What it does
-Finds a model that is cast to float16 as a whole (`model.half()`, `.to(torch.float16)`, `from_pretrained(...,
-torch_dtype=torch.float16)`, a loop over `model.modules()` that casts each), if the file steps its optimizer, or
-unscales its gradients, with a scaler that can be enabled. If a condition decides the dtype, amplint reports the cast
-only if the scaler can be enabled together with float16. The finding is likely if another function, or an object that
-holds the model, creates the optimizer.
+Finds a cast of a whole model to float16, if an enabled scaler then steps the model's optimizer or unscales its
+gradients. Casts are `model.half()`, `.to(torch.float16)`, `from_pretrained(..., torch_dtype=torch.float16)`, and a loop
+over `model.modules()` that casts each. The scaler may be that of
 
-Also finds the cast if a framework's scaler steps the optimizer:
+- the file (`GradScaler`);
+- accelerate's `Accelerator`, if `prepare` gets the model and the optimizer;
+- transformers' `Trainer` with `fp16=True`, or a subclass that keeps the steps of `Trainer`.
 
-- that of accelerate's `Accelerator`, if `prepare` gets the model and the optimizer;
-- that of transformers' `Trainer` with `fp16=True`, or of a subclass that keeps the steps of `Trainer`.
+The finding is a warning, and only `likely`, if another function, or an object that holds the model, creates the
+optimizer.
 
-amplint reports nothing:
+amplint reports nothing if:
 
-- if the model, or a part of it, is cast back, or only single parameters are cast;
-- if the cast comes after the training, or something built from the model is trained instead (such as peft adapters on
-  this model);
-- about ShardedGradScaler, which supports float16 gradients;
-- about a fused optimizer, if `unscale_` is never called for it;
-- if the cast and the scaler depend on different conditions that may exclude each other.
+- the model, or a part of it, is cast back, or only single parameters are cast;
+- the cast comes after the training, or something built from the model is trained instead (such as peft adapters on this
+  model);
+- the scaler is a ShardedGradScaler, which supports float16 gradients;
+- the optimizer is fused, and `unscale_` is never called for it;
+- conditions decide on the cast and on the scaler, and they may exclude each other.
 
 ## Why is this bad?
-float16 parameters get float16 gradients, which the scaler refuses to divide: `ValueError: Attempting to unscale FP16
-gradients.` in the first `unscale_` or `step`. Mixed precision keeps the parameters in float32; autocast casts them
-inside the region.
+float16 parameters get float16 gradients, and the scaler doesn't divide float16 gradients. The first `unscale_` or
+`step` raises `ValueError: Attempting to unscale FP16 gradients.` Mixed precision keeps the parameters in float32, and
+autocast casts them inside the region.
 
 ## Example
 ```python
@@ -46,8 +46,8 @@ scaler.step(optimizer)
 ```
 
 ## Fix safety
-There is no fix: without the cast the model takes twice the memory, and code outside of the autocast region may need the
-cast.
+There is no fix: without the cast the model takes twice the memory, and code outside of the autocast region may need
+float16 parameters.
 
 ## Proof
 The wrong programs raise the ValueError, and the corrected programs train.
@@ -96,7 +96,9 @@ rule = Rule(
     not_shown="verify's model has float32 parameters",
 )
 
-_DISPLAY = Fix(Applicability.DISPLAY, "Remove the cast; autocast casts what it needs")
+_DISPLAY = Fix(
+    Applicability.DISPLAY, "Remove the cast of the model, pass float32 inputs, and run the model under autocast"
+)
 
 
 @rule.check
@@ -109,8 +111,9 @@ def check(module: Module) -> Iterator[Finding]:
             if before and _can_meet(module, half, event):
                 yield rule.finding(
                     module.span(half.call),
-                    f"this cast makes the parameters float16{model.under}, and the scaler on "
-                    f'{module.line(event.call)} raises "Attempting to unscale FP16 gradients"; keep float32',
+                    f"{model.makes} the parameters float16, and the scaler on "
+                    f'{module.line(event.call)} raises "Attempting to unscale FP16 gradients"; keep the parameters '
+                    "in float32",
                     fix=_DISPLAY,
                     cause=model.cause,
                     confidence=Confidence.LIKELY if model.adapts or model.kept or not model.owned else None,
@@ -135,8 +138,8 @@ def _of_frameworks(module: Module, model: HalfModel) -> Iterator[Finding]:
         sure = each.is_sure and not made and not is_vague(cast) and not is_vague(each.on)
         yield rule.finding(
             module.span(half.call),
-            f"this cast makes the parameters float16{model.under}, and {each.whose} ({module.line(each.at)}) raises "
-            '"Attempting to unscale FP16 gradients"; keep float32',
+            f"{model.makes} the parameters float16, and {each.whose} on {module.line(each.at)} raises "
+            '"Attempting to unscale FP16 gradients"; keep the parameters in float32',
             fix=_DISPLAY,
             cause=model.cause,
             confidence=None if sure else Confidence.LIKELY,

@@ -1,8 +1,10 @@
 """A manual cast duplicates what autocast does.
 
 ## What it does
-Finds `.half()`, `.bfloat16()` and `.to(torch.float16)` in the body of an autocast region, and on a whole model if the
-file has autocast regions.
+Finds `.half()`, `.bfloat16()`, `.to(torch.float16)` and `.to(torch.bfloat16)`:
+
+- on a tensor in the body of an autocast region;
+- on a model that is trained, if the file has autocast regions.
 
 amplint reports nothing about:
 
@@ -14,9 +16,12 @@ amplint reports nothing about:
 - casts under an `if` inside the region, and casts in a disabled region.
 
 ## Why is this bad?
-At best the cast changes nothing: autocast casts the inputs of matrix products anyway. At worst it undoes what autocast
-keeps in float32. A half-precision parameter has half-precision gradients and updates. Inputs of 1e5 become infinite in
-float16, although a bfloat16 region would have kept them. Losses and targets in half precision lose digits.
+autocast casts the inputs of matrix products by itself, so the cast of such an input changes nothing. Other casts do
+harm:
+
+- half-precision parameters get half-precision gradients and updates, so small updates are lost;
+- inputs beyond 65504 become infinite in float16, also if the region is bfloat16;
+- losses and targets lose digits, although autocast runs most losses in float32.
 
 ## Example
 ```python
@@ -31,11 +36,11 @@ with torch.autocast("cuda"):
 ```
 
 ## Fix safety
-There is no fix: amplint doesn't know what else reads the value.
+There is no fix: other code may need the value in half precision.
 
 ## Proof
-The test programs are not executed (shows=none): under autocast the results for a float32 input and for a half-precision
-input are the same.
+The test programs are not executed (`shows=none`): the difference that a cast makes is as small as the rounding of half
+precision.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast): don't call `half()` on model or inputs
@@ -85,7 +90,7 @@ _KEEPS = ("append", "extend", "add", "put", "save", "copy_", "update", "index_co
 _TARGET = re.compile(r"(?i)target|label|mask|one_?hot|soft|^y$|^gt|^t$")
 _LAYER = re.compile(r"Linear|Conv|Bilinear|RNN|LSTM|GRU|Attention|Transformer|Sequential|Module")
 _NORM = re.compile(r"(?i)norm|(^|_)(bn|ln|gn)(\d|_|$)")  # no product, whoever wrote it
-_DISPLAY = Fix(Applicability.DISPLAY, "Keep float32; autocast casts what it needs")
+_DISPLAY = Fix(Applicability.DISPLAY, "Keep float32, as autocast casts what needs half precision")
 
 
 @rule.check
@@ -107,7 +112,11 @@ def check(module: Module) -> Iterator[Finding]:
         if call.id in told or cast_to(module, call) not in HALF:
             continue
         if _in_region(module, call) and _is_read(module, call):
-            yield _finding(module, call, "is a manual cast: ops that autocast runs in float32 get rounded values")
+            yield _finding(
+                module,
+                call,
+                "is a manual cast in an autocast region: operations that autocast runs in float32 get rounded values",
+            )
 
 
 def _in_region(module: Module, call: ir.Call) -> bool:

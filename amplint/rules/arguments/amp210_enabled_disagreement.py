@@ -1,26 +1,39 @@
 """autocast runs in float16 while the scaler is disabled.
 
 ## What it does
-Finds a loss from an autocast region that is enabled and in float16 on some path on which the scaler is disabled or
-missing, or is an object of a class of the project whose `scale` gives the loss back. amplint follows `enabled` of both,
-and the conditions under which the scaler is created, to the flags and tests that decide, and compares these flags and
-tests, whatever their names. So it also finds a scaler that is enabled for the wrong dtype (`enabled=dtype ==
-"bfloat16"`), a scaler that is enabled on cuda only where autocast is in float16 on mps or xpu, too, and a branch
-without the scaler for an optimizer with a stepping method of its own, such as `first_step`. The finding is a warning if
-nothing is really trained: all data is random and nothing is saved. It is a note, and a suspicion, if the scaler is a
-parameter that is None and amplint sees no caller that passes one, or if the scaler is an attribute of a parameter. It
-is also a suspicion if the code misbehaves only with a value of a setting that the code never names, such as another
-precision than "fp32" and "fp16"; if the setting is declared as a `Literal`, or with `choices`, amplint considers only
-the declared values.
+Finds a float16 autocast region that can be enabled while the scaler of its loss is disabled or missing, such as:
 
-amplint reports nothing about the reverse, an enabled scaler with float32, which is harmless; and nothing if region and
-scaler depend on different flags that may be connected. Two options of the same command line count as independent.
-amplint also reports nothing about a fallback for the old autocast (in the handler of the same call with a device), and
-about regions for cuda in runs without a GPU (`args.use_cuda` is false).
+- region and scaler with different flags as `enabled`, or only one of them with a flag;
+- a scaler that is enabled for the wrong dtype (`enabled=dtype == "bfloat16"`);
+- a scaler that is enabled only on cuda, with a region that is float16 on mps or xpu too;
+- a branch that calls `loss.backward()` without the scaler;
+- a scaler of a class of the project whose `scale` returns the loss unchanged.
+
+amplint compares the flags and tests that decide on the region and on the scaler, whatever their names are.
+
+amplint reports nothing:
+
+- about an enabled scaler with a float32 region, which is harmless;
+- if region and scaler depend on different flags that may be connected. Two options of one command line are independent;
+- about a fallback for the old autocast (in the handler of the same call with a device);
+- about regions for cuda in runs without a GPU (`args.use_cuda` is false).
+
+A finding is an error, except in these cases:
+
+| the code | the finding |
+|---|---|
+| nothing is really trained: all data is random, and nothing is saved | is a warning |
+| only the device enables the scaler, or amplint can't see how the optimizer steps | is a `likely` warning |
+| the scaler is a parameter that is None, and no visible call passes a scaler | is a note, and a suspicion |
+| the scaler is an attribute of a parameter | is a note, and a suspicion |
+| only a precision that the code never names is wrong, such as "tf32" | is a note, and a suspicion |
+
+If the setting is declared as a `Literal` or with `choices`, amplint considers only the declared values.
 
 ## Why is this bad?
-float16 has no numbers below 6e-8. Without scaling, small gradients become zero: 3.7 % of the gradients for a loss of
-order 1e-4, where updates are off by 10 %, and 80 % for a loss of order 1e-5. Nothing raises or warns.
+float16 has no numbers below 6e-8. Without scaling, small gradients become zero, and nothing raises or warns. In a test
+with a loss of about 1e-4, 3.7 % of the gradients became zero, and updates were off by 10 %; with a loss of about 1e-5,
+80 % became zero.
 
 ## Example
 ```python
@@ -39,16 +52,16 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-Unsafe: without the flag, training runs in float32 after the fix, slower and with more memory. The region gets the
-scaler's `enabled`, or a scaler that is always disabled gets the region's.
+The fix passes the scaler's `enabled` to the region. If the scaler is always disabled, the fix passes the region's
+`enabled` to the scaler. Unsafe: if the flag is false, the region is disabled after the fix, and training runs in
+float32, slower and with more memory.
 
-There is no fix:
+There is no fix if:
 
-- if the flag is not available at the other call, or depends on the dtype;
-- if region and scaler differ in the conditions around them;
-- for a region that may run inside another one, opened by its callers, a decorator, or a framework that calls the method
-  (as Lightning does with `precision="16-mixed"`): a disabled region would disable the outer one, and training would run
-  in float32.
+- the flag is not available at the other call, or depends on the dtype;
+- the scaler is created, or the loss is scaled, under a condition that the region doesn't have;
+- the region may run inside another region, of a caller, a decorator, or a framework (as Lightning with
+  `precision="16-mixed"`): a disabled region would disable the outer region too.
 
 ## Proof
 Before the fix the test programs lose gradients: the gradients differ from the float32 reference by more than float16's
@@ -175,7 +188,7 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
     what, line = said(module, world, deciding, asked, device), module.line(made[0])
     off = f"disabled: small gradients become 0; {_BOTH}"
     if likely(region, negated(on), known.present(scaler)) is None:
-        off = f"None: {module.line(found.event.call)} raises AttributeError; create the scaler with `enabled=`"
+        off = f"None: {module.line(found.event.call)} raises AttributeError; always create the scaler, with `enabled=`"
     return rule.finding(
         module.span(entered.region.call),
         f"{what}{', ' if what else ''}autocast runs in float16 while the scaler on {line} is {off}",
@@ -220,7 +233,7 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
         module.span(entered.region.call),
         f"{what}{', ' if what else ''}autocast runs in float16 while the backward pass on "
         f"{module.line(found.event.call)} is not scaled: small gradients become 0; {_BOTH}",
-        withheld="amplint can't tell whether the loss should be scaled",
+        withheld="amplint can't tell whether to scale the loss or to disable autocast",
         severity=Severity.NOTE if unseen else _severity(module, found),
         confidence=Confidence.SUSPICION if unseen else _confidence(module, found, runs, arm),
     )
@@ -345,27 +358,31 @@ def _is_other_arm(module: Module, other: Trained, found: Trained, arm: Formula) 
 def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | None, str | None]:
     """The scaler's flag for the region; the region's, for a scaler that is always off."""
     switch = scaler_arguments(module, made[0]).get("enabled")
-    if len(made) > 1 or switch is None:
+    if len(made) > 1:
+        return None, (
+            "several lines create the scaler, each under a condition; enable the region under the same conditions"
+        )
+    if switch is None:
         return None, "the scaler is created under a condition; enable the region under the same condition"
     if region.enabled is None and not isinstance(switch, ir.Constant):
         source, call = switch, region.call
     elif region.enabled is not None and decided(module).of(switch) == FALSE:
         source, call = region.enabled, made[0]
     else:
-        return None, "amplint can't tell which condition is intended"
+        if region.enabled is None:
+            return None, "amplint can't tell whether to enable the scaler or to disable autocast"
+        return None, "amplint can't tell whether to use the condition of autocast or that of the scaler"
     if call is region.call and _asks_for_dtype(module, source):
-        do = (
-            "pass that dtype to the region" if region.dtype is None else "enable the scaler where the region is float16"
-        )
+        do = "pass that dtype to the region" if region.dtype is None else "enable the scaler if the region is float16"
         return None, f"the scaler depends on the dtype; {do}"
     if call is region.call and (outer := _may_be_inside(module, region)) is not None:
-        return None, f"`enabled=False` would also disable {outer}; enter the region under a condition instead"
+        return None, f"a disabled region would also disable {outer}; put the region under an `if` instead"
     text = spelled(module, source, call)
     if text is None:
-        return None, "amplint can't repeat the condition at this call"
+        return None, f"`{module.on_one_line(source)}` may not be available at the other call; pass a condition by hand"
     edit = set_enabled(module, call, text)
     if edit is None:
-        return None, "amplint can't add `enabled` to these arguments"
+        return None, "the call unpacks its arguments, or passes too many by position; pass `enabled` by hand"
     what = "the region" if call is region.call else "the scaler"
     return Fix(Applicability.UNSAFE, f"Pass `enabled={text}` to {what}", (edit,)), None
 

@@ -1,12 +1,15 @@
 """A bool is passed to `torch.autocast` as its second argument, which is the dtype.
 
 ## What it does
-Finds `torch.autocast("cuda", True)` and similar: a second positional argument that is clearly a bool (a literal, a
-comparison, a variable or parameter that is only ever a bool).
+Finds a bool as the second positional argument of `torch.autocast`, such as `torch.autocast("cuda", True)`. The bool may
+be a literal, a comparison, or a variable or parameter that is always a bool.
+
+amplint reports nothing if the call is meant for torch 1.10, whose second parameter is `enabled`: the project allows
+that release, or the call is in a handler of TypeError or in a branch of a version test.
 
 ## Why is this bad?
 The second parameter of `torch.autocast` is `dtype`; `enabled` is the third. Entering the region raises `TypeError:
-set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not bool`. This happens when the device was put
+set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not bool`. A frequent cause: the device was put
 in front of the arguments of `torch.cuda.amp.autocast`, whose first parameter is `enabled`.
 
 ## Example
@@ -22,11 +25,8 @@ with torch.autocast("cuda", enabled=use_amp):
 ```
 
 ## Fix safety
-Safe: the call raised whenever its region was entered. Further positional arguments are named too (`dtype`,
-`cache_enabled`, in the order of `torch.cuda.amp.autocast`).
-
-In torch 1.10 the second parameter was `enabled`. So amplint reports nothing if the project allows that release, or if
-the call is meant for older releases: it is in a handler of TypeError, or in a branch of a version test.
+Safe, as the code raised before the fix. The fix makes keywords of the second argument and of those after it, in the
+order of `torch.cuda.amp.autocast`: `enabled`, `dtype`, `cache_enabled`.
 
 ## Proof
 The test programs raise before the fix, when the region is entered, and run after it.

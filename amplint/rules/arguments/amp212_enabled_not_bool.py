@@ -1,14 +1,19 @@
 """autocast's `enabled` is not a bool.
 
 ## What it does
-Finds an `enabled` of `torch.autocast`, or of the classes in `torch.cuda.amp` and `torch.cpu.amp`, that is clearly not a
-bool: a number, a string, None, a value from `os.environ`, a `numpy.bool`, a `torch.dtype`, a GradScaler, or an option
-that the file's own command line parses as an int or a string. amplint reports nothing if the value comes from
-elsewhere.
+Finds an `enabled` of `torch.autocast`, `torch.cuda.amp.autocast` or `torch.cpu.amp.autocast` that is not a bool:
+
+- a number, a string or None;
+- a value from `os.environ`, which is a string;
+- an option that the file parses as an int or a string (`type=int`);
+- a `numpy.bool`, a `torch.dtype` or a GradScaler.
+
+amplint reports nothing if the file doesn't show the type of the value.
 
 ## Why is this bad?
-Entering the region raises `TypeError: set_autocast_enabled(): argument 'enabled' (position 2) must be bool, not int`. A
-scaler accepts the same flag silently: `GradScaler(enabled=1)` is enabled, and so is `GradScaler(enabled="False")`.
+Entering the region raises `TypeError: set_autocast_enabled(): argument 'enabled' (position 2) must be bool, not int`.
+(A scaler doesn't raise for the same value: `GradScaler(enabled=1)` is enabled, and so is
+`GradScaler(enabled="False")`.)
 
 ## Example
 ```python
@@ -25,15 +30,15 @@ with torch.autocast("cuda", enabled=bool(args.amp)):
 ```
 
 ## Fix safety
-Safe for the literals 0, 1 and None, which become False, True and False. Unsafe for anything else, which the fix puts
-into `bool(...)`. For a GradScaler the fix writes `scaler.is_enabled()`, because `bool(scaler)` is True for a disabled
-scaler too.
+- Safe: the literals 0, 1 and None become False, True and False.
+- Unsafe: other values become `bool(...)`.
+- Unsafe: a GradScaler becomes `scaler.is_enabled()`, because `bool(scaler)` is True for a disabled scaler too.
 
 There is no fix:
 
 - for strings, because `bool("False")` is True;
-- for dtypes: the first argument of `torch.cuda.amp.autocast` is `enabled`, where `dtype=` was meant;
-- if the value is a GradScaler or something else (but None).
+- for dtypes, because amplint can't tell what should enable the region;
+- if the value is sometimes a GradScaler, and sometimes neither a GradScaler nor None.
 
 ## Proof
 The test programs raise before the fix, when the region is entered, and train after it.
@@ -79,7 +84,7 @@ _WORDS = {
 # Types of which `bool(...)` makes what is meant.
 _TRUTHS = {"bool", "int", "float", "None", "numpy.bool", SCALER}
 _WITHHELD = {
-    "str": "amplint can't tell which strings mean enabled",
+    "str": "amplint can't tell for which strings autocast should be enabled",
     DTYPE: "amplint can't tell what should enable the region",
 }
 
@@ -99,7 +104,7 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, value, held)
         verb = "is" if held == wrong else "can be"
         what = " or ".join(_WORDS[each] for each in sorted(wrong))
-        to_do = "pass the dtype as `dtype`" if wrong == {DTYPE} else "pass a bool"
+        to_do = "pass the dtype as `dtype=`, and a bool as `enabled`" if wrong == {DTYPE} else "pass a bool"
         if SCALER in wrong:
             to_do += ", such as the scaler's `is_enabled()`"
         yield rule.finding(
@@ -128,5 +133,5 @@ def _fix(module: Module, value: ir.Value, held: frozenset[str]) -> tuple[Fix | N
         return None, next((why for kind, why in _WITHHELD.items() if kind in held), None)
     text = _truth(module.text(value), held)
     if text is None:
-        return None, "amplint can't tell which of these values mean enabled"
+        return None, "amplint can't tell for which of these values autocast should be enabled"
     return Fix(Applicability.UNSAFE, f"Replace with `{text}`", (Edit(*span, text),)), None

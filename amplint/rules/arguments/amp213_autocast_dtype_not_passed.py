@@ -1,28 +1,28 @@
 """The code selects bfloat16, and enters autocast without a dtype.
 
 ## What it does
-Finds an autocast region that can be for cuda, has no `dtype`, and
+Finds an autocast region for cuda without `dtype`, in each of these cases:
 
-- is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`), also if the code only passes the class on,
-  without a call;
-- or runs a model that the file casts to bfloat16;
-- or is in a file whose other regions are all bfloat16: then the model is trained in one dtype and run in another;
-- or is in a file with a variable that is, or can be, bfloat16, if no region of the file gets a dtype;
-- or is in such a file with a scaler whose `enabled` asks whether a setting is bfloat16.
+1. The region is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`). This includes code
+   under the `if` that uses the name `autocast` without a call.
+2. The region runs a model that the file casts to bfloat16.
+3. All other regions of the file are bfloat16.
+4. No region of the file has a dtype, and the file has a variable that is, or can be, bfloat16.
+5. No region of the file has a dtype, and the `enabled` of a scaler checks whether a setting is bfloat16.
 
-amplint reports nothing:
+amplint reports nothing if:
 
-- if the region is disabled, or its device is the CPU, whose default dtype is bfloat16;
-- if a flag for float16 enables the region, or a scaler is always enabled (except in the first two cases);
-- if the `if` holds for float16 as well as for bfloat16;
-- if the region is what runs when bfloat16 failed or is not supported;
-- if the region, or the one in bfloat16, is one of several to choose from: under a test, in a dict or a list, or in a
-  function or class that is called after a precision.
+- the region is disabled, or its device is the CPU, whose default dtype is bfloat16;
+- a flag for float16 enables the region;
+- in cases 3 to 5, a scaler is always enabled;
+- the `if` is true for float16 too;
+- the region runs only when bfloat16 failed or is not supported;
+- the code chooses among several regions: the region is in a dict or a list, or its function or class has the name of a
+  precision; in case 3 also if the region is under an `if`.
 
 ## Why is this bad?
-On cuda (and xpu and mps) a region without a dtype is float16. Code that selected bfloat16 for its range then runs with
-a largest number of 65504 and no gradients below 6e-8, and usually without a scaler, since bfloat16 needs none. On the
-CPU a region without a dtype is bfloat16, whatever was intended.
+On cuda, xpu and mps a region without a dtype is float16. Code that selected bfloat16 for its range then overflows above
+65504, and gradients below 6e-8 become zero. Such code usually has no scaler, since bfloat16 needs none.
 
 ## Example
 ```python
@@ -41,9 +41,14 @@ with torch.autocast("cuda", dtype=dtype):
 ```
 
 ## Fix safety
-Unsafe: what the region computes changes from float16 to bfloat16. The region gets the variable, if the region can use
-it, otherwise `torch.bfloat16`. There is no fix if torch isn't imported as a module, if the class is passed on without a
-call, or if only a scaler shows which dtype is meant.
+The fix passes the variable that holds the dtype, or else `torch.bfloat16`. Unsafe: the region then runs in bfloat16
+instead of float16.
+
+There is no fix if:
+
+- the file has no `import torch`;
+- the name `autocast` is used without a call;
+- only a scaler shows that bfloat16 is meant (case 5).
 
 ## Proof
 The regions of the test programs run in float16 before the fix, and in bfloat16 after it.
@@ -130,8 +135,8 @@ def check(module: Module) -> Iterator[Finding]:
         if found is not None:
             yield rule.finding(
                 module.span(value),
-                f"{found.text}, but this `autocast` has no dtype and runs in float16 on cuda: large values overflow; "
-                f"use `functools.partial({module.text(value)}, dtype=torch.bfloat16)`",
+                f"{found.text}, but this `autocast` has no dtype and runs in float16 on cuda: values above 65504 "
+                f"overflow; use `functools.partial({module.text(value)}, dtype=torch.bfloat16)`",
             )
 
 
@@ -283,14 +288,18 @@ def _readable(module: Module, target: ir.Name | ir.Attribute, at: ir.Node) -> bo
 def _finding(module: Module, region: Region, found: Evidence) -> Finding:
     torch = module_name(module, "torch")
     text = module.text(found.value) if found.value is not None else f"{torch}.bfloat16" if torch else None
-    fix, withheld = None, "the file has no `import torch`, which `dtype=torch.bfloat16` needs; add the import"
+    fix, withheld = (
+        None,
+        ("the fix needs `import torch` to write `torch.bfloat16`; add that import, and run amplint again"),
+    )
     if text is not None and found.withheld is None:
         edit = add_last_argument(module, region.call, f"dtype={text}")
-        fix = Fix(Applicability.UNSAFE, f"Pass `dtype={text}` (the region then computes in bfloat16)", (edit,))
+        fix = Fix(Applicability.UNSAFE, f"Pass `dtype={text}` (the region then runs in bfloat16)", (edit,))
+    said = text if text is not None else "torch.bfloat16"
     return rule.finding(
         module.span(region.call),
-        f"{found.text}, but this region has no `dtype=` and runs in float16 on cuda: large values overflow; pass "
-        f"{f'`dtype={text}`' if text is not None and found.withheld is None else 'the dtype'}",
+        f"{found.text}, but this region has no `dtype=` and runs in float16 on cuda: values above 65504 overflow; pass "
+        f"{f'`dtype={said}`' if found.withheld is None else 'the dtype'}",
         fix=fix,
         withheld=None if fix is not None else found.withheld or withheld,
     )

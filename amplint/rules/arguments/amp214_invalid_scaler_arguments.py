@@ -1,28 +1,32 @@
 """A GradScaler gets an invalid argument.
 
 ## What it does
-Finds, if amplint can see the value in the code:
+Finds:
 
-- a `growth_factor` of at most 1, and a `backoff_factor` of at least 1;
-- a scale of 0, and a string or None instead of a number, such as a device: `torch.cuda.amp.GradScaler("cuda")`;
-- a `growth_interval` that is not an int;
-- a bool in place of the initial scale (`GradScaler("cuda", use_amp)`);
-- a number or a bool in place of the device of `torch.amp.GradScaler` or FSDP's `ShardedGradScaler`
-  (`GradScaler(1024.0)`), likely if only the name says that the value is a scale (`GradScaler(args.init_scale)`);
-- an int for `scaler.update(new_scale)`.
+| mistake | what happens |
+|---|---|
+| a `growth_factor` of at most 1, a `backoff_factor` of at least 1 | AssertionError |
+| a string or None instead of a number: `torch.cuda.amp.GradScaler("cuda")` | TypeError, often only in `scale()` |
+| a `growth_interval` that is not an int | TypeError in `update()` |
+| an int for `scaler.update(new_scale)` | AttributeError |
+| a number in place of the device: `torch.amp.GradScaler(1024.0)` | nothing raises; the scale starts at 65536 |
+| a bool in place of the device: `torch.amp.GradScaler(use_amp)` | nothing raises; False enables the scaler too |
+| True as the initial scale: `GradScaler("cuda", True)` | nothing raises; the scale is 1: small gradients become 0 |
+| 0 or False as the initial scale | nothing raises; the first step makes every parameter NaN |
+| a value named after another argument: `growth_interval=args.init_scale` | the argument gets a wrong value |
 
-Also finds an argument that gets a value named after another argument (`growth_interval=args.init_scale`). Such a
-finding is `likely`, and a warning.
+The device is also checked for `ShardedGradScaler` of FSDP.
 
-amplint reports nothing if the call has `enabled=False`.
+A finding is an error, except in two cases. It is a warning, and only `likely`:
+
+- if a value is named after another argument;
+- if only the name shows that a scale is in place of the device (`GradScaler(args.init_scale)`).
+
+amplint reports nothing if the code doesn't show the value, or if the call has `enabled=False`.
 
 ## Why is this bad?
-Most of these raise, some only in the first `scale()` or `update()`. Two mistakes raise nothing:
-
-- A number or a bool as the first argument of `torch.amp.GradScaler`, which is the device. `GradScaler(1024.0)` still
-  starts at 65536, and `GradScaler(False)` is enabled.
-- A bool as the initial scale, because a bool is a number. With `GradScaler("cuda", True)` the scale is 1, so small
-  float16 gradients become zero. With False it is 0, and the first step makes every parameter NaN.
+The mistakes that raise nothing are the worst: training runs, and its result is wrong. A mistake that raises often does
+so only with AMP, or only after some steps.
 
 ## Example
 ```python
@@ -35,13 +39,21 @@ scaler = torch.amp.GradScaler("cuda", enabled=precision == "fp16")
 ```
 
 ## Fix safety
-Safe if the intention is clear. The fix exchanges the two factors, removes the quotes around a number, removes a device
-that becomes the scale, converts a number to int or float, passes a bool as `enabled=`, or inserts as first argument the
-device that the file's autocast regions use. Unsafe if that device is chosen at run time. Otherwise there is no fix.
+Safe: the fix
+
+- swaps `growth_factor` and `backoff_factor`, if each has a value for the other;
+- removes the quotes around a number;
+- removes a device that is passed as the initial scale;
+- converts a number to int or float;
+- passes a bool as `enabled=`;
+- inserts the device that the file's autocast regions use, if a number or a bool is in its place.
+
+Unsafe: the inserted device is chosen when the program runs, or only a name shows that the value is a scale. There is no
+fix for other findings.
 
 ## Proof
-Before the fix the test programs raise, start at another scale than the one that was passed, or get zero gradients.
-After the fix they train like the same program in float32.
+Before the fix the test programs raise, start with a wrong scale, get zero gradients or NaN parameters. After the fix
+they train like the same program in float32.
 
 ## References
 - [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler)
@@ -146,7 +158,7 @@ def _named_after_another(module: Module, given: _Arguments, key: str) -> Finding
     return rule.finding(
         module.span(value),
         f"`{key}={module.text(value)}` gets a value named after `{other}`: {_EFFECTS[key]}; "
-        f"pass the value as `{other}`",
+        f"use `{other}={module.text(value)}`, or pass another value",
         withheld=f"amplint can't tell whether the name `{key}` or the value is wrong",
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY,
@@ -224,7 +236,7 @@ def _factors(module: Module, given: _Arguments) -> Finding | None:
         return None
     if bad_growth:
         key, bound, numbers = "growth_factor", "greater than 1", growths
-        advice = "to stop growth, pass a very large `growth_interval`"
+        advice = "to keep the scale from growing, pass a very large `growth_interval`"
     else:
         key, bound, numbers = "backoff_factor", "less than 1", backoffs
         advice = "pass a factor such as 0.5"
@@ -260,7 +272,7 @@ def _initial(module: Module, call: ir.Call, given: _Arguments) -> Finding | None
         return rule.finding(module.span(value), message, fix=fix)
     if 0 in numbers_of(module, value):
         message = "with an initial scale of 0, every gradient is 0 / 0: the first step makes every parameter NaN"
-        return rule.finding(module.span(value), f"{message}; pass `enabled=False` instead")
+        return rule.finding(module.span(value), f"{message}; to train without scaling, pass `enabled=False`")
     if isinstance(value, ir.Constant) and str(value.value).partition(":")[0] in _DEVICES:
         return _device_as_scale(module, call, value)
     return _no_number(module, given, "init_scale")
@@ -270,7 +282,7 @@ def _device_as_scale(module: Module, call: ir.Call, value: ir.Constant) -> Findi
     """A device in place of the initial scale: the old classes take none, the new one takes it first."""
     text, called = module.text(value), ir.last_name(call.func)
     old = set(module.names.of(call.func)) & OLD_SCALER.keys()
-    why = f"the old `{called}` takes no device" if old else "the device is the first argument"
+    why = f"the old `{called}` takes no device" if old else "only the first argument is the device"
     args = [each.value for each in call.args]
     at = args.index(value)
     start, end = module.layout.span(call.args[at])
@@ -305,7 +317,7 @@ def _interval(module: Module, given: _Arguments) -> Finding | None:
     if isinstance(value, ir.Constant) and every is not None and float(every).is_integer():
         right = str(int(every))
     fix = Fix(Applicability.SAFE, f"Replace with `{right}`", (Edit(*module.layout.outer(value), right),))
-    message = f"`growth_interval={module.text(value)}` is a float: `update()` raises TypeError; pass an int"
+    message = f"`growth_interval={module.text(value)}` is a float: `update()` raises TypeError; pass `{right}`"
     return rule.finding(module.span(value), message, fix=fix)
 
 
@@ -326,11 +338,9 @@ def _no_number(module: Module, given: _Arguments, key: str) -> Finding | None:
         else None
     )
     what = " or ".join(_TEXTS[each] for each in sorted(wrong))
-    advice = (
-        f"pass `{plain}`" if plain else "remove the argument: the scaler adapts by itself" if "None" in wrong else ""
-    )
+    advice = f"pass `{plain}`" if plain else "remove the argument to use its default" if "None" in wrong else ""
     if content == "dynamic":
-        advice = "remove the argument: the scaler is dynamic by default"
+        advice = "remove the argument, as the scaler is dynamic by default"
     where = {"init_scale": "`scale()`", "growth_interval": "`update()`"}.get(key, "the constructor")
     verb = "is" if held == wrong else "can be"
     message = f"`{key}={text}` {verb} {what}: {where} raises TypeError; {advice or 'pass a number'}"

@@ -1,21 +1,20 @@
 """Class indices are cast to float16 or bfloat16 before a loss that needs integers.
 
 ## What it does
-Finds a target that is cast by `.half()`, `.bfloat16()` or `.to(torch.float16)` and passed to `cross_entropy`,
-`nll_loss`, `CrossEntropyLoss` or `NLLLoss`, if the code shows that the target holds class indices:
+Finds a target that is cast to float16 or bfloat16, and then passed to `cross_entropy`, `nll_loss`, `CrossEntropyLoss`
+or `NLLLoss`, if the code shows that the target holds class indices. One of these is enough:
 
-- the loss is `nll_loss`, which takes nothing else;
+- the loss is `nll_loss` or `NLLLoss`, which take only class indices;
 - `ignore_index` is passed;
 - the target had an integer dtype before the cast;
 - the target is flattened to one dimension for the loss;
 - the target is compared with an `argmax`.
 
-amplint reports nothing about targets that may be probabilities, which `cross_entropy` takes as floating point.
+amplint reports nothing about targets that may be probabilities, which `cross_entropy` takes in floating point.
 
 ## Why is this bad?
-The loss raises `RuntimeError: expected target dtype to be Long or Byte, but got Half`. Inside an autocast region the
-message ends with `Float`, because autocast casts the target to float32 first. And above 2048 float16 can't represent
-every class index.
+The loss raises `RuntimeError: expected target dtype to be Long or Byte, but got Half` (or `BFloat16`; in an autocast
+region `Float`, as autocast casts the target to float32 first).
 
 ## Example
 ```python
@@ -30,7 +29,8 @@ loss = F.nll_loss(model(inputs), targets)
 ```
 
 ## Fix safety
-The fix removes the cast. Safe if only the loss reads the result of the cast, unsafe if other code reads it too.
+The fix removes the cast, or the dtype from a `.to()` that also moves the target. Safe if only the loss uses the result
+of the cast. Unsafe if other code uses it too.
 
 ## Proof
 The test programs raise before the fix, and train after it.
@@ -116,10 +116,11 @@ def check(module: Module) -> Iterator[Finding]:
         if loss is None or cast is None or (loss.soft and not _holds_indices(module, loss, cast)):
             continue
         where = f" on {module.line(cast.call)}" if cast.through else ""
+        to_do = "remove the dtype from that call" if _moves_too(module, cast) else "remove the cast"
         yield rule.finding(
             module.span(loss.target),
             f"`{module.text(cast.base)}` holds class indices, but `{module.on_one_line(cast.call)}`{where} turns "
-            "the indices into floats: the loss raises RuntimeError; remove the cast",
+            f"the indices into floats: the loss raises RuntimeError; {to_do}",
             fix=_fix(module, call, cast),
         )
 
@@ -272,9 +273,9 @@ def _fix(module: Module, call: ir.Call, cast: _Cast) -> Fix | None:
     if edit is None:
         return None
     applicability = Applicability.UNSAFE if _read_otherwise(module, call, cast) else Applicability.SAFE
-    title = "Remove the cast"
+    title = "Remove the dtype from the call" if _moves_too(module, cast) else "Remove the cast"
     if applicability is Applicability.UNSAFE:
-        title += " (other code also reads its result)"
+        title += " (other code also uses the result of the cast)"
     return Fix(applicability, title, (edit,))
 
 
@@ -282,15 +283,23 @@ def _without(module: Module, cast: _Cast) -> Edit | None:
     """The cast taken out; where its call does something else as well, that stays."""
     if "#" in module.text(cast.call):
         return None
-    kept = [arg for arg in cast.call.args if not _dtype_given(module, arg) & _HALF]
-    if any(arg.keyword not in _ASIDE for arg in kept):
-        text = ", ".join(module.source.text[slice(*module.layout.span(arg))] for arg in kept)
+    if _moves_too(module, cast):
+        text = ", ".join(module.source.text[slice(*module.layout.span(arg))] for arg in _kept(module, cast))
         return Edit(*module.layout.inside_parens(cast.call), text)
     assign = cast.call.parent
     if isinstance(assign, ir.Assign) and assign.value is cast.call and isinstance(cast.base, ir.Name):
         if [ir.last_name(each) for each in assign.targets] == [cast.base.name]:  # `x = x.half()`
             return removed(module, assign)
     return Edit(*module.layout.outer(cast.call), written(module, cast.base))
+
+
+def _moves_too(module: Module, cast: _Cast) -> bool:
+    """Whether the call of a cast does something else as well: `.to(device, torch.float16)`."""
+    return any(arg.keyword not in _ASIDE for arg in _kept(module, cast))
+
+
+def _kept(module: Module, cast: _Cast) -> list[ir.Arg]:
+    return [arg for arg in cast.call.args if not _dtype_given(module, arg) & _HALF]
 
 
 def _read_otherwise(module: Module, call: ir.Call, cast: _Cast) -> bool:

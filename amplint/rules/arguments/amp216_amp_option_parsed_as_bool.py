@@ -1,13 +1,12 @@
-"""An option of argparse that switches AMP has `type=bool`: every text but the empty one turns it on.
+"""A command-line option for AMP has `type=bool`: every value turns the option on, even `False`.
 
 ## What it does
-Finds `add_argument("--amp", type=bool)`, where the name of the option speaks of mixed precision: `amp`, `fp16`, `bf16`,
-`half`, `autocast`, `mixed_precision`.
+Finds `add_argument("--amp", type=bool)` of argparse, if the name of the option contains a word for mixed precision:
+`amp`, `fp16`, `bf16`, `half`, `autocast` or `mixed_precision`.
 
 ## Why is this bad?
-argparse calls `bool` with the text of the command line, and `bool("False")` is True: `--amp False` turns AMP on. With
-`default=True` only the empty text turns AMP off. A run that should be the float32 reference, or that avoids an
-overflow, then trains in float16 all the same.
+argparse calls `bool` with the string from the command line, and `bool("False")` is True. So `--amp False` turns AMP on.
+Only an empty string (`--amp ""`) turns AMP off. A run that should be the float32 reference then trains in float16.
 
 ## Example
 ```python
@@ -20,11 +19,11 @@ parser.add_argument("--fp16", action=argparse.BooleanOptionalAction, default=Tru
 ```
 
 ## Fix safety
-There is no fix: command lines that pass a value to the option have to change too.
+There is no fix: command lines such as `--amp True` have to change too.
 
 ## Proof
-The test programs are not executed (shows=none): they differ only in their command line. A test parses `--fp16 False`
-with argparse.
+The test programs are not executed (`shows=none`): the mistake shows only on a command line. A test of amplint parses
+`--fp16 False` with argparse, and gets True.
 
 ## References
 - [argparse: type](https://docs.python.org/3/library/argparse.html#type)
@@ -72,10 +71,9 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         name = next((each for each in names if names_amp(each)), None)
         if name is not None:
-            what = f"`{name} False` turns the option on" if name.startswith("-") else '"False" counts as true'
+            what = f"`{name} False` turns the option on" if name.startswith("-") else '"False" becomes True'
             message = (
-                f"`type=bool` reads every non-empty text as True: {what}; use `action=argparse.BooleanOptionalAction`"
+                f"`type=bool` makes every non-empty value True: {what}; use `action=argparse.BooleanOptionalAction`"
             )
-            yield rule.finding(
-                module.span(kind), message, withheld="command lines that pass a value to the option have to change too"
-            )
+            value = f"such as `{name} True` " if name.startswith("-") else ""
+            yield rule.finding(module.span(kind), message, withheld=f"command lines {value}have to change too")

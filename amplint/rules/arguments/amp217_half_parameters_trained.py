@@ -1,30 +1,38 @@
 """An optimizer trains parameters that are in half precision, without a copy in float32.
 
 ## What it does
-Finds a model that is cast to float16 or bfloat16 as a whole (`model.half()`, `.to(torch.bfloat16)`,
-`from_pretrained(..., torch_dtype=torch.float16)`), if an optimizer of torch.optim steps its parameters without a
-scaler.
+Finds a cast of a whole model to float16 or bfloat16 (`model.half()`, `.to(torch.bfloat16)`, `from_pretrained(...,
+torch_dtype=torch.float16)`), if an optimizer of torch.optim trains the parameters without a scaler. If a scaler steps
+the optimizer, AMP208 reports the cast.
 
-For float16 the finding is an error. For bfloat16 the finding is a warning: likely with Adam or a similar optimizer and
-a learning rate of at most 1e-4, otherwise a suspicion.
+Also finds a Trainer or Fabric of Lightning that trains with the precision "16-true" or "bf16-true", which cast the
+whole model, or does so by default.
 
-amplint reports nothing:
+| parameters | the finding |
+|---|---|
+| float16 | is an error |
+| float16, if the code chooses the dtype, or an object keeps the model | is a `likely` warning |
+| float16, if a function gets the model and its optimizer, and nothing in sight calls it | is a `likely` warning |
+| bfloat16 with Adam or a similar optimizer, and a learning rate of at most 1e-4 | is a `likely` warning |
+| bfloat16 otherwise | is a warning, and a suspicion |
 
-- if the model, or a part of it, is cast back, or only single parameters are cast;
-- if the cast comes after the training, or the model is frozen, or the trained model comes from a function of another
-  file;
-- if adapters are trained (peft), unless they are those of another model;
-- if DeepSpeed, FSDP or apex is imported, which can keep float32 copies.
+amplint reports nothing if:
 
-If a scaler steps the optimizer, AMP208 reports the cast.
+- the model, or a part of it, is cast back, or only single parameters are cast;
+- the cast comes after the training, or the model is frozen;
+- the trained model comes from a function of another file;
+- adapters of this model are trained (peft);
+- DeepSpeed, FSDP or apex is imported, which can keep float32 copies.
 
 ## Why is this bad?
-A weight has 11 significant bits in float16, and 8 in bfloat16: an update that is less than about 1/2048 of the weight
-(in bfloat16, 1/256) is rounded away, and most updates are so small. In float16 the `eps` of Adam, 1e-8, is 0 as well:
-where a square of a gradient is 0, Adam divides by 0, and the weight becomes NaN or infinite in the first steps. Small
-gradients are 0, because no scaler scales the loss. In a small network (200 steps, cross entropy) all weights became NaN
-with Adam in float16; in bfloat16 3 % of the weights changed with a learning rate of 1e-5, 22 % with 1e-4, and all with
-1e-3. Mixed precision keeps the parameters in float32, and casts in the autocast region.
+- Small updates are rounded away: those below about 0.05 % of the weight in float16, and below about 0.4 % in bfloat16.
+  In a test with Adam in bfloat16 (a small network, 200 steps), 3 % of the weights changed with a learning rate of 1e-5,
+  22 % with 1e-4, and all with 1e-3.
+- In float16 the `eps` of Adam, 1e-8, becomes 0. If the square of a gradient is 0 too, Adam divides by 0, and the weight
+  becomes NaN or infinite. In the same test in float16 all weights became NaN.
+- In float16 small gradients become 0, because no scaler scales the loss.
+
+Mixed precision keeps the parameters in float32, and autocast casts them inside the region.
 
 ## Example
 ```python
@@ -48,12 +56,11 @@ scaler.update()
 ```
 
 ## Fix safety
-There is no fix: without the cast the model takes twice the memory, and inputs that are cast to the model's dtype have
-to change as well.
+There is no fix: without the cast the model takes twice the memory, and casts of the inputs have to be removed too.
 
 ## Proof
-The loss of the wrong programs becomes NaN or hardly changes, and the loss of the corrected programs falls as in
-float32. The test program for the suspicion is not executed (shows=none): it needs a command line.
+In the wrong programs the loss becomes NaN, or hardly any weight changes. The corrected programs train as in float32.
+Three test programs are not executed (`shows=none`): they need a command line, Lightning, or a caller.
 
 ## References
 - [Automatic mixed precision: adding GradScaler](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
@@ -117,6 +124,8 @@ _TRUE_HALF = {"16-true": "float16", "bf16-true": "bfloat16"}
 _ADAPTIVE = re.compile(r"Adam|NAdam|RAdam|RMSprop|Adagrad")
 # Of what a weight of 0.05 is in bfloat16, an update of this size is less than half a step.
 _SMALL_RATE = 1e-4
+# A weight in bfloat16 that is larger than an update by this factor stays as it is; Adam's updates are about the rate.
+_ROUNDED_AWAY = 512
 # Methods of a tensor that give another one.
 _COPY = ("float", "double", "to", "clone", "type")
 _PARAMETERS = ("parameters", "named_parameters")
@@ -224,7 +233,7 @@ def _finding(module: Module, model: HalfModel, made: ir.Call | None, step: ir.Ca
     trains = f"the optimizer on {module.line(made)}" if made is not None else f"the step on {module.line(step)}"
     return rule.finding(
         module.span(model.cast.call),
-        f"this cast makes the parameters {model.dtype}{model.under}, and {trains} trains them: {consequence}; {advice}",
+        f"{model.makes} {trains} train {model.dtype} parameters: {consequence}; {advice}",
         severity=Severity.WARNING if model.dtype == "bfloat16" else None,
         cause=model.cause,
         confidence=confidence,
@@ -235,18 +244,23 @@ def _consequence(module: Module, dtype: str, made: ir.Call | None, *, is_sure: b
     """What happens to half parameters that an optimizer trains, how sure that is, and what to do."""
     if dtype == "float16":
         loses_eps = made is not None and _loses_eps(module, made)
-        happens = "`eps` is 0 in float16 and the parameters become NaN" if loses_eps else "most updates are lost"
+        happens = (
+            "`eps` is 0 in float16, so parameters become NaN"
+            if loses_eps
+            else "updates below about 0.05 % of a weight are rounded away"
+        )
         confidence = Confidence.CERTAIN if is_sure else Confidence.LIKELY
-        return happens, confidence, "keep float32, and use autocast with a GradScaler"
+        return happens, confidence, "keep float32 parameters, and use autocast with a GradScaler"
     rate = _rate(made) if made is not None else None
     kind = number(module, rate)
     most = kind.value if kind is not None and kind.value is not None else number_by_default(module, rate)
-    small = most is not None and most <= _SMALL_RATE
-    happens = "most updates are rounded away" if small else "small updates are rounded away"
-    if small and rate is not None:
-        happens += f" with a learning rate of `{module.on_one_line(rate)}`"
     adaptive = made is not None and bool(_ADAPTIVE.search(ir.last_name(made.func)))
-    return happens, Confidence.LIKELY if adaptive and small else Confidence.SUSPICION, "keep float32, and use autocast"
+    happens, is_small = "updates below about 0.4 % of a weight are rounded away", False
+    if adaptive and most is not None and most <= _SMALL_RATE:
+        is_small = True
+        happens = f"with `lr={most:g}`, updates of weights above about {most * _ROUNDED_AWAY:.1g} are rounded away"
+    confidence = Confidence.LIKELY if is_small else Confidence.SUSPICION
+    return happens, confidence, "keep float32 parameters, and use autocast"
 
 
 def _rate(made: ir.Call) -> ir.Value | None:

@@ -1,26 +1,26 @@
-"""A precision that the program offers is not the one that it trains in.
+"""A program ignores the precision that an option or a test asks for, or takes another one.
 
 ## What it does
-Finds
+Finds:
 
-- an option of mixed precision that nothing reads: `--fp16` is declared, and at most logged;
-- a choice of an option that the program treats as full precision: `choices=["fp32", "amp", "bf16"]`, where `"amp"` is
-  asked for, and neither `"bf16"` nor `"fp32"` is;
-- a comparison that is never true, as it compares a `torch.dtype` with a text, or the text of an option with a
-  `torch.dtype`;
-- two texts joined by `or` or `and`: `precision == "fp16" or "bf16"` is always true, `precision in ["bf16" or
-  "bfloat16"]` asks for the first text only;
-- a condition that asks for bfloat16 and selects `torch.float16`, or takes the one for the other.
+1. an option of mixed precision that no code uses: `--fp16` is declared, and at most logged;
+2. a choice of an option that has no effect: with `choices=["fp32", "amp", "bf16"]`, the code compares the option only
+   with `"amp"`, so `"bf16"` does the same as `"fp32"`;
+3. a comparison that is never true: a `torch.dtype` with a string, or a string with a `torch.dtype`;
+4. two strings joined by `or` or `and`: `precision == "fp16" or "bf16"` is always true, and `precision in ["bf16" or
+   "bfloat16"]` compares only with `"bf16"`;
+5. a condition for bfloat16 that selects `torch.float16`, or swapped dtypes (`torch.bfloat16 if fp16 else
+   torch.float16`).
 
-The first two are likely. About options and their choices amplint reports nothing
+Findings of cases 1 and 2 are only `likely`. In these two cases amplint reports nothing if:
 
-- if another file of the program has the option's name;
-- if the parsed arguments go to other code as a whole (`Trainer(**vars(args))`);
-- about a choice, if the option is used in another way than by comparisons with texts.
+- another file of the program contains the name of the option;
+- the parsed arguments are passed to other code as a whole (`Trainer(**vars(args))`);
+- in case 2, the option is used in another way than in comparisons with strings.
 
 ## Why is this bad?
-Nothing fails: the run that should be in half precision trains in float32, slower and with more memory, or a run in
-bfloat16 gets float16's range and no scaler. Comparisons of precisions then compare a run with itself.
+Nothing raises. A run that should be in half precision trains in float32, slower and with more memory. A run that should
+be in bfloat16 trains in float16, without a scaler. Who compares two precisions compares a run with itself.
 
 ## Example
 ```python
@@ -41,12 +41,13 @@ with torch.autocast("cuda", dtype=dtype, enabled=args.precision != "fp32"):
 ```
 
 ## Fix safety
-Unsafe: the texts joined by `or` are listed, and the dtype becomes the one that is asked for, so the program trains in
-another precision than before. The others have no fix: amplint can't tell what each choice is to do.
+Unsafe, because the program then trains in another precision than before: in case 4 the fix lists both strings, and in
+case 5 it writes the dtype that the condition asks for. There is no fix in the other cases: amplint can't tell what an
+option or a comparison should do.
 
 ## Proof
-The programs are not executed (shows=none), as they differ only in their command line. A test asks Python what the
-comparisons are.
+The test programs are not executed (`shows=none`): the mistakes show only on a command line. A test of amplint evaluates
+the comparisons in Python.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -99,7 +100,7 @@ rule = Rule(
     not_shown="a run of a step parses no command line",
 )
 
-_CHOICE = "amplint can't tell what each choice is to do"
+_CHOICE = "amplint can't tell what the choice should do"
 _DTYPES = {"torch.bfloat16": BFLOAT16, "torch.float16": FLOAT16, "torch.half": FLOAT16}
 # What may read any of the parsed arguments, by names that are not written, or in code out of sight.
 _TAKES_ALL = re.compile(
@@ -151,8 +152,10 @@ def _unread(module: Module) -> Iterator[_Ignored]:
         if not is_unread(module, attr, call):
             continue
         flag = module.text(name).strip("\"'")
-        said = f"`{flag}` changes nothing: nothing in this program reads `{attr}`; use the option, or remove it"
-        yield _Ignored(name, said, withheld="amplint can't tell what the option is to do", confidence=Confidence.LIKELY)
+        said = f"`{flag}` has no effect: no code of this program uses `{attr}`; use the option, or remove it"
+        yield _Ignored(
+            name, said, withheld="amplint can't tell what the option should do", confidence=Confidence.LIKELY
+        )
 
 
 def _is_retired(call: ir.Call) -> bool:
@@ -178,8 +181,8 @@ def _same_as_full(module: Module) -> Iterator[_Ignored]:
         for choice in option.choices:
             if choice.value in half and choice.value not in asked:
                 message = (
-                    f'the choice "{choice.value}" has no effect: no code compares `{attr}` with it, and training stays '
-                    f'in full precision, as with "{full[0]}"; implement the choice, or remove it'
+                    f'the choice "{choice.value}" has no effect: no code compares `{attr}` with "{choice.value}", and '
+                    f'training is in full precision, as with "{full[0]}"; implement the choice, or remove it'
                 )
                 yield _Ignored(choice, message, withheld=_CHOICE, confidence=Confidence.LIKELY)
 
@@ -192,18 +195,28 @@ def _never_true(module: Module) -> Iterator[_Ignored]:
         for value, other in ((test.left, test.rights[0]), (test.rights[0], test.left)):
             text = other.value if isinstance(other, ir.Constant) else None
             if isinstance(text, str) and names_half(text) and kinds(module, value) == {DTYPE}:
-                what = f'`{module.on_one_line(value)}` is a torch.dtype: it never equals "{text}"'
+                what = f'`{module.on_one_line(value)}` is a torch.dtype, which never equals the string "{text}"'
+                to_do = f"compare {_with_dtype(text)}the string that selects the dtype"
             elif (
                 not isinstance(value, ir.Constant)
                 and module.names.only(other) in _DTYPES
                 and kinds(module, value) == {"str"}
             ):
-                what = f"`{module.on_one_line(value)}` is a string: it never equals `{module.on_one_line(other)}`"
+                right = module.on_one_line(other)
+                what = f"`{module.on_one_line(value)}` is a string, which never equals the torch.dtype `{right}`"
+                to_do = f'compare with a string such as "{right.rpartition(".")[2]}", or compare a dtype'
             else:
                 continue
-            said = f"{what}, so this choice has no effect; compare values of one type"
-            yield _Ignored(test, said, withheld="amplint can't tell which variable is meant")
+            said = f"{what}: this condition is always false; {to_do}"
+            yield _Ignored(test, said, withheld="amplint can't tell which side of the comparison is wrong")
             break
+
+
+def _with_dtype(text: str) -> str:
+    """The dtype that a text names, as what a dtype is to be compared with instead; "" where it names none."""
+    if "16" not in text and text.lower() != "half":
+        return ""
+    return f"with `torch.{BFLOAT16 if text.lower().startswith('b') else FLOAT16}`, or "
 
 
 def _joined(module: Module) -> Iterator[_Ignored]:
@@ -216,9 +229,10 @@ def _joined(module: Module) -> Iterator[_Ignored]:
         if isinstance(value.left, ir.Constant) and _is_half(value.left):
             first = module.text(value.left)
             kept, lost = (first, last) if value.op == "or" else (last, first)
-            message = f"`{module.on_one_line(value)}` is {kept}: {lost} is ignored; list both"
             listed = isinstance(value.parent, ir.Sequence)
-            why = None if listed else "amplint can't tell how both are to be compared"
+            to_do = f"write `{first}, {last}`" if listed else "compare with both strings"
+            message = f"`{module.on_one_line(value)}` is always {kept}, and {lost} is ignored; {to_do}"
+            why = None if listed else "amplint can't tell what to compare with both strings"
             yield _Ignored(value, message, f"{first}, {last}" if listed else None, why)
         elif isinstance(value.left, ir.Compare) and value.op == "or":
             test, first = module.text(value.left.left), module.text(value.left.rights[0])
@@ -226,9 +240,10 @@ def _joined(module: Module) -> Iterator[_Ignored]:
             plain = plain and not isinstance(value.parent, ir.Bool)
             yield _Ignored(
                 value,
-                f"this condition is always true, because the text {last} is; compare with both texts",
+                f"this condition is always true, because the string {last} is true by itself; compare `{test}` with "
+                "both strings",
                 f"{test} in ({first}, {last})" if plain else None,
-                None if plain else "amplint can't tell how both are to be compared",
+                None if plain else "amplint can't tell how the condition continues",
             )
 
 
@@ -249,9 +264,16 @@ def _other_dtype(module: Module) -> Iterator[_Ignored]:
             continue
         if dtype == FLOAT16 or _is_swapped(module, value):
             other = BFLOAT16 if dtype == FLOAT16 else FLOAT16
-            said = f"`{module.on_one_line(test)}` asks for {other} and gets {dtype}; use `torch.{other}`"
+            said = (
+                f"the condition `{module.on_one_line(test)}` is for {other}, but selects {dtype}; use `torch.{other}`"
+            )
             corrected = _renamed(module, value, other)
-            yield _Ignored(value, said, corrected, None if corrected else "the dtype is imported by its name")
+            yield _Ignored(
+                value,
+                said,
+                corrected,
+                None if corrected else f"the file imports the dtype by its name; import `{other}` too",
+            )
 
 
 def _renamed(module: Module, value: ir.Value, dtype: str) -> str | None:

@@ -1,13 +1,11 @@
 """A model in training is cast to half precision in place: its float32 weights are rounded.
 
 ## What it does
-Finds `model.half()`, `model.to(torch.bfloat16)` and the like in a loop that trains, if an optimizer of the file has the
-model's parameters, and
+Finds a cast such as `model.half()` or `model.to(torch.bfloat16)` in a loop that trains the model, or in a function that
+the loop calls with the model:
 
-- the model is cast back to float32 later, in the same function: for a validation, for generating samples, for saving;
-- or it stays in half precision, and the loop goes on to train it (likely).
-
-The cast may be in a function that the loop calls with the model.
+- the model is cast back to float32 later in the same function, such as after a validation or after saving;
+- or the model stays in half precision, and the loop trains it further. Such a finding is only `likely`.
 
 amplint reports nothing:
 
@@ -17,9 +15,9 @@ amplint reports nothing:
 - if the model has been in half precision since before the loop: that is AMP208 or AMP217.
 
 ## Why is this bad?
-`half()` and `to()` of a module change its parameters in place. `float()` makes them float32 again, but the digits are
-gone: each cast loses changes by the optimizer that are less than about 0.05 % of the weight (bfloat16: 0.4 %). With a
-low learning rate the model stops improving; weights beyond 65504 become infinite in float16.
+`half()` and `to()` of a module change its parameters in place. `float()` makes the parameters float32 again, but
+doesn't restore the lost digits. Each cast loses what the optimizer changed since the last cast, if that is less than
+about 0.05 % of the weight (bfloat16: 0.4 %). With a low learning rate the model stops improving.
 
 ## Example
 ```python
@@ -39,11 +37,11 @@ for epoch in range(epochs):
 ```
 
 ## Fix safety
-There is no fix: amplint can't tell whether a copy or an autocast region is better.
+There is no fix: amplint can't tell whether to cast a copy (`copy.deepcopy(model).half()`) or to use an autocast region.
 
 ## Proof
-The test programs are not executed (shows=none): each step is right, and the fault is in the weights after the cast. A
-test casts weights back and forth with torch.
+The test programs are not executed (`shows=none`): each step is right, and only the weights after the cast are wrong. A
+test of amplint casts weights to half precision and back with torch.
 
 ## References
 - [Module.half](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.half)
@@ -106,15 +104,15 @@ def check(module: Module) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(half.call),
                 f"this cast rounds the trained weights to {dtype}, and the cast back on {module.line(back.call)} "
-                "can't restore them: small updates are lost; cast a copy, or use autocast",
-                withheld="amplint can't tell whether a copy or autocast is better",
+                "can't restore them: small updates are lost; cast a copy of the model, or use autocast",
+                withheld="amplint can't tell whether to cast a copy or to use autocast",
             )
         elif _trains_before(module, half, loop) and not _ends(half.call, loop):
             yield rule.finding(
                 module.span(half.call),
-                f"this casts the model in training to {dtype}: the next iterations train rounded weights; cast a copy, "
-                "or use autocast",
-                withheld="amplint can't tell whether a copy or autocast is better",
+                f"this casts the model to {dtype} during training: the next iterations train rounded weights, and "
+                "small updates are lost; cast a copy of the model, or use autocast",
+                withheld="amplint can't tell whether to cast a copy or to use autocast",
                 cause=cause_of(half),
                 confidence=Confidence.LIKELY,
             )

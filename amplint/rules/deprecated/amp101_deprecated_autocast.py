@@ -1,15 +1,18 @@
 """`torch.cuda.amp.autocast` and `torch.cpu.amp.autocast` are deprecated.
 
 ## What it does
-Finds every use of the per-device autocast classes: calls, decorators, references, `functools.partial`, base classes and
-annotations, with every form of import and every alias.
+Finds every use of these two classes: calls, decorators, `functools.partial`, base classes and annotations, under every
+form of import and every alias.
 
-amplint reports nothing if the code uses the new name where it exists, and the old name only for older releases; and
-nothing if the project allows a release of torch without `torch.autocast` (before 1.10), which has only the old name.
+amplint reports nothing if:
+
+- the code checks which names torch has, and uses the old name only with older releases;
+- the project allows torch before 1.10, which has only the old name.
 
 ## Why is this bad?
-Since torch 2.4 each construction prints a `FutureWarning`, and the class will be removed. The new class takes the
-device first, so changing only the import raises: `autocast(True)` becomes a `ValueError`, `autocast()` a `TypeError`.
+Since torch 2.4 each call of an old class gives a `FutureWarning`, and torch will remove the classes. The new class
+takes the device as its first argument. So it isn't enough to change the import: `autocast(True)` then raises
+ValueError, and `autocast()` raises TypeError.
 
 ## Example
 ```python
@@ -28,29 +31,27 @@ with autocast("cuda", enabled=True, dtype=torch.bfloat16):
 ```
 
 ## Fix safety
-Safe: positional arguments become keywords, the device comes first, comments and layout stay. A call that already has a
-`device_type`, which the old class refuses (AMP107), keeps it.
+Safe: the fix inserts the device as the first argument, and makes keywords of positional arguments. Comments and layout
+stay. A call that already passes `device_type`, which the old class doesn't take (AMP107), keeps that argument.
 
-The two classes differ in one thing. Without `dtype`, the old class is always float16 (`torch.cpu.amp`: bfloat16) with
-the weight cache on, while the new class takes dtype and cache from an outer region and from `torch.set_autocast_dtype`.
-If the file shows another dtype to inherit, the fix writes `dtype=torch.float16`; if the file has no name for torch, the
-fix is then unsafe.
+The two classes have different defaults. Without `dtype`, the old class uses float16 (`torch.cpu.amp`: bfloat16), and
+its weight cache is on. The new class takes dtype and cache from an outer region, and the dtype from
+`torch.set_autocast_dtype`. If the file sets another dtype in one of these ways, the fix also passes the old default,
+such as `dtype=torch.float16`. The fix is unsafe if the file then has no `import torch`.
 
-An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if one of
-the uses can't be rewritten:
+The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, nothing is, and
+the finding says why. This is so if:
 
 - the name is passed to a function;
-- the name is exported by `__all__` or an `__init__.py`;
+- the name is exported by `__all__` or by an `__init__.py`;
 - the name is in a `mock.patch` string;
 - another file of the project imports the name from this file.
 
-Names that one statement imports are rewritten together. If the rule of another one of these names isn't selected, the
-old import of that name stays.
+If one statement imports several old names, and the rule for one of them isn't selected, that name keeps its old import.
 
 ## Proof
-The fixed test programs run under torch without the `FutureWarning`, and the regions' device, dtype, `enabled` and
-`cache_enabled` are those of the old objects. Tests also run all combinations of import forms, call forms and layouts in
-the same way.
+The fixed test programs run without the `FutureWarning`. Device, dtype, `enabled` and `cache_enabled` of each region are
+the same as before the fix, with all combinations of import forms, call forms and layouts.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

@@ -1,18 +1,20 @@
 """`torch.cuda.amp.GradScaler` and `torch.cpu.amp.GradScaler` are deprecated.
 
 ## What it does
-Finds every use of the per-device scaler classes: calls, references, `functools.partial`, base classes, annotations and
-`isinstance` tests, with every form of import and every alias.
+Finds every use of these two classes: calls, `functools.partial`, base classes, annotations and `isinstance` tests,
+under every form of import and every alias.
 
-amplint reports nothing if the code uses the new name where it exists, and the old name only for older releases; and
-nothing if the project allows a release of torch without `torch.amp.GradScaler` (before 2.3), which has only the old
-name.
+amplint reports nothing if:
+
+- the code checks which names torch has, and uses the old name only with older releases;
+- the project allows torch before 2.3, which has only the old name.
 
 ## Why is this bad?
-Since torch 2.4 each call of the class prints a `FutureWarning`, and the class will be removed. A new scaler is not an
-instance of the old class, so mixing both breaks `isinstance` tests. The new class takes the device first: if only the
-import of `GradScaler(1024.0)` is changed, 1024.0 becomes the device without any error, and the initial scale is
-silently 65536.
+Since torch 2.4 each call of an old class gives a `FutureWarning`, and torch will remove the classes. A scaler of the
+new class is not an instance of an old class, so code with both classes breaks `isinstance` tests.
+
+The new class takes the device as its first argument. So it isn't enough to change the import: `GradScaler(1024.0)` then
+takes 1024.0 as the device, raises nothing, and starts with a scale of 65536.
 
 ## Example
 ```python
@@ -29,25 +31,24 @@ scaler = GradScaler("cuda", 1024.0)
 ```
 
 ## Fix safety
-Safe: the device is inserted first, every other argument keeps its meaning.
+Safe: the fix inserts the device as the first argument, and every other argument keeps its meaning.
 
-An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if one of
-the uses can't be rewritten:
+The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, nothing is, and
+the finding says why. This is so if:
 
 - the name is passed to a function;
-- the name is exported by `__all__` or an `__init__.py`;
+- the name is exported by `__all__` or by an `__init__.py`;
 - the name is in a `mock.patch` string;
 - another file of the project imports the name from this file.
 
-Names that one statement imports are rewritten together. If the rule of another one of these names isn't selected, the
-old import of that name stays.
+If one statement imports several old names, and the rule for one of them isn't selected, that name keeps its old import.
 
-A subclass is rewritten only if its constructor passes on keywords. Calls of the old class are not rewritten as long as
-the file tests for the old class in a way that can't be rewritten.
+A subclass is rewritten only if its `__init__` passes keyword arguments to that of the old class. Calls of the old class
+are not rewritten if the file has an `isinstance` test for the old class that can't be rewritten.
 
 ## Proof
-The fixed test programs run under torch without the `FutureWarning`. The scalers' initial scale, growth and backoff
-factors, growth interval, device and `enabled` are those of the old objects.
+The fixed test programs run without the `FutureWarning`. Initial scale, growth and backoff factors, growth interval,
+device and `enabled` of each scaler are the same as before the fix.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

@@ -1,14 +1,13 @@
 """`torch.cuda.amp.custom_fwd` and `custom_bwd` are deprecated.
 
 ## What it does
-Finds every use of the decorators for `torch.autograd.Function` that work for CUDA only.
+Finds every use of these two decorators for the `forward` and `backward` of a `torch.autograd.Function`.
 
-amplint reports nothing if the project allows a release of torch without `torch.amp.custom_fwd` (before 2.4), which has
-only the old name.
+amplint reports nothing if the project allows torch before 2.4, which has only the old names.
 
 ## Why is this bad?
-Since torch 2.4 each decoration prints a `FutureWarning`. The old decorators look only at CUDA's autocast state: on
-another device, `cast_inputs` does nothing.
+Since torch 2.4 each use of an old decorator gives a `FutureWarning`, and torch will remove both. The old decorators
+follow only the autocast of CUDA: in a region for another device, `cast_inputs` does nothing.
 
 ## Example
 ```python
@@ -33,22 +32,21 @@ class Scale(torch.autograd.Function):
 ```
 
 ## Fix safety
-Safe: `device_type="cuda"` says what the old decorators did.
+Safe: with `device_type="cuda"` the new decorators do what the old ones did.
 
-An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if one of
-the uses can't be rewritten:
+The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, nothing is, and
+the finding says why. This is so if:
 
 - the name is passed to a function;
-- the name is exported by `__all__` or an `__init__.py`;
+- the name is exported by `__all__` or by an `__init__.py`;
 - the name is in a `mock.patch` string;
 - another file of the project imports the name from this file.
 
-Names that one statement imports are rewritten together. If the rule of another one of these names isn't selected, the
-old import of that name stays.
+If one statement imports several old names, and the rule for one of them isn't selected, that name keeps its old import.
 
 ## Proof
-The fixed test programs run under torch without the `FutureWarning`, and forward and backward of the decorated function
-see the same autocast state as before the fix.
+The fixed test programs run without the `FutureWarning`. The decorated `forward` and `backward` run with the same
+autocast state as before the fix.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

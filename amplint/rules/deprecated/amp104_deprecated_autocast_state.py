@@ -1,16 +1,20 @@
 """The autocast state functions that name a device are deprecated.
 
 ## What it does
-Finds `torch.get_autocast_gpu_dtype`, `torch.set_autocast_gpu_dtype`, and for X in cpu, xla, ipu
-`torch.{is,set}_autocast_X_enabled` and `torch.{get,set}_autocast_X_dtype`.
+Finds:
 
-amplint reports nothing about `torch.is_autocast_enabled()` without an argument, which is not deprecated and means cuda;
-and nothing if the project allows a release of torch without the new functions (before 2.4), which has only the old
-names.
+- `torch.get_autocast_gpu_dtype` and `torch.set_autocast_gpu_dtype`;
+- `torch.is_autocast_X_enabled`, `torch.set_autocast_X_enabled`, `torch.get_autocast_X_dtype` and
+  `torch.set_autocast_X_dtype`, where X is cpu, xla or ipu.
+
+amplint reports nothing:
+
+- about `torch.is_autocast_enabled()` without an argument, which is not deprecated and means cuda;
+- if the project allows torch before 2.4, which has only the old names.
 
 ## Why is this bad?
-Each call gives a `DeprecationWarning`, which Python hides outside `__main__`, and the functions will be removed. The
-new functions take the device, so the same code works on every device.
+Each call gives a `DeprecationWarning` (Python shows it only if the call is in the main program), and torch will remove
+the functions. The new functions take the device as an argument, so the same code works on every device.
 
 ## Example
 ```python
@@ -27,18 +31,24 @@ if torch.is_autocast_enabled("cpu"):
 ```
 
 ## Fix safety
-Safe: the device becomes the first argument. TorchScript has no form of these functions with a device, and compiles a
-function with everything that it calls. So in a file that uses TorchScript, a function is not fixed unless it is under
-`torch.jit.ignore` or `torch.jit.unused`. There is no fix if the function is passed on instead of called.
+Safe: the device becomes the first argument.
 
-An import and all its uses are rewritten together, or not at all. There is no fix, and the finding says why, if one of
-the uses can't be rewritten: the name is passed to a function, exported by `__all__` or an `__init__.py`, or in a
-`mock.patch` string. Names that one statement imports are rewritten together. If the rule of another one of these names
-isn't selected, the old import of that name stays.
+The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, nothing is, and
+the finding says why. This is so if:
+
+- the name is passed to a function;
+- the name is exported by `__all__` or by an `__init__.py`;
+- the name is in a `mock.patch` string;
+- another file of the project imports the name from this file;
+- TorchScript may compile the code: TorchScript doesn't know the new functions. This holds for all functions of a file
+  that uses TorchScript, except those under `torch.jit.ignore` or `torch.jit.unused`.
+
+If one statement imports several old names, and the rule for one of them isn't selected, that name keeps its old import.
 
 ## Proof
-The fixed test programs run under torch without the `DeprecationWarning`, and return the same state, inside and outside
-an autocast region. Code that TorchScript has compiled does not warn, so no test program covers it (`shows=none`).
+The fixed test programs run without the `DeprecationWarning`, and return the same state as before the fix, inside and
+outside an autocast region. Code that TorchScript has compiled does not warn, so the test program with TorchScript shows
+nothing (`shows=none`).
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

@@ -1,15 +1,15 @@
 """`apex.amp` is unmaintained; `torch.amp` does the same.
 
 ## What it does
-Finds the uses of `apex.amp`: `initialize`, `scale_loss`, `master_params`, its decorators and its state. A file gets one
-finding, at the first use, which names the lines of the others. The advice uses only names that exist in every release
-of torch that the project allows.
+Finds the uses of `apex.amp`, such as `initialize`, `scale_loss`, `master_params`, `state_dict` and its decorators. A
+file gets one finding, at the first use, which names the lines of the other uses. The finding recommends only names that
+exist in every release of torch that the project allows.
 
-amplint reports nothing if the project allows only torch before 1.6, which has no mixed precision of its own.
+amplint reports nothing if the project allows only torch before 1.6, which has no AMP.
 
 ## Why is this bad?
-apex's mixed precision has been unmaintained since torch 1.6 got mixed precision of its own. apex patches torch's
-functions, has to be built from source, and breaks with new releases of torch.
+`apex.amp` has been unmaintained since torch 1.6 got its own AMP. `apex.amp` replaces functions of torch when the
+program runs, so a new release of torch can break it. apex also has to be built from source.
 
 ## Example
 ```python
@@ -38,12 +38,11 @@ For the other functions of `apex.amp`:
 - `promote_function`: remove the call, since autocast promotes by itself.
 
 ## Fix safety
-There is no fix: the autocast region has to be put around the forward pass, which `amp.initialize` has patched
-invisibly.
+There is no fix: torch needs an autocast region around the forward pass, which the code doesn't mark for `apex.amp`.
 
 ## Proof
-None: apex is not installed where the test programs run (`shows=none`). The step under "Use instead" is one of the test
-programs.
+The test programs for `apex.amp` are not executed (`shows=none`), as they need apex. The code under "Use instead" is a
+test program that is executed.
 
 ## References
 - [From apex to torch.amp](https://amplint.github.io/amplint/from-apex/): each call, accumulation, validation, O0 to O3
@@ -76,15 +75,15 @@ rule = Rule(
 
 # What torch has instead of each function of apex.amp, with its autocast and scaler.
 _INSTEAD = {
-    "initialize": "wrap the forward and the loss in `{autocast}`, and create a `{scaler}`",
-    "scale_loss": "call `scaler.scale(loss).backward()`; instead of `optimizer.step()`, call `scaler.step(optimizer)`, "
-    "then `scaler.update()`",
-    "master_params": "clip `model.parameters()` after `scaler.unscale_(optimizer)` (parameters stay in float32)",
+    "initialize": "remove the call, run the forward pass and the loss under `{autocast}`, and create a `{scaler}`",
+    "scale_loss": "call `scaler.scale(loss).backward()`, then `scaler.step(optimizer)` and `scaler.update()` "
+    "instead of `optimizer.step()`",
+    "master_params": "call `scaler.unscale_(optimizer)`, then clip `model.parameters()`",
     "state_dict": "save `scaler.state_dict()`",
     "load_state_dict": "call `scaler.load_state_dict(...)`",
-    "half_function": "use `@{autocast}`",
-    "float_function": "use `@{off}` and `.float()` on the inputs",
-    "promote_function": "remove the call; autocast promotes by itself",
+    "half_function": "decorate with `@{autocast}`",
+    "float_function": "decorate with `@{off}`, and call `.float()` on the inputs",
+    "promote_function": "remove the call, since autocast promotes by itself",
     "disable_casts": "use `{off}`",
 }
 _OTHERWISE = "use `{autocast}` and `{scaler}`"
@@ -108,7 +107,9 @@ def check(module: Module) -> Iterator[Finding]:
     first, *others = found
     also = f" (`apex.amp` is also used on {lines(module.source, (each.span[0] for each in others))})" if others else ""
     since = "" if module.target.guarantees(FIRST) else f" (needs torch {FIRST})"
-    message = f"`{first.name}` is unmaintained and breaks with new releases of torch{also}; use torch's own AMP{since}"
+    message = (
+        f"`{first.name}` is unmaintained, and a new release of torch can break it{also}; use torch's own AMP{since}"
+    )
     yield rule.finding(first.span, message, fix=Fix(Applicability.DISPLAY, _title(module, found)))
 
 

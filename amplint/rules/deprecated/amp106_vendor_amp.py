@@ -1,20 +1,26 @@
 """A vendor's own autocast or scaler is used instead of `torch.amp` with the device.
 
 ## What it does
-Finds `torch.xpu.amp`, `torch.mlu.amp` and `torch.musa.amp` (`autocast`, `GradScaler`, `custom_fwd`, `custom_bwd`), the
-same names in `intel_extension_for_pytorch.xpu`, and `torch.npu.amp.autocast`.
+Finds:
+
+- `autocast`, `GradScaler`, `custom_fwd` and `custom_bwd` of `torch.xpu.amp`, `torch.mlu.amp`, `torch.musa.amp` and
+  `intel_extension_for_pytorch.xpu.amp`;
+- `autocast`, `custom_fwd` and `custom_bwd` of `torch.npu.amp`.
 
 amplint reports nothing:
 
-- under an `if` that checks the release or uses `hasattr`, and in a `try` that catches a missing name;
-- if the project allows a torch before 2.4;
-- about `torch.npu.amp.GradScaler`, which finds overflows in its own way on devices where numbers saturate instead of
-  becoming infinite.
+- under an `if` that checks the release of torch or calls `hasattr`, and in a `try` that catches a missing name;
+- if the project allows torch before 2.4;
+- about `torch.npu.amp.GradScaler`, which is still needed: on some of these devices an overflow gives no inf, and this
+  scaler detects it in another way.
 
 ## Why is this bad?
 Since torch 2.4 `torch.amp` also supports the vendors' devices (with the vendor's extension), and the vendors' classes
-only pass their arguments on to `torch.amp`. The classes for xpu came with Intel's extension, which is retired: torch
-itself has no `torch.xpu.amp` and raises AttributeError. For the other vendors the finding is a note.
+only pass their arguments on to `torch.amp`.
+
+- For xpu the finding is a warning: `torch.xpu.amp` comes with Intel's extension, which is retired. Without the
+  extension the code raises AttributeError.
+- For mlu, musa and npu the finding is a note: the vendor's classes still work, and are not needed.
 
 ## Example
 ```python
@@ -31,13 +37,18 @@ with torch.amp.autocast("xpu", enabled=use_amp, dtype=torch.bfloat16):
 ```
 
 ## Fix safety
-Unsafe: amplint doesn't know which release of the vendor's package is installed. Positional arguments become keywords,
-and bfloat16, the default of `torch.xpu.amp.autocast`, is written out. There is no fix for imported names, for unpacked
-arguments, and for positional arguments of `torch.npu.amp.autocast`, whose order depends on the release.
+Unsafe: amplint doesn't know which release of the vendor's package is installed. The fix makes keywords of positional
+arguments. For `torch.xpu.amp.autocast` without a dtype, the fix writes `dtype=torch.bfloat16`, which is its default.
+
+There is no fix:
+
+- for names that are imported (`from torch.xpu.amp import autocast`);
+- for arguments that are unpacked with `*` or `**`;
+- for positional arguments of `torch.npu.amp.autocast`, whose order depends on the release.
 
 ## Proof
-Under a torch without Intel's extension, the test programs for xpu raise before the fix, and train after it. Those for
-other vendors are not executed (`shows=none`): their packages are not installed where the test programs run.
+Without Intel's extension, the test programs for xpu raise before the fix, and train after it. The test programs for
+other vendors are not executed (`shows=none`), as they need the vendors' packages.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
@@ -101,7 +112,7 @@ def check(module: Module) -> Iterator[Finding]:
     if not module.target.guarantees(_SINCE):
         return  # the vendor's is the only one there
     for alias, name in _imported(module):
-        why = f"each call needs the device too; import `{alias.name}` from `torch.amp`, and pass the device by hand"
+        why = f"each call has to pass the device; import `{alias.name}` from `torch.amp`, and add the device by hand"
         yield _finding(module.layout.span(alias), name, None, why)
     for value in module.references(*_VENDORS):
         name_of = module.names.only(value)
@@ -127,7 +138,7 @@ def _finding(span: tuple[int, int], name: str, fix: Fix | None, withheld: str | 
     device, last = _VENDORS[name], name.rpartition(".")[2]
     instead = f"use `torch.amp.{last}({_given(device, last)})`"
     if device == "xpu":
-        raises = ": without the extension, torch raises AttributeError" if name.startswith("torch.") else ""
+        raises = " and raises AttributeError without that extension" if name.startswith("torch.") else ""
         message = f"`{name}` belongs to Intel's retired extension{raises}; {instead}"
     else:
         message = f"`{name}` is not needed: `torch.amp` supports {device} too; {instead}"
@@ -142,7 +153,7 @@ def _given(device: str, last: str) -> str:
 def _fix(module: Module, value: ir.Attribute, name: str) -> tuple[Fix | None, str | None]:
     torch, device, last = module_name(module, "torch"), _VENDORS[name], name.rpartition(".")[2]
     if torch is None:
-        return None, "the file has no `import torch`; add that import"
+        return None, "the fix needs `import torch`; add that import, and run amplint again"
     call = value.parent if isinstance(value.parent, ir.Call) else None
     if last.startswith("custom"):
         given = f'device_type="{device}"'
@@ -155,7 +166,7 @@ def _fix(module: Module, value: ir.Attribute, name: str) -> tuple[Fix | None, st
     else:
         edits = _as_keywords(module, call, device, torch)
     if edits is None:
-        return None, "`torch.amp` takes the arguments in another order; pass keywords"
+        return None, "`torch.amp` has another order of arguments; pass keywords"
     renamed = Edit(*module.span(value), f"{torch}.amp.{last}")
     return Fix(
         Applicability.UNSAFE,

@@ -4,15 +4,19 @@
 Finds:
 
 - names that no release of torch has (`torch.cuda.autocast`, `torch.cuda.GradScaler`, ...);
-- names that torch has only since a release that the project doesn't admit: `torch.amp.GradScaler`, which came with 2.3,
-  if the requirements say `torch==2.0.1` (likely, as another release may be installed);
+- names that are too new for the project's requirements, such as `torch.amp.GradScaler`, which needs torch 2.3, with
+  `torch==2.0.1` (such a finding is a warning, and only `likely`, as another release may be installed);
 - keyword arguments that the function does not take (`GradScaler(device_type=...)`, `autocast(device=...)`);
 - `torch.amp.custom_fwd` and `custom_bwd` without `device_type`;
-- `autocast` or `GradScaler` in a file that neither imports nor defines the name, unless the file has a star import or
-  `exec`.
+- `autocast` or `GradScaler` in a file that neither imports nor defines the name. Files with a star import, `exec`,
+  `globals()` or `setattr` are not checked for this.
+
+amplint reports nothing about a name of `torch` under an `if` that checks the release of torch or calls `hasattr`, and
+in a `try` that catches a missing name.
 
 ## Why is this bad?
-The code raises ImportError, AttributeError, TypeError or NameError, often only when AMP is enabled, hours into a job.
+The code raises ImportError, AttributeError, TypeError or NameError. If only a run with AMP reaches the line, a test
+without AMP doesn't show the error.
 
 ## Example
 ```python
@@ -29,12 +33,18 @@ with torch.autocast(device_type="cuda"):
 ```
 
 ## Fix safety
-Safe if the meaning is clear. The fix then writes the right keyword, the module in which torch has the name,
-`device_type="cuda"` if everything in the file is on cuda, or a missing import if the call has the new class's
-arguments. Unsafe if the device is needed and the file shows none. Otherwise there is no fix.
+Safe:
 
-`torch.cuda.amp.autocast(device_type=...)` has the argument of the new class: the fix of AMP101, which writes the new
-class and keeps the argument, corrects it. AMP102 does the same for `torch.cuda.amp.GradScaler(device=...)`.
+- a keyword is renamed to the right keyword;
+- a name is replaced by that of `torch.amp`, with the device that the wrong name contains (`torch.cuda.autocast`);
+- `device_type` is added to `custom_fwd` and `custom_bwd`, if the file uses only one device;
+- a missing import is added, if the call has the arguments of the class in `torch.amp`.
+
+Unsafe: `device_type` is added, and the file shows no device, or shows that the device is chosen when the program runs.
+
+There is no fix for other findings. `torch.cuda.amp.autocast(device_type=...)` has an argument of the new class: the fix
+of AMP101 replaces the class and keeps the argument. The fix of AMP102 does the same for
+`torch.cuda.amp.GradScaler(device=...)`.
 
 ## Proof
 The test programs raise before the fix, and run after it.
@@ -114,13 +124,20 @@ def _missing_names(module: Module) -> Iterator[Finding]:
                 full = f"{statement.module}.{alias.name}"
                 if full in _MISSING and not _optional(module, statement, full):
                     home = _instead(module, full).rpartition(".")[0]
-                    message = f"no release of torch has `{full}` (ImportError); import `{alias.name}` from `{home}`"
+                    call = _with_device(f"{home}.{alias.name}", full).removeprefix(f"{home}.")
+                    device = f", and call `{call}`" if "(" in call else ""
+                    message = (
+                        f"no release of torch has `{full}`: the import raises ImportError; import `{alias.name}` from "
+                        f"`{home}`{device}"
+                    )
                     yield rule.finding(module.layout.span(alias), message, fix=_import_fix(module, statement, full))
     for full in _MISSING:
         for value in module.references(full):
             if isinstance(value, ir.Attribute) and not _optional(module, value, full):
                 instead = _instead(module, full)
-                message = f"no release of torch has `{full}` (AttributeError); use `{_with_device(instead, full)}`"
+                message = (
+                    f"no release of torch has `{full}`: it raises AttributeError; use `{_with_device(instead, full)}`"
+                )
                 yield rule.finding(module.span(value), message, fix=_name_fix(module, value, full))
 
 
@@ -135,9 +152,9 @@ def _newer_names(module: Module) -> Iterator[Finding]:
             if not (guarded(module.names, node, others) or may_be_missing(node)):
                 yield rule.finding(
                     span,
-                    f"torch has `{full}` since {since}, and the project admits only older releases "
-                    f"({module.target.origin}): {error}; use `{old}`, or require torch>={since}",
-                    withheld="amplint can't tell which release is installed",
+                    f"`{full}` needs torch {since}, and the project allows only older releases "
+                    f"({module.target.origin}): torch raises {error}; use `{old}`, or require torch>={since}",
+                    withheld="amplint can't tell whether to use the old name or to require a newer torch",
                     confidence=Confidence.LIKELY,
                 )
 
@@ -187,7 +204,11 @@ def _import_fix(module: Module, statement: ir.Import, full: str) -> Fix | None:
             if around is None:
                 return None
             edits += around
-    return Fix(Applicability.SAFE, "Import from `torch.amp`", tuple(edits))
+    return Fix(
+        Applicability.SAFE,
+        "Import from `torch.amp`, and pass the device" if len(edits) > 1 else "Import from `torch.amp`",
+        tuple(edits),
+    )
 
 
 def _name_fix(module: Module, value: ir.Attribute, full: str) -> Fix | None:
@@ -224,8 +245,16 @@ def _unbound_names(module: Module) -> Iterator[Finding]:
             if (called is not None or decorates) and not may_be_missing(value) and not _binds_unseen(module):
                 fix = _import_it(module, called, word, new) if called is not None else None
                 home = "torch.amp" if module.target.guarantees(_NEW[new]) else "torch.cuda.amp"
-                message = f"`{word}` is not defined in this file (NameError); import `{word}` from `{home}`"
+                message = (
+                    f"`{word}` is not imported or defined in this file: the call raises NameError; import `{word}` "
+                    f"from `{home}`{_needed(called, new) if home == 'torch.amp' else ''}"
+                )
                 yield rule.finding(module.span(value), message, fix=fix)
+
+
+def _needed(call: ir.Call | None, new: str) -> str:
+    """What to do beside the import, where torch's autocast isn't given its device."""
+    return ", and pass the device" if new == AUTOCAST and (call is None or not call.args) else ""
 
 
 def _binds_unseen(module: Module) -> bool:
@@ -255,7 +284,7 @@ def _import_it(module: Module, call: ir.Call, word: str, new: str) -> Fix | None
 
 def _unknown_arguments(module: Module, call: ir.Call, name: str) -> Iterator[Finding]:
     takes = SIGNATURES[name]
-    short = name.removeprefix("torch.")
+    short = name.removeprefix("torch.amp.")
     for arg in call.args:
         if arg.keyword is None or arg.keyword in takes:
             continue
@@ -265,10 +294,9 @@ def _unknown_arguments(module: Module, call: ir.Call, name: str) -> Iterator[Fin
             fix = Fix(Applicability.SAFE, f"Rename to `{meant}=`", (Edit(*module.layout.keyword(arg), meant),))
         advice = _taken_by_new(module, call, name, arg.keyword)
         if meant in takes or advice is None:
-            advice = (
-                f"use `{meant}`" if meant in takes else "its arguments are " + ", ".join(f"`{each}`" for each in takes)
-            )
-        message = f"`{short}` has no argument `{arg.keyword}` (TypeError); {advice}"
+            listed = ", ".join(f"`{each}`" for each in takes)
+            advice = f"use `{meant}`" if meant in takes else f"the arguments of `{short}` are {listed}"
+        message = f"`{short}` has no argument `{arg.keyword}` and raises TypeError; {advice}"
         yield rule.finding(module.layout.keyword(arg), message, fix=fix)
 
 
@@ -281,7 +309,7 @@ def _taken_by_new(module: Module, call: ir.Call, name: str, keyword: str) -> str
         return None
     code = CODES[legacy.kind] if legacy is not None else ""
     fixed = renames(module).fixes_call(call)
-    return f"use `{new}`{f' (the fix of {code} does)' if fixed else ''}"
+    return f"use `{new}`{f' (the fix of {code} does so)' if fixed else ''}"
 
 
 def _custom_without_device(module: Module) -> Iterator[Finding]:
@@ -290,7 +318,7 @@ def _custom_without_device(module: Module) -> Iterator[Finding]:
         if name is None:
             continue
         parent = value.parent
-        short = name.removeprefix("torch.")
+        short = name.removeprefix("torch.amp.")
         device = choose(module, value) or Choice('"cuda"', Applicability.UNSAFE)
         message = f"`{short}` without `device_type` raises TypeError; use `{short}(device_type={device.text})`"
         if isinstance(parent, ir.Function) and value in parent.decorators:

@@ -1,13 +1,21 @@
 """A rule of amplint failed on this file.
 
 ## What it does
-Reports that one of amplint's rules, or amplint's reading of the file, raised an exception. The message names the rule,
-the exception and the place in amplint. All other rules and files are still checked; the exit code is 2. A file that is
-too large is an error of the command; flake8, editors and `amplint.check` report it under this code, and the message
-says so.
+Reports:
+
+- that one of amplint's rules, or amplint's parser, raised an exception on this file. The message names the rule, the
+  exception and the place in amplint;
+- that a fix was not written, because Python can't parse the fixed code. The message names the rule of the fix;
+- under flake8, in editors and from `amplint.check`: that the file is too large;
+- under flake8: that the configuration can't be used.
+
+For the last two, the command prints an error instead.
+
+If a rule fails, amplint still checks the file with all other rules, and the exit code is 2.
 
 ## Why is this bad?
-The rule that failed did not check the file: the misuse that it looks for may be in it. This is never your code's fault.
+The rule that failed did not check the whole file, so the file may contain the misuse that the rule looks for. An
+exception in amplint is a bug in amplint, never in your code.
 
 ## Example
 The rule for `GradScaler` state raises `KeyError` on an import form that no test covers:
@@ -17,16 +25,16 @@ train.py:1:1: AMP000 AMP401 failed with KeyError at rules/amp401_clip_without_un
 ```
 
 ## Use instead
-Report the message with the statement that causes it. To find it, delete parts of a copy of the file until the message
-goes away. Until it is fixed, disable the rule (`--ignore AMP401`), or skip the file (`# amplint: ignore-file` on a line
-of its own).
+Report the message together with the statement that causes it. To find that statement, delete parts of a copy of the
+file until the message goes away. Until the bug is fixed, disable the rule (`--ignore AMP401`), or skip the file (`#
+amplint: ignore-file` on a line of its own).
 
 ## Fix safety
-There is no fix. This code also reports a fix of another rule that was not written, because Python could not parse the
-result.
+There is no fix.
 
 ## Proof
-None: this is about amplint, not about your program. The tests let a rule raise, and check that the others still report.
+None: this is about amplint, not about your program. amplint's tests let a rule raise, and check that the other rules
+still report.
 
 ## References
 - `amplint rule AMP001`, for files that can't be parsed

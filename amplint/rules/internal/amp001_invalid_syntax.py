@@ -1,19 +1,26 @@
 """The file can't be read as Python.
 
 ## What it does
-Reports a file that mentions AMP and can't be parsed: a syntax error, bytes that are not in the file's declared encoding
-(UTF-8 if it declares none), NUL bytes, or nesting that is too deep for amplint. A file without AMP is not parsed, so
-its syntax errors are not reported; bytes that are not text are.
+Reports a file that mentions AMP and can't be parsed, because of:
+
+- a syntax error;
+- bytes that are not in the encoding that the file declares (UTF-8 if the file declares none), or NUL bytes;
+- nesting that is too deep for amplint.
+
+amplint doesn't parse files that don't mention AMP. In such a file it reports wrong bytes, but no syntax errors.
 
 ## Why is this bad?
-Nothing else in the file was checked. If Python can't parse the file either, importing it raises `SyntaxError`.
+amplint checked nothing else in the file. If Python can't parse the file either, an import of the file raises
+`SyntaxError`.
 
-amplint parses with the Python that runs it: syntax newer than that Python is an error too, and the message names the
-version. The f-strings of Python 3.12 (`f'{x['a']}'`) can be read under every Python. A notebook saved as a program may
-have lines that only a notebook accepts (`%matplotlib inline`, `!pip install torch`): the message says so. `amplint
-can't read it yet` means that Python may accept the file and amplint doesn't: expressions or `elif`s nested about 1,000
-deep, as generated code has them, or syntax that the installed libcst doesn't know. A file that is too large (more than
-two million characters of code) is an error of the run, not this finding.
+Python may accept a file that amplint doesn't:
+
+- amplint parses with the Python that runs it. Syntax that is newer than that Python is reported, and the message names
+  the Python version. (amplint reads f-strings such as `f'{x['a']}'`, which need Python 3.12, under every Python.)
+- A notebook saved as a program may have lines that only a notebook accepts (`%matplotlib inline`, `!pip install
+  torch`). The message says so.
+- With the message `amplint can't read this code yet`, the file has expressions or `elif`s that are nested about 1,000
+  deep, as in generated code, or syntax that the installed libcst doesn't know.
 
 ## Example
 ```text
@@ -32,11 +39,11 @@ first or second line (`# -*- coding: latin-1 -*-`). For generated files and temp
 configuration, or `# amplint: ignore-file` on a line of its own.
 
 ## Fix safety
-There is no fix: amplint can't know what the line should be. No other fix is made in the file; in a notebook, the other
-cells are linted and fixed.
+There is no fix: amplint can't know what the line should be. Nothing else in the file is fixed. In a notebook, the other
+cells are checked and fixed.
 
 ## Proof
-None needed: Python's own parser is asked first.
+None needed: amplint first parses with Python's own parser.
 
 ## References
 - [PEP 263, defining Python source code encodings](https://peps.python.org/pep-0263/)

@@ -1,21 +1,22 @@
 """A comment silences an AMP rule that reports nothing on its statement.
 
 ## What it does
-Finds `# noqa: AMP401` and `# amplint: ignore[AMP401]` comments in which some or all codes silence nothing on their
-statement, and codes in them that are not rules of amplint. Also finds:
+Finds:
 
-- `# amplint: off[AMP4]`, if nothing is silenced and no fix is prevented up to its end;
+- `# noqa: AMP401` and `# amplint: ignore[AMP401]`, if one of the codes silences nothing on the statement, or is not a
+  rule;
+- `# amplint: off[AMP4]`, if the comment silences no finding and prevents no fix;
 - `# amplint: on`, if nothing is off;
-- `# amplint: off` or `# amplint: on` after code on the same line, where it has no effect.
+- `# amplint: off` and `# amplint: on` after code on the same line, where they have no effect.
 
-A code is judged only if its rule ran on the file. A prefix such as `AMP4` means all rules that begin with it, and an
-`off` without codes means all rules that are on by default. A bare `# noqa`, other tools' codes and `# amplint:
-ignore-file` are never reported.
+A prefix such as `AMP4` means all rules that begin with `AMP4`. `# amplint: off` without codes means all rules that are
+on by default. A code is reported only if all rules that the code means ran on the file.
+
+amplint never reports a bare `# noqa`, codes of other tools in `# noqa`, and `# amplint: ignore-file`.
 
 ## Why is this bad?
-The comment says that something is wrong with a line that is fine, and it will hide the next real mistake: a
-`clip_grad_norm_` before `scaler.unscale_` that someone adds later is not reported, and training clips gradients that
-are 65,536 times too large.
+The comment hides the next real mistake on its line. In the example, if someone removes `scaler.unscale_` later, amplint
+doesn't report it, and training clips gradients that are 65,536 times too large.
 
 ## Example
 ```python
@@ -32,11 +33,11 @@ torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # noqa: E501
 To keep a comment that looks unused, name this rule in it: `# noqa: AMP401, AMP002`.
 
 ## Fix safety
-Safe: only a comment changes. The codes that silence nothing are removed. If no code is left, the whole comment is
-removed with its reason, and its line if nothing else is on it. With an `off`, an `on` that ends nothing else is
-removed, too. Other comments on the line (`# type: ignore`) and other tools' codes stay.
+Safe: only comments change. The fix removes the codes that silence nothing. If no code is left, the fix removes the
+whole comment with its reason, and the line if nothing else is on it. Together with an `off`, the fix removes an `on`
+that ends nothing else. Other comments on the line (`# type: ignore`) and codes of other tools stay.
 
-Under flake8, which handles `noqa` itself, the comments are judged in the same way.
+flake8 handles `noqa` itself; amplint reports unused codes under flake8 too.
 
 ## Proof
 None needed: a comment has no effect on what a program does.

@@ -59,7 +59,7 @@ def _of_trainers(module: Module, models: set[str]) -> Iterator[FrameworkScaler]:
             flag = made.keyword(FLOAT16) if isinstance(made, ir.Call) and makes_arguments(module, made) else None
             on = decided(module).of(flag) if flag is not None else FALSE
             if flag is not None and on != FALSE and not _has_engine(made):
-                said = f"the scaler of the Trainer, with `{FLOAT16}={module.on_one_line(flag)}`"
+                said = f"the scaler of the Trainer with `{FLOAT16}={module.on_one_line(flag)}`"
                 yield FrameworkScaler(trainer.call, on, True, said)
 
 

@@ -64,9 +64,9 @@ class HalfModel(NamedTuple):
         return cause_of(self.cast)
 
     @property
-    def under(self) -> str:
-        """For a message, after the dtype: under which condition the cast is to it."""
-        return "" if self.cast.dtype == self.dtype else f" (where the dtype is {self.dtype})"
+    def makes(self) -> str:
+        """For a message: what the cast does, or, where the code chooses its dtype, can do."""
+        return "this cast makes" if self.cast.dtype == self.dtype else "this cast can make"
 
     @property
     def optimizers(self) -> set[str]:
