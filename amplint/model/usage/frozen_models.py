@@ -90,15 +90,29 @@ def frozen(module: Module) -> frozenset[str]:
         return module.once(_frozen)
 
 
+def wholly_frozen(module: Module) -> frozenset[str]:
+    """The keys of the models that the file freezes as a whole, whatever parts it trains later."""
+    with objects(module).within(CallContext()):  # the same for whoever asks
+        return module.once(_wholly_frozen)
+
+
+def _wholly_frozen(module: Module) -> frozenset[str]:
+    off = {each.model for each in module.once(_settings) if each.on is not True}
+    return frozenset({*_frozen_by_calls(module), *off})
+
+
+def _frozen_by_calls(module: Module) -> Iterator[str]:
+    for call in module.whole.near("requires_grad", "freeze").calls:
+        yield from (key for each in _frozen_by(call) if (key := objects(module).key(each)) is not None)
+
+
 def _frozen(module: Module) -> frozenset[str]:
     known = objects(module)
-    found: set[str | None] = set()
-    for call in module.whole.near("requires_grad", "freeze").calls:
-        found |= {known.key(each) for each in _frozen_by(call)}
+    found = {*_frozen_by_calls(module)}
     for statement in module.whole.near("requires_grad", "setattr").statements:
         if isinstance(statement, ir.For) and _may_freeze(statement.body):
             found |= known.parameters_roots(statement.iter)
-    return frozenset(each for each in found if each is not None)
+    return frozenset(found)
 
 
 def _frozen_by(call: ir.Call) -> Iterator[ir.Value]:

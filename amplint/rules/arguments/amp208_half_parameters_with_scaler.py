@@ -70,7 +70,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import OLD_SCALER, SCALER
-from amplint.model.usage.frozen_models import frozen
+from amplint.model.usage.frozen_models import wholly_frozen
 from amplint.model.usage.module_casts import Cast
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import about_amp, comes_before, constructions
@@ -126,7 +126,7 @@ def check(module: Module) -> Iterator[Finding]:
 def _of_frameworks(module: Module, model: HalfModel) -> Iterator[Finding]:
     """The finding of a cast of a model whose gradients a framework's scaler unscales."""
     half, keys = model.cast, {*model.keys}
-    if keys & frozen(module):
+    if keys & wholly_frozen(module):
         return
     cast, made = casts_when(module, half, "float16"), set() if model.optimizers else _made_of(module, keys)
     optimizers = model.optimizers | made

@@ -81,7 +81,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.text_scan import code_of
-from amplint.model.usage.frozen_models import frozen
+from amplint.model.usage.frozen_models import wholly_frozen
 from amplint.registry.rule import Rule
 from amplint.rules.shared.default_values import number_by_default
 from amplint.rules.shared.enabled_flags import comes_before
@@ -141,10 +141,10 @@ def check(module: Module) -> Iterator[Finding]:
     if not models or any(_KEEPS_COPIES.search(code_of(text)) for text in module.texts):
         return
     for model in models:
-        if model.adapts or model.keys & frozen(module):
+        if model.adapts or model.keys & wholly_frozen(module):
             continue
         made = _made(module, model)
-        stepped = {key for _, keys in made for key in keys} or model.beside
+        stepped = {key for _, keys in made for key in keys} or model.beside or model.given
         if not stepped or next(scaled_steps(module, {*stepped}), None) is not None:
             continue
         if model.dtype == "float16" and next(framework_scalers(module, {*model.keys}, {*stepped}), None) is not None:

@@ -17,9 +17,10 @@ from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.objects.kept_arguments import kept_parameters
-from amplint.model.objects.key_parts import variable_parts
+from amplint.model.objects.key_parts import attribute_of, last_name, owner_of, self_id, variable_parts
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loops_round
+from amplint.model.syntax.scopes import owner_class
 from amplint.model.syntax.text_scan import code_of, without_sentences
 from amplint.model.usage.accelerators import accelerators
 from amplint.model.usage.mentions_of import near_kept
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 # Adapters are float32 whatever the model is, and it is frozen.
 _ADAPTS = re.compile(r"(?i)\bpeft|lora|adapter|kbit")
 _OF_ADAPTERS = re.compile(r"(?i)peft|lora|adapter|kbit")
+# What casts parameters that it is given, by its name, and methods of a tensor that do.
+_CASTS = re.compile(r"(?i)(?<!auto)(?<!broad)(?<!fore)cast|fp32|float32")
+_METHODS = {"to", "type", "type_as", "float", "double", "half", "bfloat16"}
 # What is written where `_casts_parameters` finds a cast.
 _CASTING = re.compile(r"data|float|double|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
 
@@ -99,7 +103,7 @@ def _half_models(module: Module, dtype: str) -> list[HalfModel]:
         if _is_wrapped(module, half):
             continue
         outside, kept = returned_as(module, ir.function_of(half.call), half.key), _kept_as(module, half)
-        outside |= of_calls.get(half, set())
+        outside |= of_calls.get(half, set()) | _of_instances(module, half)
         passed_in = _passed_in(module, half)
         if any(each.key in outside | kept | passed_in and each.dtype != dtype for each in every):
             continue
@@ -136,6 +140,32 @@ def _owned_by(module: Module, model: str) -> set[str]:
 def also_returned(module: Module, made: ir.Call, keys: set[str]) -> set[str]:
     """The keys of an optimizer that a call creates, with those of callers, where its function returns it."""
     return keys.union(*(returned_as(module, ir.function_of(made), each) for each in keys))
+
+
+def _of_instances(module: Module, half: Cast) -> set[str]:
+    """The keys outside of a class of a model that its constructor casts: `trainer.model` of `trainer = Trainer(model)`,
+    and what the constructor is given for it.
+    """
+    known, function, number = objects(module), ir.function_of(half.call), self_id(owner_of(half.key))
+    cls = module.cls(number) if number is not None else None
+    if cls is None or function is None or function.cls is not cls or function.name != "__init__":
+        return set()
+    names, found, calls = [each.name for each in function.params], set[str](), module.once(CallGraph)
+    kept = [
+        value.name
+        for statement in function.body.statements
+        if isinstance(statement, ir.Assign) and statement.value is not None
+        if any(known.key(each) == half.key for each in statement.targets)
+        for value in [what_is_cast(statement.value)]
+        if isinstance(value, ir.Name) and value.name in names
+    ]
+    for call in callers(module, function):
+        found |= {attribute_of(key, last_name(half.key)) for key in known.assigned_to(call)}
+        callee = calls.find(call)
+        given = calls.arguments(call, callee) if callee is not None else None
+        values = [value for name, value in (given or {}).items() if name in kept and value is not None]
+        found |= {key for each in values if (key := known.key(each)) is not None}
+    return found
 
 
 def _passed_in(module: Module, half: Cast) -> set[str]:
@@ -257,8 +287,8 @@ def _kept_as(module: Module, half: Cast) -> set[str]:
 
 
 def _made_with(module: Module, model: str) -> set[str]:
-    """The optimizers that functions make which are given the model, whatever they take of it; and those of libraries
-    that are known to step the parameters themselves.
+    """The optimizers that functions make which are given the model, whatever they take of it, or that its own methods
+    make; and those of libraries that are known to step the parameters themselves.
     """
     known = objects(module)
     return {
@@ -266,10 +296,20 @@ def _made_with(module: Module, model: str) -> set[str]:
         for each in near_kept(module, {model}).statements
         if isinstance(each, ir.Assign) and isinstance(each.value, ir.Call)
         if any(known.key(arg.value) == model for arg in each.value.args)
+        or _is_made_by(module, each.value, model)
         or (_is_of_library(module, each.value) and any(model in known.parameters_roots(one) for one in given_to(each)))
         for target in each.targets
         if (key := known.is_optimizer(target)) is not None
     }
+
+
+def _is_made_by(module: Module, call: ir.Call, model: str) -> bool:
+    """Whether a method of the model makes what it gives: `model.configure_optimizers(lr)`."""
+    return (
+        isinstance(call.func, ir.Attribute)
+        and "optim" in call.func.attr
+        and objects(module).key(call.func.base) == model
+    )
 
 
 def _is_of_library(module: Module, call: ir.Call) -> bool:
@@ -308,19 +348,27 @@ def _casts_parameters(module: Module) -> bool:
     """Whether the file casts single parameters: which of them stay float16 can't be told."""
     for statement in module.whole.near(_CASTING).statements:
         if isinstance(statement, ir.Assign) and any(
-            isinstance(each, ir.Attribute) and each.attr == "data" for each in statement.targets
+            isinstance(each, ir.Attribute) and each.attr == "data" and owner_class(each) is None
+            for each in statement.targets
         ):
-            if not _moves(statement.value):
+            if _may_cast(statement.value):
                 return True
             continue
         # `param.float()` in a loop over parameters, `cast_training_params(model, torch.float32)`
         if isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
             call = statement.value
-            if "cast" in ir.last_name(call.func).lower() or (
+            if _CASTS.search(ir.last_name(call.func)) or (
                 loops_round(statement) and cast_to(module, call) in ("float32", "float64")
             ):
                 return True
     return False
+
+
+def _may_cast(value: ir.Value | None) -> bool:
+    """Whether what a parameter's data is set to may have another dtype: `param.data.float()`, `to_fp32(param.data)`."""
+    calls = [each for each in ir.walk_values(value) if isinstance(each, ir.Call)] if value is not None else []
+    names = {ir.last_name(each.func) for each in calls if not _moves(each)}
+    return bool(names & _METHODS) or any(map(_CASTS.search, names))
 
 
 def _moves(value: ir.Value | None) -> bool:
