@@ -89,6 +89,16 @@ def loop_of(node: ir.Node) -> ir.For | ir.While | None:
     return next(iter(loops_round(node)), None)
 
 
+def handler_of(node: ir.Node) -> ir.Block | None:
+    """The suite of the exception handler that a node is in, unless a loop or a `try` in it is closer."""
+    for each in upwards(ir.statement_of(node)):
+        if each.block.role.startswith("handler"):
+            return each.block
+        if isinstance(each.parent, (ir.Try, ir.For, ir.While, ir.Function)):
+            return None
+    return None
+
+
 def skipping(first: ir.Node, second: ir.Node, *leaving: str) -> list[ir.If]:
     """The ifs that decide whether a call comes behind another: round it, or with an arm that leaves in between.
 

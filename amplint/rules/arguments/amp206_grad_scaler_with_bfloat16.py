@@ -136,15 +136,21 @@ def check(module: Module) -> Iterator[Finding]:
 def _opens_float16(module: Module, entered: Open) -> bool:
     """Whether a model that a region runs has a region of its own that may be float16, in one of its methods."""
     body = entered.at.body if isinstance(entered.at, (ir.With, ir.Function)) else None
-    return any(
-        _may_be_float16(module, each)
-        for call in (ir.calls_below(body) if body is not None else ())
-        for cls in _classes(module, call.func)
+    calls = ir.calls_below(body) if body is not None else ()
+    classes = {cls.id: cls for call in calls for cls in _classes(module, call.func)}
+    return any(module.once(_has_float16_region, each) for each in classes.values())
+
+
+def _has_float16_region(module: Module, cls: ir.Class) -> bool:
+    """Whether a class has a region that may be float16, in one of its methods."""
+    calls = (
+        each
         for statement in ir.walk_statements(cls.body)
         for root in statement.values()
         for each in ir.walk_values(root)
         if isinstance(each, ir.Call)
     )
+    return any(_may_be_float16(module, each) for each in calls)
 
 
 def _may_be_float16(module: Module, call: ir.Call) -> bool:

@@ -63,6 +63,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import SCALERS
 from amplint.registry.rule import Rule
+from amplint.rules.shared.scaler_usage import float16_possible
 from amplint.rules.shared.scalers_made_anew import MadeAnew, made_anew
 
 if TYPE_CHECKING:
@@ -84,8 +85,8 @@ _PASS_IN = (
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
-    """Each scaler that is made for one step or epoch."""
-    return (_finding(module, each) for each in made_anew(module))
+    """Each scaler that is made for one step or epoch, and may skip steps at its initial scale."""
+    return (_finding(module, each) for each in made_anew(module)) if float16_possible(module) else iter(())
 
 
 def _finding(module: Module, each: MadeAnew) -> Finding:

@@ -59,7 +59,7 @@ from amplint.fixes.region_end import last_offset
 from amplint.fixes.statements import own_statement, removed, stands_alone, why_not_removed
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.syntax import ir
-from amplint.model.syntax.nesting import conditions
+from amplint.model.syntax.nesting import conditions, handler_of
 from amplint.registry.rule import Rule
 from amplint.rules.shared.scaler_order import calls_of, reached_events
 from amplint.rules.shared.schedulers import Pair, asks_for, pairs, stays
@@ -84,6 +84,8 @@ def check(module: Module) -> Iterator[Finding]:
         for pair in pairs(module, flow, certain=True):
             if pair.call.id > pair.place.id or _stepped_before(module, flow, pair):
                 continue
+            if handler_of(pair.call) is not handler_of(pair.place):
+                continue  # as where an iterator ends: `except StopIteration`
             tests = [each.test for each in conditions(pair.call, pair.place)]
             if not all(asks_for(module, test, pair.call) or stays(module, test, pair.call) for test in tests):
                 continue

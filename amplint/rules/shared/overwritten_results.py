@@ -28,8 +28,8 @@ def overwritten_in(module: Module, block: ir.With) -> tuple[ir.Assign, ir.Assign
         again = _again(module, first, each, names)
         if again is not None:
             return first, again
-        if names & _named(each):
-            return None
+        if names & _named(each) or _names(first.value) & _bound(each):
+            return None  # it is read, or the call is one of another model or of other inputs by then
     return None
 
 
@@ -62,6 +62,13 @@ def _named(statement: ir.Statement) -> set[str]:
     """The variables that a statement, with all in it, reads or sets."""
     below = (statement, *(each for block in statement.blocks() for each in ir.walk_statements(block)))
     return {name for part in below for value in part.values() for name in _names(value)}
+
+
+def _bound(statement: ir.Statement) -> set[str]:
+    """The variables that a statement, with all in it, sets."""
+    below = (statement, *(each for block in statement.blocks() for each in ir.walk_statements(block)))
+    targets = (each for part in below if isinstance(part, ir.Assign) for each in part.targets)
+    return {name for each in targets for name in _names(each)}
 
 
 def _names(value: ir.Value) -> set[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.calls.events import events
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
-from amplint.model.syntax.nesting import upwards
+from amplint.model.syntax.nesting import handler_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -27,7 +27,7 @@ def handled_updates(module: Module) -> Iterator[HandledUpdate]:
     """The updates in handlers of a `try` that runs a scaled backward and the step, with no step of their own before."""
     for call in module.whole.called("update"):
         event = events(module).of(call)
-        handler = _handler(call)
+        handler = handler_of(call)
         if event is None or event.kind != "update" or call.args or handler is None:
             continue
         tried = handler.owner
@@ -43,13 +43,3 @@ def handled_updates(module: Module) -> Iterator[HandledUpdate]:
 def _of(module: Module, block: ir.Block, update: Event) -> list[Event]:
     """The events of the scaler of an update in a suite."""
     return [each for each in events(module).below(block) if each.scaler == update.scaler]
-
-
-def _handler(call: ir.Call) -> ir.Block | None:
-    """The suite of the handler that a call stands in, unless a `try` in it catches what the call raises."""
-    for each in upwards(ir.statement_of(call)):
-        if each.block.role.startswith("handler"):
-            return each.block
-        if isinstance(each.parent, (ir.Try, ir.For, ir.While, ir.Function)):
-            return None
-    return None
