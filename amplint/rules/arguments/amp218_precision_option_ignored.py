@@ -3,7 +3,8 @@
 ## What it does
 Finds:
 
-1. an option of mixed precision that no code uses: `--fp16` is declared, and at most logged;
+1. an option of mixed precision that no code uses: `--fp16` is declared, and at most logged; or that is always on:
+   `action="store_true"` with `default=True`;
 2. a choice of an option that has no effect: with `choices=["fp32", "amp", "bf16"]`, the code compares the option only
    with `"amp"`, so `"bf16"` does the same as `"fp32"`;
 3. a comparison that is never true: a `torch.dtype` with a string, or a string with a `torch.dtype`;
@@ -126,6 +127,7 @@ def check(module: Module) -> Iterator[Finding]:
     """Choices that nothing asks for, tests that are never or always true, and dtypes that are not what is asked."""
     for each in (
         *_unread(module),
+        *_always_on(module),
         *_same_as_full(module),
         *_never_true(module),
         *_joined(module),
@@ -156,6 +158,26 @@ def _unread(module: Module) -> Iterator[_Ignored]:
         yield _Ignored(
             name, said, withheld="amplint can't tell what the option should do", confidence=Confidence.LIKELY
         )
+
+
+def _always_on(module: Module) -> Iterator[_Ignored]:
+    """Each switch of mixed precision that is on whether or not the command line has it."""
+    for attr, calls in module.once(Options).declared.items():
+        option = option_named(module, attr)
+        default = calls[0].keyword("default")
+        if option is None or default is None or not module.is_own(calls[0]) or not names_switch(attr):
+            continue
+        if (
+            option.stores
+            and option.is_fixed
+            and not option.changed
+            and isinstance(name := calls[0].positional[0], ir.Constant)
+        ):
+            message = (
+                f'`{name.value}` is always on: with `default=True`, "store_true" changes nothing; use '
+                "`action=argparse.BooleanOptionalAction`"
+            )
+            yield _Ignored(default, message, withheld="amplint can't tell whether the default or the action is meant")
 
 
 def _is_retired(call: ir.Call) -> bool:

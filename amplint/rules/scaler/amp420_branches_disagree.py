@@ -204,8 +204,8 @@ def check(module: Module) -> Iterator[Finding]:
     for flag in undeclared_options(module):
         yield rule.finding(
             module.span(flag),
-            f"the program's argument parser declares no option `{flag.attr}`: this line raises AttributeError; declare "
-            "the option",
+            f"no option `{flag.attr}` is declared, and nothing sets `{module.text(flag)}`: this line raises "
+            "AttributeError; declare the option, or read the right attribute",
             withheld="amplint can't tell which option is meant",
             confidence=Confidence.LIKELY,
         )

@@ -1,4 +1,4 @@
-"""Flags of AMP that the program reads from its command line, and that its parser never declares."""
+"""Flags and scalers of AMP that the program reads from its parsed arguments, and that nothing declares or sets."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from amplint.rules.shared.finite_checks import is_handled
 if TYPE_CHECKING:
     from amplint.model import Module
 
-_FLAG = re.compile(r"(?i)(use_|enable_|no_)?(amp|fp16|bf16|half|mixed_precision|amp_dtype|use_scaler|grad_scaler)")
+_FLAG = re.compile(r"(?i)(use_|enable_|no_)?(amp|fp16|bf16|half|mixed_precision|amp_dtype|use_scaler)|\w*scaler(_\w)?")
 # What a parser is used for that declares no option, or declares it in sight.
 _DECLARES = {"add_argument", "add_argument_group", "add_mutually_exclusive_group", "set_defaults"}
 _OTHERS = {"parse_args", "print_help", "error", "exit", "format_help"}
 
 
 def undeclared_options(module: Module) -> Iterator[ir.Attribute]:
-    """The first read of each such flag of the parsed arguments, `args.use_amp`."""
+    """The first read of each such attribute of the parsed arguments, `args.use_amp`."""
     parsers = module.calls_of("argparse.ArgumentParser")
     options = module.once(Options)
     if len(parsers) != 1 or not options.declared or not _is_in_sight(module, parsers[0], options):
