@@ -118,3 +118,67 @@ def test_copies_and_other_parameters_are_left_alone(optimizer: str) -> None:
 def test_an_engine_that_is_imported_keeps_copies(more: str, is_said: bool) -> None:
     text = LOOP.replace("DTYPE", "torch.half").replace("OPTIMIZER", "torch.optim.SGD(model.parameters(), lr=0.1)")
     assert bool(found(more + text)) is is_said
+
+
+KEPT = """
+import torch
+from torch import distributed as dist
+
+
+class Runner:
+    def __init__(self, net, paths):
+        self.net = net.half()
+        {more}
+
+
+def train(runner, loader, optimizer):
+    for x, y in loader:
+        loss = runner.net(x).sub(y).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def main(net, loader, paths):
+    runner = Runner(net, paths)
+    optimizer = torch.optim.SGD({owned}.parameters(), lr=0.1)
+    train(runner, loader, optimizer)
+"""
+
+
+@pytest.mark.parametrize("owned", ["runner.net", "net"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        "pass",
+        "self.data = {path: float(path) for path in paths}",  # of a dataset
+        "dist.broadcast(paths, 0)",
+        "for part in self.net.parameters():\n            part.data = part.data.cuda()",
+        "for name, part in self.net.named_parameters():\n            part.requires_grad = 'head' in name",
+    ],
+)
+def test_a_model_that_a_constructor_casts(owned: str, more: str) -> None:
+    text = KEPT.format(owned=owned, more=more)
+    assert [each.code for each in check(text, "a.py") if each.code == "AMP217"] == ["AMP217"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "for part in self.net.parameters():\n            part.data = part.data.float()",
+        "cast_training_params(self.net, torch.float32)",
+        "self.net.requires_grad_(False)",
+        "self.net.float()",
+    ],
+)
+def test_a_model_whose_parameters_are_cast_back_or_frozen(more: str) -> None:
+    text = KEPT.format(owned="runner.net", more=more)
+    assert [each.code for each in check(text, "a.py") if each.code == "AMP217"] == []
+
+
+def test_an_optimizer_that_a_method_of_the_model_makes() -> None:
+    text = KEPT.format(owned="net", more="pass").replace("torch.optim.SGD(net.parameters(), lr=0.1)", "MAKER")
+    assert [each.code for each in check(text.replace("MAKER", "runner.net.configure_optimizers(0.1)"), "a.py")] == [
+        "AMP217"
+    ]
+    assert check(text.replace("MAKER", "runner.configure(0.1)"), "a.py") == []

@@ -88,3 +88,26 @@ def test_a_region_that_may_compute_more(inside: str) -> None:
 )
 def test_what_runs_before_the_region(before: str, found: bool) -> None:
     assert len(confidences(before=before)) == found
+
+
+@pytest.mark.parametrize(("between", "count"), [("print(1)", 1), ("x = other", 0), ("x = x.cuda()", 0)])
+def test_another_call_under_the_same_names(between: str, count: int) -> None:
+    """A forward is computed again only if its model and its inputs are still the same."""
+    text = f"""
+import torch
+
+model = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+
+
+def step(x, other):
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        y = model(x)
+    {between}
+    y = model(x)
+    loss = torch.nn.functional.cross_entropy(y, other)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    assert sum(each.code == "AMP310" for each in check(text, "a.py")) == count

@@ -131,3 +131,38 @@ def test_a_scaler_of_its_own_is_not_in_what_accelerate_saves() -> None:
 )
 def test_one_that_is_saved_or_does_nothing_is_silent(given: dict[str, str]) -> None:
     assert not beside(**given)
+
+
+CALLER = """
+import torch
+
+
+def fit(args, model, optimizer, loader):
+    scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16, enabled=args.amp):
+            loss = model(x, y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        states = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}
+        torch.save(states, "checkpoint.pt")
+
+
+def main(args, model, loader):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    saved = torch.load(args.resume)
+    model.load_state_dict(saved["model"])
+    LOAD
+    fit(args, model, optimizer, loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("load", "count"), [('optimizer.load_state_dict(saved["optimizer"])', 1), ("print(saved.keys())", 0)]
+)
+def test_a_state_that_the_caller_does_not_load(load: str, count: int) -> None:
+    findings = [each for each in check(CALLER.replace("LOAD", load), "a.py") if each.code == "AMP413"]
+    assert len(findings) == count
+    assert all("never loaded" in each.message for each in findings)

@@ -341,3 +341,11 @@ def test_a_function_that_makes_one_in_each_call(made: str, count: int) -> None:
 def test_a_parameter_that_no_call_gives(made: str, call: str, count: int) -> None:
     findings = check(FILLED_IN.format(made=made, call=call), "a.py")
     assert sum(each.code == "AMP408" for each in findings) == count
+
+
+@pytest.mark.parametrize(("dtype", "count"), [("float16", 1), ("bfloat16", 0)])
+def test_steps_overflow_only_in_float16(dtype: str, count: int) -> None:
+    text = STEP.format(name="step", params="", made='scaler = torch.amp.GradScaler("cuda")')
+    text += "def main(model, opt, loader):\n    for x in loader:\n        step(model, x, opt)\n"
+    findings = check(text.replace("float16", dtype), "a.py")
+    assert sum(each.code == "AMP408" for each in findings) == count

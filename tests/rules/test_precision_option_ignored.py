@@ -186,3 +186,64 @@ def test_an_option_that_another_file_reads(tmp_path: Path) -> None:
     assert unread(tmp_path, "import engine") == []
     engine.write_text("def run(args):\n    return args.lr  # fp16\n", "utf-8")
     assert len(unread(tmp_path, "import engine")) == 1
+
+
+@pytest.mark.parametrize(
+    ("declared", "count"),
+    [
+        ('"--bf16", action="store_true", default=True', 1),
+        ('"--no-amp", action="store_false", default=False', 0),
+        ('"--bf16", action="store_true", default=False', 0),
+        ('"--bf16", action="store_true"', 0),
+        ('"--bf16", action="store_false", default=True', 0),
+        ('"--bf16", action=argparse.BooleanOptionalAction, default=True', 0),
+        ('"--shuffle", action="store_true", default=True', 0),
+    ],
+)
+def test_an_option_that_is_always_on(declared: str, count: int) -> None:
+    use = declared.split('"')[1].lstrip("-").replace("-", "_")
+    text = f"import argparse\n\nparser = argparse.ArgumentParser()\nparser.add_argument({declared})\n"
+    messages = [message for _, message in found(f"{text}args = parser.parse_args()\nprint(args)\nrun(args.{use})\n")]
+    assert len([each for each in messages if "always on" in each]) == count
+
+
+EVALUATION = """\
+import torch
+
+
+def train(model, loader, optimizer, args):
+    for x, y in loader:
+        with torch.cuda.amp.autocast(enabled=not args.no_amp):
+            loss = model(x, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@torch.no_grad()
+def evaluate(model, loader, args):
+    for x, y in loader:
+        REGION
+            print(model(x, y))
+"""
+
+
+@pytest.mark.parametrize(
+    ("region", "count"),
+    [
+        ("with torch.cuda.amp.autocast():", 1),
+        ('with torch.autocast("cuda", dtype=torch.float16):', 1),
+        ("with torch.cuda.amp.autocast(enabled=not args.no_amp):", 0),
+        ("with torch.cuda.amp.autocast(enabled=False):", 0),
+        ("if not args.no_amp:", 0),
+        ("with torch.enable_grad(), torch.cuda.amp.autocast():", 0),
+    ],
+)
+def test_evaluation_that_is_always_in_half_precision(region: str, count: int) -> None:
+    assert len(found(EVALUATION.replace("REGION", region))) == count
+
+
+def test_training_that_is_always_in_half_precision() -> None:
+    """Then there is no switch that evaluation could ignore."""
+    text = EVALUATION.replace("REGION", "with torch.cuda.amp.autocast():")
+    assert found(text.replace("enabled=not args.no_amp", "")) == []

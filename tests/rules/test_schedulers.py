@@ -104,3 +104,36 @@ def test_a_scheduler_beside_a_function_that_steps(
     findings = check(text, "train.py", Settings(frozenset({"AMP412"}), isolated=True))
     assert len(findings) == (said is not None)
     assert all(said in each.message for each in findings if said is not None)
+
+
+AT_THE_END = """
+import torch
+
+
+def train(model, loader, opt, steps):
+    scaler = torch.amp.GradScaler("cuda")
+    scheduler = torch.optim.lr_scheduler.StepLR(opt, 1)
+    batches = iter(loader)
+    for step in range(steps):
+        try:
+            batch = next(batches)
+        except StopIteration:
+            batches = iter(loader)
+            batch = next(batches)
+            {inside}
+        {outside}
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(batch).mean()
+        opt.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside", "count"), [("scheduler.step()", "pass", 0), ("pass", "scheduler.step()", 1)]
+)
+def test_a_scheduler_that_steps_where_the_batches_end(inside: str, outside: str, count: int) -> None:
+    findings = check(AT_THE_END.format(inside=inside, outside=outside), "a.py")
+    assert sum(each.code == "AMP424" for each in findings) == count

@@ -43,8 +43,8 @@ def found(declared: str = "pass", read: str = "args.use_amp") -> list[str]:
 def test_a_flag_that_is_not_declared(declared: str) -> None:
     (message,) = found(declared)
     assert (
-        message == "the program's argument parser declares no option `use_amp`: this line raises AttributeError; "
-        "declare the option"
+        message == "no option `use_amp` is declared, and nothing sets `args.use_amp`: this line raises AttributeError; "
+        "declare the option, or read the right attribute"
     )
 
 
@@ -73,3 +73,10 @@ def test_a_flag_that_the_program_sets() -> None:
     assert not [each for each in amplint.check(right, "train.py") if each.code == "AMP420"]
     right = text.replace("parser.parse_args()", "parser.parse_args(namespace=add_options())")
     assert not [each for each in amplint.check(right, "train.py") if each.code == "AMP420"]
+
+
+def test_a_scaler_under_another_name() -> None:
+    """The scaler is kept as `args.scaler`, and read as `args.scaler_s`."""
+    (message,) = found("pass", "args.scaler_s is not None")
+    assert "`args.scaler_s`" in message
+    assert found("args = argparse.Namespace(); args.scaler_s = make()", "args.scaler_s is not None") == []

@@ -97,7 +97,7 @@ def wholly_frozen(module: Module) -> frozenset[str]:
 
 
 def _wholly_frozen(module: Module) -> frozenset[str]:
-    off = {each.model for each in module.once(_settings) if each.on is not True}
+    off = {each.model for each in module.once(_settings) if each.on is False}
     return frozenset({*_frozen_by_calls(module), *off})
 
 

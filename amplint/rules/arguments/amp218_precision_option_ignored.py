@@ -4,7 +4,8 @@
 Finds:
 
 1. an option of mixed precision that no code uses: `--fp16` is declared, and at most logged; or that is always on:
-   `action="store_true"` with `default=True`;
+   `action="store_true"` with `default=True`; or that switches off autocast in training, while evaluation in the same
+   file always runs under autocast;
 2. a choice of an option that has no effect: with `choices=["fp32", "amp", "bf16"]`, the code compares the option only
    with `"amp"`, so `"bf16"` does the same as `"fp32"`;
 3. a comparison that is never true: a `torch.dtype` with a string, or a string with a `torch.dtype`;
@@ -64,6 +65,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.model.inference.declared_settings import Options, option_named
 from amplint.model.inference.python_types import DTYPE, kinds
+from amplint.model.names.grad_mode import without_gradients
+from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round, parts_that_hold
 from amplint.model.syntax.text_scan import code_of
@@ -93,6 +96,8 @@ rule = Rule(
         "precision & fp16 & torch",
         "precision & bf16 & torch",
         "autocast & float16 & =",
+        "autocast & enabled & no_grad",
+        "autocast & enabled & inference_mode",
         "bf16 & torch.float16",
         "fp16 & torch.bfloat16",
         "bf16 & torch.half",
@@ -128,6 +133,7 @@ def check(module: Module) -> Iterator[Finding]:
     for each in (
         *_unread(module),
         *_always_on(module),
+        *_on_in_evaluation(module),
         *_same_as_full(module),
         *_never_true(module),
         *_joined(module),
@@ -178,6 +184,43 @@ def _always_on(module: Module) -> Iterator[_Ignored]:
                 "`action=argparse.BooleanOptionalAction`"
             )
             yield _Ignored(default, message, withheld="amplint can't tell whether the default or the action is meant")
+
+
+def _on_in_evaluation(module: Module) -> Iterator[_Ignored]:
+    """The first region of each function that evaluates in half precision, though an option can switch training to
+    float32.
+    """
+    switched = [each for each in regions(module) if each.enabled is not None and _asks_for_amp(each.enabled)]
+    trains = [each for each in switched if not without_gradients(module, each.call)]
+    done = set[ir.Function | None]()
+    for each in regions(module) if trains else ():
+        function = ir.function_of(each.call)
+        if each.enabled is not None or each.opaque or function in done or not module.is_own(each.call):
+            continue
+        if not without_gradients(module, each.call) or any(ir.function_of(one.call) is function for one in switched):
+            continue
+        if any(_asks_for_amp(test) for test, _ in conditions_round(each.call)):
+            continue
+        done.add(function)
+        condition = trains[0].enabled
+        assert condition is not None
+        message = (
+            f"evaluation always runs under autocast: `enabled={module.on_one_line(condition)}` on "
+            f"{module.line(condition)} switches off only training; pass the same condition here"
+        )
+        yield _Ignored(
+            each.call,
+            message,
+            withheld="the condition may not be known in this function",
+            confidence=Confidence.LIKELY,
+        )
+
+
+def _asks_for_amp(value: ir.Value) -> bool:
+    """Whether a value reads a setting that is called as what switches mixed precision."""
+    return any(
+        names_switch(ir.last_name(each)) for each in ir.walk_values(value) if isinstance(each, (ir.Name, ir.Attribute))
+    )
 
 
 def _is_retired(call: ir.Call) -> bool:

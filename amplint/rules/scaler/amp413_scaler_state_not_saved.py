@@ -104,6 +104,7 @@ from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix,
 from amplint.fixes.conditions import unit
 from amplint.fixes.edits import indentation, insert, line_end
 from amplint.fixes.statements import line_behind, own_statement
+from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import function_named, local_class, local_function, method
 from amplint.model.inference.constructions import constructions
 from amplint.model.inference.formulas import contradict, possible
@@ -141,6 +142,7 @@ from amplint.rules.shared.checkpoints import (
 from amplint.rules.shared.default_values import holds_by_default
 from amplint.rules.shared.enabled_flags import is_bfloat16, scaled_by
 from amplint.rules.shared.float32_programs import is_float32
+from amplint.rules.shared.half_models import also_as
 from amplint.rules.shared.missing_keys import lacks_what_is_read
 from amplint.rules.shared.other_runs import entries as entries_read
 from amplint.rules.shared.resumes import (
@@ -935,6 +937,7 @@ def _rank(module: Module, call: ir.Call) -> tuple[bool, bool, bool, bool]:
 def _not_loaded(module: Module, usage: ScalerUsage, saved: list[State]) -> Iterator[Finding]:
     loads = _loads(module, usage)
     if not loads:
+        yield from _loaded_by_callers(module, usage)
         return
     first = ir.function_of(loads[0].call)
     last = [state for state in loads if ir.function_of(state.call) is first][-1]
@@ -961,6 +964,29 @@ def _not_loaded(module: Module, usage: ScalerUsage, saved: list[State]) -> Itera
         withheld=withheld,
         confidence=Confidence.LIKELY if _is_by_name(module, placed) else None,
     )
+
+
+def _loaded_by_callers(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
+    """The first load of its optimizer's state in a caller of the function that creates the scaler, and keeps it."""
+    stepped = [
+        event.optimizer
+        for call in module.whole.called("step")
+        if (event := events(module).of(call)) is not None and event.scaler == usage.scaler and event.optimizer
+    ]
+    optimizers = {key for each in stepped for key in also_as(module, each)}
+    for load in module.own.called("load_state_dict"):
+        optimizer, read = ir.called_on(load, "load_state_dict"), loaded_by(load)
+        if optimizer is None or read is None or not from_file(module, read) or goes_back(module, load):
+            continue
+        if objects(module).key(optimizer) in optimizers:
+            yield rule.finding(
+                module.span(load),
+                f"the state of the scaler from {module.line(usage.made.call)} is saved but never loaded: a resumed "
+                "run starts at the initial scale and may skip steps; create the scaler here, and load its state too",
+                withheld="another function creates the scaler; create it before this load by hand",
+                confidence=Confidence.LIKELY,
+            )
+            return
 
 
 def _loads(module: Module, usage: ScalerUsage) -> list[State]:
