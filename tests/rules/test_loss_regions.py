@@ -111,3 +111,28 @@ def step(x, other):
     optimizer.zero_grad()
 """
     assert sum(each.code == "AMP310" for each in check(text, "a.py")) == count
+
+
+@pytest.mark.parametrize(
+    ("logits", "count"), [("out.logits", 1), ("out.logits.float()", 0), ("out.last_hidden_state", 0), ("out.loss", 0)]
+)
+def test_the_logits_of_a_model_out_of_sight(logits: str, count: int) -> None:
+    """What comes from a head is half; a last hidden state often comes from a norm, which autocast runs in float32."""
+    text = f"""
+import torch
+from models import build
+
+
+def train(loader):
+    model = build().cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for x, y in loader:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            out = model(input_ids=x)
+        logits = {logits}
+        loss = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), y.flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+    assert sum(each.code == "AMP303" for each in check(text, "a.py")) == count

@@ -56,6 +56,9 @@ _TYPES = {
 _UPSAMPLED = ("out", "aux")
 # Attributes of what models of transformers and diffusers give.
 OUTPUTS = ("logits", "last_hidden_state", "sample")
+# Those of them that come from a linear layer or a convolution; the other often comes from a norm, in float32.
+# transformers before 4.45 casts the logits of causal language models to float32.
+_OF_HEADS = ("logits", "sample")
 
 
 class Values:
@@ -255,7 +258,7 @@ class Values:
             return Kind(DTYPE, items=(base._replace(region=0, cast=0) if base.is_tensor else A_TENSOR,))
         if base.what == TUPLE and attr in ("values", "indices") and len(base.items) == 2:
             return base.items[attr == "indices"]
-        if base.likely_half and attr in OUTPUTS and self._is_asked_for(value):
+        if base.likely_half and (attr in _OF_HEADS or (attr in OUTPUTS and self._is_asked_for(value))):
             return base
         if base.is_tensor:
             # A tensor has no `logits`: such code is for models that give several things.

@@ -302,7 +302,8 @@ def train(model, images, texts, target, logit_scale, table):
         ("model(*images)", "first", "first", True),
         ("model(**images)", "first", "first[0]", True),
         ("model(images)", "first.float() if use_amp else first", "first", False),
-        ("model(images)", "first", "first.logits", False),
+        ("model(images)", "first", "first.logits", True),
+        ("model(images)", "first", "first.last_hidden_state", False),  # that ends with a norm
         ("model.sample(images)", "first", "first", False),
     ],
 )
