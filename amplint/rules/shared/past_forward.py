@@ -35,7 +35,7 @@ _OF_LIBRARIES = (
 
 
 def past_forward(module: Module) -> Iterator[ir.Call]:
-    """The first such call for each model, in functions that call the Accelerator's `backward`."""
+    """The first such call for each model and each method, in functions that call the Accelerator's `backward`."""
     owner, known = accelerators(module), objects(module)
     backwards = [call for call in module.own.called("backward") if owner.kind(call) == "backward"]
     bases = (ir.called_on(call, "backward") for call in backwards)
@@ -51,14 +51,13 @@ def past_forward(module: Module) -> Iterator[ir.Call]:
         if base is None or ir.last_name(call.func) in _CALLED or ir.function_of(call) not in training:
             continue
         model = base.base if isinstance(base, ir.Attribute) and base.attr == "module" else base  # as DDP keeps it
-        key = known.key(model)
-        name = ir.last_name(call.func)
-        if key is None or key not in prepared or key in done or key in frozen(module):
+        key, name = known.key(model), ir.last_name(call.func)
+        if key is None or key not in prepared or {key, name} & done or key in frozen(module):
             continue
         if without_gradients(module, call) or regions_at(module, call) or _is_in_its_autocast(module, call):
             continue
         if any(_computes(module, each, name) for each in prepared[key]):
-            done.add(key)
+            done |= {key, name}
             yield call
 
 
