@@ -102,7 +102,7 @@ def test_help(project: Write, amplint: Run) -> None:
     ran = amplint("run", "--stop", "--help", "train.py")
     assert (ran.code, ran.err) == (0, "")
     words = " ".join(ran.out.split())
-    for each in ("amplint executes your program", "exit code 3", "stdout", "-m MODULE", "torchrun", "torch 2.4"):
+    for each in ("amplint executes your program", "3 with --stop", "stdout", "-m MODULE", "torchrun", "torch 2.4"):
         assert each in words
     assert "  run         run a program" in amplint("--help").out
 

@@ -183,7 +183,7 @@ def train(model, optimizer, scaler, batches):
             "AssertionError: No inf checks were recorded for this optimizer.\n"
         )
         out = amplint("explain").out
-        assert "train.py:10:9: AMP407 error: gradients are cleared" in out
+        assert "train.py:10:9: AMP407 error: line 9 clears the gradients" in out
         diff = "Next: amplint check train.py\nNext: amplint check --diff --unsafe-fixes train.py\n"
         assert out.endswith(f"{diff}Next: amplint run train.py{RUN}\n")
 

@@ -481,7 +481,7 @@ def test_a_dict_with_fixed_keys_gets_one_more(save: str, entry: str) -> None:
     [
         ("torch.save([M(), O()], path)", "the states are saved in a list"),
         ('torch.save({"model": M(), args.key: O()}, path)', "the key of the optimizer's state is not a literal"),
-        ('torch.save(M(), "m.pt")\ntorch.save(O(), "o.pt")', "the optimizer's state is saved in a file of its own"),
+        ('torch.save(M(), "m.pt")\ntorch.save(O(), "o.pt")', "the optimizer's state is saved in a separate file"),
         (
             'torch.save(dict([("model", M()), ("optimizer", O())]), path)',
             "amplint can't follow the optimizer's state into",

@@ -59,12 +59,12 @@ def found(closure: str, step: str = STEP, scaler: str = MADE, main: str = MAIN) 
 )
 def test_a_closure_that_runs_a_backward_is_found_however_it_is_made(closure: str, step: str) -> None:
     (said,) = found(closure, step)
-    assert "are not scaled" in said
+    assert "whose loss is not scaled" in said
 
 
 def test_one_that_scales_leaves_gradients_scaled() -> None:
     (said,) = found(SCALED)
-    assert "stay scaled" in said
+    assert "without unscaling them" in said
 
 
 @pytest.mark.parametrize(

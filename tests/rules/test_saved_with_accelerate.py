@@ -54,7 +54,7 @@ def test_an_option_that_is_off_by_default(option: str) -> None:
     text = TEXT.replace("PRECISION", "args.precision").replace("OPTION", option)
     (finding,) = (each for each in check(text) if each.code == "AMP413")
     assert finding.confidence is Confidence.LIKELY
-    assert finding.message.startswith('with "fp16" ')
+    assert finding.message.startswith('with the precision "fp16", ')
 
 
 @pytest.mark.parametrize("option", ['default="bf16", choices=["fp16", "bf16"]', 'choices=["bf16", "no"]'])
@@ -71,7 +71,7 @@ def test_float16_that_is_written_out() -> None:
 def test_float16_that_a_condition_chooses(chosen: str) -> None:
     found = [each for each in check(TEXT.replace("PRECISION", chosen)) if each.code == "AMP413"]
     assert [each.message.partition(":")[0] for each in found] == [
-        'with "fp16" the checkpoint lacks the state of the Accelerator\'s scaler'
+        'with the precision "fp16", the checkpoint lacks the state of the Accelerator\'s scaler'
     ]
     assert {each.confidence.value for each in found} == {"likely"}
 

@@ -49,7 +49,7 @@ def found(before: str = "pass", after: str = "pass") -> list[str]:
 )
 def test_gradients_are_divided_again(before: str, after: str) -> None:
     (message,) = found(before, after)
-    assert message.startswith("gradients are divided by the scale again: `scaler.")
+    assert message.startswith("gradients are divided by the loss scale a second time: `scaler.")
 
 
 @pytest.mark.parametrize(

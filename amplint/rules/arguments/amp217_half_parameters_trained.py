@@ -12,7 +12,7 @@ whole model, or does so by default.
 |---|---|
 | float16 | is an error |
 | float16, if the code chooses the dtype, or an object keeps the model | is a `likely` warning |
-| float16, if a function gets the model and its optimizer, and nothing in sight calls it | is a `likely` warning |
+| float16, if a function gets the model and its optimizer, and amplint sees no call of it | is a `likely` warning |
 | bfloat16 with Adam or a similar optimizer, and a learning rate of at most 1e-4 | is a `likely` warning |
 | bfloat16 otherwise | is a warning, and a suspicion |
 

@@ -208,7 +208,7 @@ def _to_do(module: Module, each: Misuse, misuse: _Misuse, step: str, scaler: str
     if behind or (misuse.what is _AGAIN and misuse.always):
         return f"remove this step: `{step}` is enough"
     if misuse.what is _AGAIN:
-        return f"step here only where `{step}` doesn't run"
+        return f"run this step only where `{step}` doesn't run"
     then = "" if "update" in methods_used(module, misuse.scaler) else f", then `{scaler}.update()`"
     return f"call `{step}` instead{then}"
 

@@ -298,7 +298,7 @@ def _skipped_when(module: Module, each: Misuse, updates: list[ir.Node], name: st
     ways = sorted(_ways(each, updates), key=lambda way: list(Confidence).index(_sure_of(module, each, way)))
     begins = when(module, each)
     tests = [(test, in_words(module.on_one_line(test), holds)) for test, holds in ways[0]]
-    others = [f"{words} ({module.line(test)})" for test, words in tests if words not in begins]
+    others = [f"{words} on {module.line(test)}" for test, words in tests if words not in begins]
     return f"{begins}`{name}.update()` is skipped{' if ' if others else ''}{' and '.join(others[-2:])}"
 
 
@@ -474,7 +474,7 @@ def _never_updated(
         raises = f"the next call of this function raises: no `{name}.update()` follows; call `update()` after the step"
         if calls_of(each.flow, each.violation.scaler, "update"):
             raises = (
-                f"the next call of this function raises: `{name}.update()` doesn't run between the two calls; step "
+                f"the next call of this function raises: `{name}.update()` doesn't run before that call; step "
                 "only once before each `update()`"
             )
     return rule.finding(
@@ -507,7 +507,7 @@ def _update_behind(
         place = place.parent  # a loop over optimizers: one update serves them all
     edit = line_behind(module, place, f"{name}.update()") if place is not None else None
     if edit is None:
-        return None, "amplint finds no line for `update()` after the last step; call `update()` there by hand"
+        return None, "amplint finds no line to insert `update()`; call `update()` after the last step by hand"
     title = f"Insert `{name}.update()` after the last step"
     if kind is Applicability.UNSAFE:
         title += " (other code may already call `update()`)"

@@ -41,7 +41,7 @@ Safe: the fix removes the second call, if every path to the second call runs the
 
 There is no fix:
 
-- if some path runs only the second call: there the gradients would stay scaled;
+- if some path runs only the second call: without it, the gradients would stay scaled;
 - if another backward pass runs between the two calls;
 - if the two calls are in different functions;
 - on micro steps: move `unscale_`, and the clipping with it, to the optimizer's step.
@@ -90,7 +90,7 @@ rule = Rule(
     shown_by=("exception",),
 )
 
-_ELSEWHERE = "the two calls of `unscale_()` are in different functions; remove one of the calls by hand"
+_ELSEWHERE = "the calls of `unscale_()` are in different functions; remove one of the calls by hand"
 
 
 @rule.check

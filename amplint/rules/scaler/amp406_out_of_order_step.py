@@ -104,9 +104,9 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     step = each.cause
     if step is None or (each.violation.kind is ViolationKind.UNSCALE_AFTER_STEP_AND_UPDATE and _is_forgotten(each)):
         return None
-    elsewhere = "the two calls are in different functions; change their order by hand"
+    elsewhere = "the step and this call are in different functions; change their order by hand"
     if _is_a_round_of_its_own(each.flow, each.reached, step):
-        elsewhere = "the two calls are in different functions; call `update()` by hand"
+        elsewhere = "the earlier step is in another function; call `update()` after that step by hand"
     offered, withheld = fix_at_home(module, each, _fix, elsewhere)
     message = _message(each, step, module.line(step.call), is_removed=offered is not None)
     return rule.finding(

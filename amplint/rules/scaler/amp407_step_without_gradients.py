@@ -166,7 +166,7 @@ def _without_history(module: Module) -> Iterator[Finding]:
                 reported.add(backward.event.call.id)
                 yield rule.finding(
                     module.span(backward.event.call),
-                    f"the loss is a new tensor ({module.line(new)}) and depends on no parameter: the scaler's step has "
+                    f"the loss, a new tensor from {module.line(new)}, depends on no parameter: the scaler's step has "
                     "no gradients and raises; compute the loss from the model's outputs",
                     withheld="amplint can't tell how to compute the loss from the outputs",
                 )
@@ -251,7 +251,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         raises = "the step after this `unscale_()` raises" if call == "unscale_()" else f"this `{call}` raises"
         return rule.finding(
             span,
-            f"{when(module, each)}{raises}: the optimizer's parameters have no gradients here; "
+            f"{when(module, each)}{raises}: the optimizer's parameters have no gradients; "
             f"call `{call}` only after a backward pass",
             withheld="amplint can't tell where the backward pass belongs",
             confidence=confidence_of(module, each),

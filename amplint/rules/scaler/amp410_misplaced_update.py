@@ -136,12 +136,12 @@ rule = Rule(
 
 _NOTHING = "this `update()` raises: no step or `unscale_()` ran since the previous `update()`"
 _AFTER = "call `update()` once, after the last optimizer's step"
-_TWO_FUNCTIONS = "the two calls of `update()` may be in different functions; remove one of the calls by hand"
-_SOME_STEP = "a step comes before this `update()` on other paths, and needs this call there"
+_TWO_FUNCTIONS = "the calls of `update()` may be in different functions; remove one of the calls by hand"
+_SOME_STEP = "on other paths a step comes before this `update()`, and needs this call"
 # The attribute from which a scaler makes its scale at first.
 _INITIAL = "_init_scale"
 _BY_HAND = "code next to this call sets an attribute of the scaler, and has to change too; change both by hand"
-_ELSEWHERE = "the step is in another function; call `update()` there, after the step, by hand"
+_ELSEWHERE = "the step is in another function; call `update()` after that step by hand"
 
 
 @rule.check

@@ -1,4 +1,4 @@
-"""The scaler steps or unscales on every micro step, but the gradients are not cleared there.
+"""The scaler steps or unscales on every micro step, but the gradients are cleared less often.
 
 ## What it does
 Finds a `scaler.step`, or an `unscale_` with an `update`, that runs in each iteration of a loop, while the gradients are

@@ -149,7 +149,7 @@ def _asks_gradients(statement: ir.If) -> bool:
 
 def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None]:
     """Read the scale before the update, and step the scheduler where it has not become smaller."""
-    refusal = "amplint can't insert this check here; compare `get_scale()` before and after `update()` by hand"
+    refusal = "amplint can't insert this check; compare `get_scale()` before and after `update()` by hand"
     statement = own_statement(pair.call)
     updates = [
         event
@@ -157,7 +157,7 @@ def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None
         if pair.step.call.id < event.call.id < pair.call.id and loop_of(event.call) is loop_of(pair.call)
     ]
     if not updates:
-        return None, "no `update()` runs between the two steps; step the scheduler after `update()`, by hand"
+        return None, "no `update()` runs before the scheduler's step; step the scheduler after `update()`, by hand"
     update = own_statement(updates[0].call) if len(updates) == 1 else None
     if statement is None or update is None or update.value is not updates[0].call or _NAME in module.source.text:
         return None, refusal

@@ -355,8 +355,8 @@ def _wrapped_and_never_loaded(module: Module, saved: list[State]) -> Iterator[Fi
         if is_one or (parameter_read(module, base) is not None and "scaler" in ir.last_name(base).lower()):
             yield rule.finding(
                 module.span(call),
-                "the state saved here is never loaded: a resumed run starts at the initial scale and may skip steps; "
-                f"call `{module.text(base)}.load_state_dict()` where the optimizer's state is loaded",
+                "the saved state of this scaler is never loaded: a resumed run starts at the initial scale and may "
+                f"skip steps; call `{module.text(base)}.load_state_dict()` where the optimizer's state is loaded",
                 withheld="amplint can't tell under which condition to load the state",
                 confidence=Confidence.LIKELY,
             )
@@ -421,7 +421,7 @@ def _resumed_alone(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
         if shown is not None:
             yield rule.finding(
                 module.span(shown),
-                "the optimizer's state is restored here, but no file of the program saves the scaler's: a resumed run "
+                "this line loads the optimizer's state, but no file of the program saves the scaler's: a resumed run "
                 "starts at the initial scale and may skip steps; save and load the scaler's `state_dict()` too",
             )
             return

@@ -113,7 +113,7 @@ def check(module: Module) -> Iterator[Finding]:
                     yield rule.finding(
                         module.span(call),
                         "small gradients of an unscaled loss become 0 in float16, and so does the penalty; pass the "
-                        "scaled loss here, and divide the gradients by `get_scale()`",
+                        "scaled loss to this call, and divide the gradients by `get_scale()`",
                         withheld=_WHERE,
                         severity=Severity.WARNING,
                     )

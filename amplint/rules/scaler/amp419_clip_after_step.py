@@ -4,7 +4,7 @@
 Finds a clip that runs only after `scaler.step(optimizer)`, if no further step uses the clipped gradients:
 
 - between the step and the next backward pass;
-- in a loop, before the backward pass: there the clip gets the gradients of the previous iteration;
+- in a loop, before the backward pass, so that the clip gets the gradients of the previous iteration;
 - before the backward pass in a function that takes one whole step, and clears the gradients at its end. The finding is
   only *likely*, as a caller that amplint can't see may leave gradients.
 

@@ -135,14 +135,14 @@ _NOTEBOOK = ("display", "get_ipython", "_")
 
 # What happens in the arm that doesn't do it.
 _MISSING = {
-    CLEARS: "there, the gradients of all iterations add up",
-    CLIPS: "there, large gradients are not limited",
-    DIVIDES: "there, the gradients are larger by the divisor",
-    WAITS: "there, the optimizer steps in every iteration",
-    SCHEDULES: "there, the learning rate never changes",
-    AVERAGES: "there, the average never changes",
-    BACKWARDS: "there, the optimizer steps without gradients, and the parameters never change",
-    STEPS: "there, the parameters of {} are never trained",
+    CLEARS: "it adds up the gradients of all iterations",
+    CLIPS: "it doesn't limit large gradients",
+    DIVIDES: "its gradients are larger by the divisor",
+    WAITS: "it steps in every iteration",
+    SCHEDULES: "its learning rate never changes",
+    AVERAGES: "it never updates the average",
+    BACKWARDS: "it steps without gradients, and the parameters never change",
+    STEPS: "it never trains the parameters of {}",
 }
 _TO_DO = {
     CLEARS: "clear the gradients",
@@ -157,7 +157,7 @@ _TO_DO = {
 
 
 _ON_PURPOSE = "amplint can't tell whether the branches differ on purpose"
-_INSIDE = "amplint can't move the scaler out of the `if`; move it by hand"
+_INSIDE = "amplint can't move the scaler out of the `if`; move the scaler by hand"
 _NONE = "other code may check whether the scaler is None, and has to change too"
 _HOW_TO_CLIP = {
     True: "unscale in this branch, and clip after the `if` in both cases",
@@ -177,8 +177,8 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(each.call),
             f"this branch steps the optimizer in `{wrapper}` without `{each.cls.name}.step()`, which sets the learning "
-            f"rate on {module.line(each.sets)}: in this branch the learning rate never changes; set the learning rate "
-            "here too",
+            f"rate on {module.line(each.sets)}: the learning rate never changes; set the learning rate in this "
+            "branch too",
             withheld="amplint can't tell how to set the learning rate without that step",
         )
     for clipped in clipped_apart(module):
@@ -253,9 +253,9 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(each.context),
             f"this branch computes without gradients, but the branch {_precision(not each.region)}, on "
-            f"{module.line(each.other.statements[0])}, does not: there, activations are kept for a backward pass that "
-            f"never comes; put `{module.on_one_line(each.context)}` around both branches",
-            withheld="amplint can't indent the two branches; do that by hand",
+            f"{module.line(each.other.statements[0])}, does not: it keeps activations for a backward pass that never "
+            f"comes; put `{module.on_one_line(each.context)}` around both branches",
+            withheld="amplint can't indent the branches; do that by hand",
             confidence=Confidence.LIKELY,
         )
     for taken in unpacked_apart(module):

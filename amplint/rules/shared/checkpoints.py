@@ -151,7 +151,7 @@ def why_no_slot(module: Module, call: ir.Call) -> str:
                     "pass and load the scaler's `state_dict()` too"
                 )
             return (
-                "the optimizer's state is saved in a file of its own; save and load the scaler's `state_dict()` by hand"
+                "the optimizer's state is saved in a separate file; save and load the scaler's `state_dict()` by hand"
             )
     return "amplint can't follow the optimizer's state into the checkpoint; save the scaler's `state_dict()` by hand"
 

@@ -46,7 +46,7 @@ class Use(NamedTuple):
 
 USES = {
     "AMP201": Use("AMP201", '"xpu"', '"xpu"', "scaler = GradScaler()\n"
-                  + STEP.format(region="V, dtype=torch.float16", **SCALED), "gradients on xpu"),
+                  + STEP.format(region="V, dtype=torch.float16", **SCALED), "become 0 on xpu"),
     "AMP202": Use("AMP202", "True", "False", REGION.format("V")),
     "AMP203": Use("AMP203", '"cuda"', '"cuda"', 'model.to("xpu")\nscaler = GradScaler(V)\n'
                   + STEP.format(region='"xpu"', **SCALED)),
