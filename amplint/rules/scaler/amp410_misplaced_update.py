@@ -19,7 +19,8 @@ The finding is a warning instead of an error:
 - if both optimizers step in each iteration by default;
 - if `update()` raises only where an `unscale_` is skipped that runs by default.
 
-The finding about an `update()` before a step depends on the condition of that step, which the message names:
+How certain the finding about an `update()` before a step is depends on the condition of that step. The message names
+the condition:
 
 - *certain*: the step always runs, or runs with the default settings;
 - *likely*: the step depends on a setting whose default amplint can't see;
@@ -141,7 +142,7 @@ _SOME_STEP = "a step comes before this `update()` on other paths, and needs this
 # The attribute from which a scaler makes its scale at first.
 _INITIAL = "_init_scale"
 _BY_HAND = "code next to this call sets an attribute of the scaler, and has to change too; change both by hand"
-_ELSEWHERE = "the step is in another function; call `update()` there, after the step, by hand"
+_ELSEWHERE = "the step is in another function; add an `update()` there, after the step, by hand"
 
 
 @rule.check
