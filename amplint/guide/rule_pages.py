@@ -100,7 +100,7 @@ _LEGEND = (
 _MARK = re.compile(r"\s\(`?shows=none`?\)")
 _LONGEST, _SHORTEST = 160, 40  # of what a program said, in a cell
 _WORDINGS = 4  # of one message that are shown
-_NAMES = frozenset({"Lightning", "Adam", "Adam's"})  # which begin with a capital letter in a sentence, too
+_NAMES = frozenset({"Adam's", "Lightning", "None"})  # with a capital letter in a sentence, too
 _NUMBERS = re.compile(r"\d[\d.,e+-]*")
 _EXCEPTION = re.compile(r"\w+(?:Error|Exception)(?=:)")
 # Where a page says that a finding has another severity than the rule's.

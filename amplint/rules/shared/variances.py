@@ -82,8 +82,8 @@ def said_of(module: Module, variance: Variance, dtype: str) -> str:
     line = module.line(variance.difference)
     where = f" on {line}" if line != module.line(variance.mean) else ""
     return (
-        f"the (co)variance{where} is the difference of two means, of which this is one, both in {dtype}: rounding "
-        "errors can exceed the (co)variance; compute both means in float32: call `.float()` on their inputs, under "
+        f"the (co)variance{where} is the difference of this mean and another: in {dtype}, rounding errors can exceed "
+        "the (co)variance; call `.float()` on the inputs of both means, and compute both under "
         "`autocast(enabled=False)`"
     )
 
