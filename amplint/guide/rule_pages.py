@@ -48,7 +48,7 @@ _LEGEND = (
     (r" x the (?:true|right|norm)", "Factors compare with the same program in float32: `1.00 x` is right."),
     (
         r"clip saw [\d.,e+-]+ x the true norm",
-        "`{0}`: where the program clips, its gradients had that many times the norm that they have in float32.",
+        "`{0}`: the norm of the gradients at the clip, as a multiple of their norm in float32.",
     ),
     (
         r"gradients read were [\d.,e+-]+ x the true ones",

@@ -44,7 +44,7 @@ with torch.autocast("cuda", dtype=torch.float16):
 
 ## Fix safety
 The fix casts the tensor with `.float()`. Unsafe: later results may become float32. There is no fix for a difference of
-two means: compute both from `.float()` tensors, under `autocast(enabled=False)`.
+two means: call `.float()` on the inputs of both means, and compute both under `autocast(enabled=False)`.
 
 ## Proof
 The test programs train with values of some hundred. The loss of the wrong programs becomes NaN, or changes by another

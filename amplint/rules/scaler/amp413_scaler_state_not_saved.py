@@ -29,8 +29,7 @@ About code that saves or loads, and that amplint knows only by its name:
 
 - a function or class that amplint can't see is named like one that saves checkpoints, and gets the model and the
   optimizer, but not the scaler. The scaler is a local variable, or an attribute of an object that no other file gets;
-- a method of an object that amplint can't see saves, and only one class has a method of that name
-  (`self.manager.save(...)`);
+- an object that amplint can't see saves by a method whose name only one class has (`self.manager.save(...)`);
 - the function that loads the checkpoint is called only by users of this package.
 
 About other libraries:
