@@ -22,7 +22,7 @@ COMMANDS = {
     "check": "lint files and folders; with --fix, also fix them (the default command)",
     "rule": "list all rules, or print the pages of some",
     "explain": "explain an error message, a symptom or a log",
-    "verify": "check training steps, and their fixes, on real tensors",
+    "verify": "check training steps before and after fixes; the program is not run",
     "run": "run a program and report what goes wrong in it",
     "config": "print the settings in effect, and where each comes from",
     "clean": "delete the cache of a project",
@@ -30,6 +30,13 @@ COMMANDS = {
     "completion": "print a script that completes arguments in bash, zsh or fish",
 }
 _UNKNOWN = "unrecognized arguments: "
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """A value that has to follow its option without a space stands so: `--add-noqa[=REASON]`."""
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        return super()._format_action_invocation(action).replace(" [=", "[=")
 
 
 class Parser(argparse.ArgumentParser):
@@ -42,7 +49,7 @@ class Parser(argparse.ArgumentParser):
         self, prog: str, description: str, *, examples: Sequence[str], epilog: str = "", usage: str | None = None
     ) -> None:
         # To ask for the terminal's width, as argparse would for each option, takes the import of shutil.
-        lines = partial(argparse.RawDescriptionHelpFormatter, width=88)
+        lines = partial(_Formatter, width=88)
         shown = "\n".join(["Examples:", *(f"  {each}" for each in examples)])
         epilog = f"{epilog}\n\n{shown}" if epilog else shown
         super().__init__(
@@ -161,7 +168,7 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
     for name, what in (
         ("select", "run only these rules"),
         ("ignore", "don't run these rules"),
-        ("extend-select", "run these rules in addition"),
+        ("extend-select", "run these rules in addition to the selected ones"),
         ("fixable", "fix only findings of these rules"),
         ("unfixable", "don't fix findings of these rules"),
     ):
@@ -195,7 +202,7 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
     settings.add_argument(
         "--suspicions",
         action=argparse.BooleanOptionalAction,
-        help="also report suspicions: findings in code that is often right, for when a model doesn't learn",
+        help="also report suspicions: code that is usually right, but worth a look if a model doesn't learn",
     )
     settings.add_argument(
         "--target-torch",

@@ -96,7 +96,7 @@ def make_parser() -> Parser:
     add(
         "--careful",
         action="store_true",
-        help="slower: check the operations that compute the loss in every step, instead of only in some steps",
+        help="slower: in every step, and not only in some, check the operations that compute the loss",
     )
     add(
         "--no-replay",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +30,9 @@ class Cause(NamedTuple):
     """A usual cause: the rules that find it, if any does, and what to do; `change` is a small diff.
 
     A text that is `about` one of these concepts makes it the first of its message's causes, and one that says `unless`
-    rules it out: what is to be done is done already.
+    rules it out: what is to be done is done already. `on_page` says, by rule, how the misuse that this rule finds leads
+    to the message, where `why` speaks of more; words after the first choose the wordings that contain one of them. An
+    empty text leaves the message out of the rule's page.
     """
 
     rules: tuple[str, ...]
@@ -39,6 +41,7 @@ class Cause(NamedTuple):
     change: str = ""
     about: tuple[Asked, ...] = ()
     unless: tuple[Asked, ...] = ()
+    on_page: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def before(self) -> str:
@@ -126,6 +129,11 @@ def leading_to(code: str) -> list[Message]:
     return [each for each in known() if code in each.codes]
 
 
+def _on_page(table: dict[str, Any]) -> Iterable[tuple[str, str | list[str]]]:
+    found: dict[str, str | list[str]] = table.get("on_page", {})
+    return found.items()
+
+
 def _message(table: dict[str, Any]) -> Message:
     return Message(
         table["id"],
@@ -139,6 +147,7 @@ def _message(table: dict[str, Any]) -> Message:
                 each.get("change", "").strip("\n"),
                 tuple(map(asked, each.get("about", ()))),
                 tuple(map(asked, each.get("unless", ()))),
+                tuple((code, (said,) if isinstance(said, str) else tuple(said)) for code, said in _on_page(each)),
             )
             for each in table["cause"]
         ),

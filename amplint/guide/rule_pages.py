@@ -44,35 +44,63 @@ MAY_LEAD_TO = (
     "causes."
 )
 # What words in the cells of the proofs mean, and which result is right.
-_LOSS = "`loss float16` is the dtype of the loss that backward starts from."
-_LEGEND = {
-    " x the ": "Factors compare with the same program in float32: `1.00 x` is right.",
-    "off by": "`off by` is the difference from the same program in float32. A few percent are right: float16 and "
-    "bfloat16 round.",
-    "clip after it allows": "`a step used 5 x the norm that the clip after it allows`: the clip came after the step, "
-    "which used gradients of 5 times the clip's bound.",
-    "that a step had used": "`4 of 8 steps used gradients that a step had used`: an optimizer stepped twice with "
-    "the same gradients.",
-    "not finite, ": "`not finite` means: infinite or NaN.",
-    "overflow taken": "`3 of 3 steps with an overflow taken`: the scaler should have skipped these steps.",
-    "scale backed off": "`scale backed off`: how often the scaler has halved the scale. Once for each overflow is "
-    "right; `once, not 2 times` means that 2 times is right.",
-    "scale at the end": "`scale at the end` is the loss scale after the last step: the scale falls with each overflow, "
-    "and grows while there is none.",
-    "scale at the end: off": "`scale at the end: off` means that the scaler is disabled.",
-    "with a region open (": "`with a region open (cpu float16)` means: inside an autocast region for the CPU, with the "
-    "dtype float16.",
-    "loss float": _LOSS,
-    "loss bfloat": _LOSS,
-    "regions: ": "`regions` are the autocast regions that the program enters, each with its device and dtype (`off`: "
-    "disabled).",
-    "loss changed by": "`loss changed by` compares the loss of the last step with that of the first. The reference is "
-    "the same program in float32.",
-}
+_LEGEND = (
+    (r" x the (?:true|right|norm)", "Factors compare with the same program in float32: `1.00 x` is right."),
+    (
+        r"clip saw [\d.,e+-]+ x the true norm",
+        "`{0}`: the norm of the gradients at the clip, as a multiple of their norm in float32.",
+    ),
+    (
+        r"gradients read were [\d.,e+-]+ x the true ones",
+        "`{0}`: the size of the gradients where the program reads them.",
+    ),
+    (r"\bupdate (?=off by|[\d.,e+-]+ x|not finite)", "`update` is the change of the model's parameters by one step."),
+    (
+        r"\boff by",
+        "`off by` is the difference from the same program in float32. A few percent are right: float16 and "
+        "bfloat16 round.",
+    ),
+    (
+        r"a step used [\d.,e+-]+ x the norm that the clip after it allows",
+        "`{0}`: the clip came after the step, which used gradients whose norm was that many times the clip's bound.",
+    ),
+    (
+        r"\d+ of \d+ steps used gradients that a step had used",
+        "`{0}`: each of these steps repeats a step with the same "
+        "gradients. `update` compares single steps, so it doesn't show the repetition.",
+    ),
+    (r"\b(?:update|gradients|parameters) not finite", "`not finite` means: infinite or NaN."),
+    (r"\b[1-9]\d* of \d+ steps with an overflow taken", "`{0}`: the scaler should have skipped these steps."),
+    (
+        r"scale backed off",
+        "`scale backed off`: how often the scaler has halved the scale. Once for each overflow is right.",
+    ),
+    (r"scale backed off (?:once|\d+ times), not \d+ times", "`{0}`: the number after `not` is the right one."),
+    (
+        r"scale at the end",
+        "`scale at the end` is the loss scale after the last step: the scale falls with each overflow, "
+        "and grows while there is none.",
+    ),
+    (
+        r"scale at the end: [\d.e+]+, [\d.e+]+",
+        "If a program has several scalers, the scale of each is listed, and equal scales only once.",
+    ),
+    (r"scale at the end: (?:[\d.e+]+, )*off\b(?! by)", "`off` instead of a scale: the scaler is disabled."),
+    (r"with a region open \((\w+) (\w+)\)", "`{0}`: inside an autocast region for {1}, with the dtype {2}."),
+    (r"\bloss b?float\d+", "`loss` with a dtype is the dtype of the loss from which backward starts."),
+    (r"\bregions: ", "`regions` are the autocast regions that the program enters, each with its device and dtype."),
+    (r"regions: [^|]*\boff\b(?! by)", "A region with `off` instead of a dtype is disabled."),
+    (
+        r"loss changed by",
+        "`loss changed by` compares the loss of the last step with the loss of the first. The reference "
+        "is the same program in float32.",
+    ),
+)
 # The words by which a fixture is marked that is not run; they are for authors of rules.
 _MARK = re.compile(r"\s\(`?shows=none`?\)")
 _LONGEST, _SHORTEST = 160, 40  # of what a program said, in a cell
 _WORDINGS = 4  # of one message that are shown
+_NAMES = frozenset({"Adam's", "Lightning", "None"})  # with a capital letter in a sentence, too
 _NUMBERS = re.compile(r"\d[\d.,e+-]*")
 _EXCEPTION = re.compile(r"\w+(?:Error|Exception)(?=:)")
 # Where a page says that a finding has another severity than the rule's.
@@ -118,8 +146,9 @@ def shortened(said: str) -> str:
 
 def legend(shown: Sequence[dict[str, Any]]) -> str:
     """What the words in the cells of these proofs mean, and which result is right; empty if they explain themselves."""
-    cells = " ".join(each[half] for each in shown for half in ("before", "after"))
-    return " ".join(dict.fromkeys(meaning for words, meaning in _LEGEND.items() if words in cells))
+    cells = " | ".join(each[half] for each in shown for half in ("before", "after"))
+    found = ((re.search(words, cells), meaning) for words, meaning in _LEGEND)
+    return " ".join(meaning.format(hit[0].strip(), *hit.groups()) for hit, meaning in found if hit)
 
 
 def text_of(rule: Rule) -> str:
@@ -212,18 +241,25 @@ def _messages(rule: Rule) -> str:
 
 
 def messages(rule: Rule) -> list[str]:
-    """The items of a list of the messages for which `amplint explain` names the rule, each with the cause in words."""
-    return [f"- {_wordings(each)}: {_why(each, rule.code)}" for each in leading_to(rule.code) if each.says]
+    """The items of a list of the messages to which the rule's misuse leads, each with how it does."""
+    said = [(each, _why(each, rule.code)) for each in leading_to(rule.code) if each.says]
+    return [f"- {_wordings(each, why[1:])}: {_uncapitalized(why[0])}" for each, why in said if why]
 
 
-def _why(message: Message, code: str) -> str:
-    """How what a rule finds leads to a message."""
-    why = next(each.why for each in message.causes if code in each.rules)
-    return f"{why[0].lower()}{why[1:]}" if why[1:2].islower() else why
+def _why(message: Message, code: str) -> tuple[str, ...]:
+    """How what a rule finds leads to a message, and what is in the wordings that it leads to; empty if it doesn't."""
+    causes = (each for each in message.causes if code in each.rules)
+    return next((why for each in causes if (why := dict(each.on_page).get(code, (each.why,))) != ("",)), ())
 
 
-def _wordings(message: Message) -> str:
-    texts = list(dict.fromkeys(f"`{plain(each.text).replace('`', '')}`" for each in message.says))
+def _uncapitalized(text: str) -> str:
+    first = text.split(maxsplit=1)[0]
+    return f"{text[0].lower()}{text[1:]}" if first[1:] == first[1:].lower() and first not in _NAMES else text
+
+
+def _wordings(message: Message, chosen: tuple[str, ...]) -> str:
+    says = [each for each in message.says if not chosen or any(word in each.text for word in chosen)]
+    texts = list(dict.fromkeys(f"`{plain(each.text).replace('`', '')}`" for each in says))
     if texts[_WORDINGS:]:
         texts = [*texts[: _WORDINGS - 1], "other texts like these"]
     return " or ".join([", ".join(texts[:-1]), texts[-1]]) if texts[1:] else texts[0]
@@ -253,12 +289,12 @@ def _proof_table(rule: Rule) -> str:
     for each, count in rows:
         where, before, after = proof_cells(each)
         lines.append(f"| {' | '.join((str(count), *([where] if with_device else []), before, after))} |")
-    foot = "\n\\* simulated on the CPU\n" if any(each["simulated"] for each, _ in rows) else ""
+    foot = "\n\\* this device is simulated on the CPU\n" if any(each["simulated"] for each, _ in rows) else ""
     meaning = f"\n{said}\n" if (said := legend([each for each, _ in rows])) else ""
     head = [
         "",
-        "amplint's test programs for this rule were run with the real `torch.amp`: with the misuse, and corrected (by "
-        "the fix, or by hand where there is none). Each row shows one of them, and how many gave such a result.",
+        "amplint's test programs for this rule were run with torch: with the misuse, and corrected (by the fix, or by "
+        "hand where there is none). Each row shows one result, and how many programs gave such a result.",
         "",
     ]
     columns = ["programs", *(["device"] if with_device else []), "wrong program", "corrected program"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from amplint.base.about import DOCUMENTATION
-from amplint.explain.messages import known
+from amplint.explain.messages import Message, known
 from amplint.guide import RULES
 from amplint.guide.rule_pages import as_text, proofs, shortened, text_of
 from amplint.registry import all_rules, redirects
@@ -51,12 +51,29 @@ def test_every_link_of_the_table_has_its_anchor() -> None:
 
 
 @pytest.mark.parametrize("message", [each for each in known() if each.says], ids=lambda each: each.id)
-def test_a_message_stands_on_the_pages_of_its_rules(message: object) -> None:
-    for code in message.codes:  # type: ignore[attr-defined]
+def test_a_message_stands_on_the_pages_of_the_rules_whose_misuse_leads_to_it(message: Message) -> None:
+    for code in message.codes:
         page = as_text([all_rules()[code]])
-        assert "\n## Messages\n" in page
-        assert page.index("\n## Messages\n") < page.index("\n## References\n")
-        assert message.title.replace("`", "") in page  # type: ignore[attr-defined]
+        whys = [dict(each.on_page).get(code, (each.why,)) for each in message.causes if code in each.rules]
+        whys = [each for each in whys if each != ("",)]
+        item = next((f"{line} " for line in page.splitlines() if whys and line.endswith(whys[0][0][1:])), "")
+        assert bool(item) == bool(whys)
+        if whys:
+            assert page.index("\n## Messages\n") < page.index(item.strip()) < page.index("\n## References\n")
+
+
+def test_what_is_on_a_page_is_of_a_rule_of_its_cause() -> None:
+    for message in known():
+        for cause in message.causes:
+            assert {code for code, _ in cause.on_page} <= set(cause.rules), message.id
+            for code, (_, *words) in cause.on_page:
+                assert all(any(word in each.text for each in message.says) for word in words), (message.id, code)
+
+
+def test_a_page_shows_the_wordings_that_its_misuse_leads_to() -> None:
+    page = as_text([all_rules()["AMP105"]])
+    assert "- `module 'apex.amp' has no attribute 'GradScaler'` or " in page
+    assert "torch.cuda.amp' has no attribute" not in page
 
 
 def test_a_rule_is_found_by_a_name_that_it_had_before(project: Write, amplint: Run) -> None:

@@ -59,7 +59,7 @@ def test_a_rule_shows_its_proofs() -> None:
     assert sum(counts) == len(proofs()["AMP401"]) > len(counts)
     assert "| clip saw 65," in shown
     assert as_text([all_rules()["AMP105"]]).count("\n| ") == 0  # nothing is executed
-    assert "\\* simulated on the CPU" in as_text([all_rules()["AMP103"]])
+    assert "\\* this device is simulated on the CPU" in as_text([all_rules()["AMP103"]])
 
 
 def compare(path: Path) -> Observed:

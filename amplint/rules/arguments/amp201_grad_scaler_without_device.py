@@ -3,7 +3,7 @@
 ## What it does
 Finds `torch.amp.GradScaler(...)` without `device`.
 
-amplint reports nothing if the default, cuda, is right. That is one of these cases:
+amplint reports nothing if the default, cuda, is right. cuda is right in each of these cases:
 
 - everything in the file is on cuda;
 - all autocast regions of the file are for cuda, or are enabled only on cuda (`enabled=device.type == "cuda"`);

@@ -37,7 +37,7 @@ with autocast("cuda", enabled=use_amp):
 ```
 
 ## Fix safety
-The fix passes the device, and makes keywords of positional arguments of the old class. Safe:
+The fix passes the device, and turns positional arguments of the old class into keyword arguments. Safe:
 
 - the fix writes the device that the other regions of the file name;
 - the fix writes "cuda", as everything in the file is on cuda, or as the file shows no device and the configuration has

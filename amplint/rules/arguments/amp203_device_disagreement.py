@@ -10,15 +10,15 @@ Finds:
 - a scaler that names cuda, if the autocast regions of its losses are for another device. `torch.cuda.amp.GradScaler`
   names cuda too. A scaler without a device is AMP201.
 
+The finding is an error if a scaler for cuda is used with float16 on another device, where small gradients become zero.
+Otherwise the finding is a warning.
+
 amplint reports nothing:
 
 - if the device is chosen when the program runs;
 - if the region or the scaler is under an `if`, or another function moves tensors to the device under an `if`;
 - if the file shows several accelerators, or none;
 - about disabled regions, and about a region for the CPU if the file also creates tensors on the CPU.
-
-The finding is an error if a scaler for cuda is used with float16 on another device, where small gradients become zero.
-Otherwise the finding is a warning.
 
 ## Why is this bad?
 - A region for one device does nothing for tensors on another device: the code runs in float32, and nothing warns.

@@ -8,12 +8,7 @@ Finds an autocast region whose dtype is:
   xpu, mps, hpu). A region for `x.device.type` is reported too, as it may run on such a device;
 - float16 on the CPU, if the project allows torch before 2.2.
 
-amplint reports nothing:
-
-- about regions that run only on cuda, where autocast supports these dtypes;
-- about disabled regions;
-- if `enabled` is false whenever the dtype is unsupported, such as `enabled=precision is not None` with
-  `{"bf16": torch.bfloat16, None: torch.float32}[precision]`.
+How serious a finding is:
 
 - If the dtype is a string, or always unsupported, the finding is an error.
 - If the region can also run on cuda, or a setting chooses float64 or another unsupported dtype, the finding is a
@@ -21,6 +16,13 @@ amplint reports nothing:
 - If float32 is probably meant to disable the region, the finding is a note, and a suspicion: a setting or the device
   chooses float32 among several dtypes, float32 is a fallback after half precision failed, or a call passes float32 to a
   function whose region also runs on cuda.
+
+amplint reports nothing:
+
+- about regions that run only on cuda, where autocast supports these dtypes;
+- about disabled regions;
+- if `enabled` is false whenever the dtype is unsupported, such as `enabled=precision is not None` with
+  `{"bf16": torch.bfloat16, None: torch.float32}[precision]`.
 
 ## Why is this bad?
 A string raises TypeError when the region is entered. With an unsupported dtype the region warns and disables itself.

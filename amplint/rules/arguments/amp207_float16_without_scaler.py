@@ -2,8 +2,8 @@
 
 ## What it does
 Finds `loss.backward()` and `optimizer.step()` without a scaler, if the loss comes from a float16 autocast region. The
-dtype may be given, or be the default of cuda, xpu and mps. Other steps count too: a method of the optimizer that steps,
-or `first_step` and `second_step` of sharpness-aware optimizers.
+dtype may be given, or be the default of cuda, xpu and mps. Other methods of the optimizer that step count, too, such as
+`first_step` and `second_step` of sharpness-aware optimizers.
 
 amplint looks for a scaler in the function with the backward pass, in its callers, and in the functions that it calls. A
 scaler that is only created, saved and loaded doesn't count.
@@ -12,15 +12,6 @@ Also finds:
 
 - a float16 region next to an Accelerator without a scaler: `Accelerator()`, or `mixed_precision="no"` or "bf16";
 - `apex.amp.initialize` with `loss_scale=1.0` and the level "O1" or "O2", which are float16.
-
-amplint reports nothing:
-
-- about bfloat16, and about dtypes that the code doesn't show;
-- about regions that run only frozen models;
-- about regions for cuda in runs without a GPU (`args.use_cuda` is false), where the regions do nothing;
-- if one of these functions scales by hand (multiplies the loss by a scale, or divides gradients by it) or calls
-  `scale_loss`. A loss that is only divided (`scaled_loss = loss / steps`) is not scaled;
-- if one of these functions uses Lightning, DeepSpeed, apex or another library that scales by itself.
 
 A finding is an error, except in these cases:
 
@@ -32,6 +23,15 @@ A finding is an error, except in these cases:
 | a base class that amplint can't see may use the scaler | is a `likely` warning |
 | the Accelerator has no `mixed_precision`: accelerate's configuration may choose float16 | is a `likely` warning |
 | the function only measures the memory of a step | is a suspicion |
+
+amplint reports nothing:
+
+- about bfloat16, and about dtypes that the code doesn't show;
+- about regions that run only frozen models;
+- about regions for cuda in runs without a GPU (`args.use_cuda` is false), where the regions do nothing;
+- if one of these functions scales by hand (multiplies the loss by a scale, or divides gradients by it) or calls
+  `scale_loss`. A loss that is only divided (`scaled_loss = loss / steps`) is not scaled;
+- if one of these functions uses Lightning, DeepSpeed, apex or another library that scales by itself.
 
 ## Why is this bad?
 float16 has no numbers below 6e-8, and gradients are often smaller. They become zero, and the model learns worse, or not

@@ -7,16 +7,9 @@ Finds a float16 autocast region that can be enabled while the scaler of its loss
 - a scaler that is enabled for the wrong dtype (`enabled=dtype == "bfloat16"`);
 - a scaler that is enabled only on cuda, with a region that is float16 on mps or xpu too;
 - a branch that calls `loss.backward()` without the scaler;
-- a scaler of a class of the project whose `scale` returns the loss unchanged.
+- a scaler of the project's own class, whose `scale` returns the loss unchanged.
 
 amplint compares the flags and tests that decide on the region and on the scaler, whatever their names are.
-
-amplint reports nothing:
-
-- about an enabled scaler with a float32 region, which is harmless;
-- if region and scaler depend on different flags that may be connected. Two options of one command line are independent;
-- about a fallback for the old autocast (in the handler of the same call with a device);
-- about regions for cuda in runs without a GPU (`args.use_cuda` is false).
 
 A finding is an error, except in these cases:
 
@@ -27,6 +20,13 @@ A finding is an error, except in these cases:
 | the scaler is a parameter that is None, and no visible call passes a scaler | is a note, and a suspicion |
 | the scaler is an attribute of a parameter | is a note, and a suspicion |
 | only a precision that the code never names is wrong, such as "tf32" | is a note, and a suspicion |
+
+amplint reports nothing:
+
+- about an enabled scaler with a float32 region, which is harmless;
+- if region and scaler depend on different flags that may be connected. Two options of one command line are independent;
+- about an older form of autocast, in an `except` whose `try` has the form with a device;
+- about regions for cuda in runs without a GPU (`args.use_cuda` is false).
 
 If the setting is declared as a `Literal` or with `choices`, amplint considers only the declared values.
 

@@ -25,7 +25,7 @@ with torch.autocast("cuda", enabled=use_amp):
 ```
 
 ## Fix safety
-Safe, as the code raised before the fix. The fix makes keywords of the second argument and of those after it, in the
+Safe, as the code raised before the fix. The fix turns the second and all later arguments into keyword arguments, in the
 order of `torch.cuda.amp.autocast`: `enabled`, `dtype`, `cache_enabled`.
 
 ## Proof

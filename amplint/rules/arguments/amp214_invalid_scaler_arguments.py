@@ -25,8 +25,8 @@ A finding is an error, except in two cases. It is a warning, and only `likely`:
 amplint reports nothing if the code doesn't show the value, or if the call has `enabled=False`.
 
 ## Why is this bad?
-The mistakes that raise nothing are the worst: training runs, and its result is wrong. A mistake that raises often does
-so only with AMP, or only after some steps.
+The mistakes that raise nothing are the worst: training runs, and its result is wrong. The other mistakes often raise
+only in a run with AMP, or only after some steps.
 
 ## Example
 ```python

@@ -5,8 +5,8 @@ Finds a cast of a whole model to float16 or bfloat16 (`model.half()`, `.to(torch
 torch_dtype=torch.float16)`), if an optimizer of torch.optim trains the parameters without a scaler. If a scaler steps
 the optimizer, AMP208 reports the cast.
 
-Also finds a Trainer or Fabric of Lightning that trains with the precision "16-true" or "bf16-true", which cast the
-whole model, or does so by default.
+Also finds a Trainer or Fabric of Lightning with the precision "16-true" or "bf16-true", which casts the whole model.
+The precision may be in the call, or the default of an option.
 
 | parameters | the finding |
 |---|---|
@@ -25,9 +25,9 @@ amplint reports nothing if:
 - DeepSpeed, FSDP or apex is imported, which can keep float32 copies.
 
 ## Why is this bad?
-- Small updates are rounded away: those below about 0.05 % of the weight in float16, and below about 0.4 % in bfloat16.
-  In a test with Adam in bfloat16 (a small network, 200 steps), 3 % of the weights changed with a learning rate of 1e-5,
-  22 % with 1e-4, and all with 1e-3.
+- Small updates are rounded away: updates below about 0.05 % of the weight in float16, and below 0.4 % in bfloat16. In a
+  test with Adam in bfloat16 (a small network, 200 steps), 3 % of the weights changed with a learning rate of 1e-5, 22 %
+  with 1e-4, and all with 1e-3.
 - In float16 the `eps` of Adam, 1e-8, becomes 0. If the square of a gradient is 0 too, Adam divides by 0, and the weight
   becomes NaN or infinite. In the same test in float16 all weights became NaN.
 - In float16 small gradients become 0, because no scaler scales the loss.

@@ -22,7 +22,7 @@ Findings of cases 1 and 2 are only `likely`. In these two cases amplint reports 
 
 ## Why is this bad?
 Nothing raises. A run that should be in half precision trains in float32, slower and with more memory. A run that should
-be in bfloat16 trains in float16, without a scaler. Who compares two precisions compares a run with itself.
+be in bfloat16 trains in float16, without a scaler. Whoever compares two precisions may compare a run with itself.
 
 ## Example
 ```python

@@ -2,10 +2,10 @@
 
 ## What it does
 Finds a cast such as `model.half()` or `model.to(torch.bfloat16)` in a loop that trains the model, or in a function that
-the loop calls with the model:
+the loop calls with the model. There are two cases:
 
 - the model is cast back to float32 later in the same function, such as after a validation or after saving;
-- or the model stays in half precision, and the loop trains it further. Such a finding is only `likely`.
+- the model stays in half precision, and the loop trains it further. Such a finding is only `likely`.
 
 amplint reports nothing:
 
@@ -16,8 +16,8 @@ amplint reports nothing:
 
 ## Why is this bad?
 `half()` and `to()` of a module change its parameters in place. `float()` makes the parameters float32 again, but
-doesn't restore the lost digits. Each cast loses what the optimizer changed since the last cast, if that is less than
-about 0.05 % of the weight (bfloat16: 0.4 %). With a low learning rate the model stops improving.
+doesn't restore the lost digits. Each cast loses what the optimizer changed since the last cast, if the change is less
+than about 0.05 % of the weight (bfloat16: 0.4 %). With a low learning rate the model stops improving.
 
 ## Example
 ```python

@@ -31,23 +31,25 @@ with autocast("cuda", enabled=True, dtype=torch.bfloat16):
 ```
 
 ## Fix safety
-Safe: the fix inserts the device as the first argument, and makes keywords of positional arguments. Comments and layout
-stay. A call that already passes `device_type`, which the old class doesn't take (AMP107), keeps that argument.
+Safe: the fix inserts the device as the first argument, and turns positional arguments into keyword arguments. Comments
+and layout stay. A call that already passes `device_type`, which the old class doesn't take (AMP107), keeps that
+argument.
 
 The two classes have different defaults. Without `dtype`, the old class uses float16 (`torch.cpu.amp`: bfloat16), and
-its weight cache is on. The new class takes dtype and cache from an outer region, and the dtype from
-`torch.set_autocast_dtype`. If the file sets another dtype in one of these ways, the fix also passes the old default,
-such as `dtype=torch.float16`. The fix is unsafe if the file then has no `import torch`.
+its weight cache is on. The new class takes both from an outer region, or the dtype from `torch.set_autocast_dtype`. If
+the file sets another dtype in one of these ways, the fix also passes the old default, such as `dtype=torch.float16`.
+Such a fix is unsafe if the file has no `import torch`.
 
-The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, nothing is, and
-the finding says why. This is so if:
+The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, the fix rewrites
+none of them, and the finding says why. This is so if:
 
 - the name is passed to a function;
 - the name is exported by `__all__` or by an `__init__.py`;
 - the name is in a `mock.patch` string;
 - another file of the project imports the name from this file.
 
-If one statement imports several old names, and the rule for one of them isn't selected, that name keeps its old import.
+One statement may import old names of several rules (AMP101 to AMP104). If one of these rules isn't selected, its names
+keep their old import.
 
 ## Proof
 The fixed test programs run without the `FutureWarning`. Device, dtype, `enabled` and `cache_enabled` of each region are

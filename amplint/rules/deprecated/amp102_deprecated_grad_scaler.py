@@ -11,7 +11,7 @@ amplint reports nothing if:
 
 ## Why is this bad?
 Since torch 2.4 each call of an old class gives a `FutureWarning`, and torch will remove the classes. A scaler of the
-new class is not an instance of an old class, so code with both classes breaks `isinstance` tests.
+new class is not an instance of an old class, so `isinstance` tests fail in code that uses both.
 
 The new class takes the device as its first argument. So it isn't enough to change the import: `GradScaler(1024.0)` then
 takes 1024.0 as the device, raises nothing, and starts with a scale of 65536.
@@ -33,18 +33,19 @@ scaler = GradScaler("cuda", 1024.0)
 ## Fix safety
 Safe: the fix inserts the device as the first argument, and every other argument keeps its meaning.
 
-The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, nothing is, and
-the finding says why. This is so if:
+The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, the fix rewrites
+none of them, and the finding says why. This is so if:
 
 - the name is passed to a function;
 - the name is exported by `__all__` or by an `__init__.py`;
 - the name is in a `mock.patch` string;
 - another file of the project imports the name from this file.
 
-If one statement imports several old names, and the rule for one of them isn't selected, that name keeps its old import.
+One statement may import old names of several rules (AMP101 to AMP104). If one of these rules isn't selected, its names
+keep their old import.
 
-A subclass is rewritten only if its `__init__` passes keyword arguments to that of the old class. Calls of the old class
-are not rewritten if the file has an `isinstance` test for the old class that can't be rewritten.
+A subclass is rewritten only if its `__init__` passes keyword arguments to the `__init__` of the old class. Calls of the
+old class are not rewritten if the file has an `isinstance` test for the old class that can't be rewritten.
 
 ## Proof
 The fixed test programs run without the `FutureWarning`. Initial scale, growth and backoff factors, growth interval,

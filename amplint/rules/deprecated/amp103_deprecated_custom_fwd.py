@@ -34,15 +34,16 @@ class Scale(torch.autograd.Function):
 ## Fix safety
 Safe: with `device_type="cuda"` the new decorators do what the old ones did.
 
-The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, nothing is, and
-the finding says why. This is so if:
+The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, the fix rewrites
+none of them, and the finding says why. This is so if:
 
 - the name is passed to a function;
 - the name is exported by `__all__` or by an `__init__.py`;
 - the name is in a `mock.patch` string;
 - another file of the project imports the name from this file.
 
-If one statement imports several old names, and the rule for one of them isn't selected, that name keeps its old import.
+One statement may import old names of several rules (AMP101 to AMP104). If one of these rules isn't selected, its names
+keep their old import.
 
 ## Proof
 The fixed test programs run without the `FutureWarning`. The decorated `forward` and `backward` run with the same
@@ -72,7 +73,7 @@ rule = Rule(
     fixes=(Applicability.SAFE,),
     triggers=("custom_fwd & amp", "custom_bwd & amp"),
     trial=False,
-    not_shown="verify doesn't interpret custom autograd Functions",
+    not_shown="verify uses a small model of its own, without custom autograd Functions",
 )
 
 

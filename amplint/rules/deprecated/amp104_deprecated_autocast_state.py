@@ -33,8 +33,8 @@ if torch.is_autocast_enabled("cpu"):
 ## Fix safety
 Safe: the device becomes the first argument.
 
-The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, nothing is, and
-the finding says why. This is so if:
+The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, the fix rewrites
+none of them, and the finding says why. This is so if:
 
 - the name is passed to a function;
 - the name is exported by `__all__` or by an `__init__.py`;
@@ -43,7 +43,8 @@ the finding says why. This is so if:
 - TorchScript may compile the code: TorchScript doesn't know the new functions. This holds for all functions of a file
   that uses TorchScript, except those under `torch.jit.ignore` or `torch.jit.unused`.
 
-If one statement imports several old names, and the rule for one of them isn't selected, that name keeps its old import.
+One statement may import old names of several rules (AMP101 to AMP104). If one of these rules isn't selected, its names
+keep their old import.
 
 ## Proof
 The fixed test programs run without the `DeprecationWarning`, and return the same state as before the fix, inside and
@@ -73,7 +74,7 @@ rule = Rule(
     fixes=(Applicability.SAFE,),
     triggers=("autocast_gpu_dtype", "autocast_cpu_", "autocast_xla_", "autocast_ipu_"),
     trial=False,
-    not_shown="the warning appears when the function is called, which is usually in a model's own code",
+    not_shown="verify uses a small model of its own, and these functions are usually called in the model",
 )
 
 

@@ -2,8 +2,8 @@
 
 ## What it does
 Finds the uses of `apex.amp`, such as `initialize`, `scale_loss`, `master_params`, `state_dict` and its decorators. A
-file gets one finding, at the first use, which names the lines of the other uses. The finding recommends only names that
-exist in every release of torch that the project allows.
+file gets one finding, at the first use. The finding names the lines of the other uses. The finding recommends only
+names that exist in every release of torch that the project allows.
 
 amplint reports nothing if the project allows only torch before 1.6, which has no AMP.
 
@@ -32,13 +32,14 @@ scaler.update()
 For the other functions of `apex.amp`:
 
 - `master_params`: call `scaler.unscale_(optimizer)`, then clip `model.parameters()`;
-- `state_dict` and `load_state_dict`: call those of the scaler;
-- `half_function` and `float_function`: decorate with `@torch.autocast("cuda")`, or with `@torch.autocast("cuda",
-  enabled=False)` and cast the inputs with `.float()`;
+- `state_dict` and `load_state_dict`: call the scaler's `state_dict` and `load_state_dict`;
+- `half_function`: call `.half()` on the inputs of the function (autocast alone casts only for operations on its list);
+- `float_function`: decorate with `@torch.autocast("cuda", enabled=False)`, and call `.float()` on the inputs;
 - `promote_function`: remove the call, since autocast promotes by itself.
 
 ## Fix safety
-There is no fix: torch needs an autocast region around the forward pass, which the code doesn't mark for `apex.amp`.
+There is no fix: `torch.autocast` has to enclose the forward pass, and code for `apex.amp` doesn't show where the
+forward pass starts and ends.
 
 ## Proof
 The test programs for `apex.amp` are not executed (`shows=none`), as they need apex. The code under "Use instead" is a
@@ -70,7 +71,7 @@ rule = Rule(
     severity=Severity.WARNING,
     fixes=(),
     triggers=("apex.amp", "apex import", "import apex"),
-    not_shown="apex is a separate library",
+    not_shown="verify doesn't replace apex, which is a separate library",
 )
 
 # What torch has instead of each function of apex.amp, with its autocast and scaler.
@@ -81,7 +82,7 @@ _INSTEAD = {
     "master_params": "call `scaler.unscale_(optimizer)`, then clip `model.parameters()`",
     "state_dict": "save `scaler.state_dict()`",
     "load_state_dict": "call `scaler.load_state_dict(...)`",
-    "half_function": "decorate with `@{autocast}`",
+    "half_function": "call `.half()` on the inputs",
     "float_function": "decorate with `@{off}`, and call `.float()` on the inputs",
     "promote_function": "remove the call, since autocast promotes by itself",
     "disable_casts": "use `{off}`",

@@ -9,7 +9,7 @@ Finds:
 
 amplint reports nothing:
 
-- under an `if` that checks the release of torch or calls `hasattr`, and in a `try` that catches a missing name;
+- under an `if` that checks the release of torch or calls `hasattr`, or in a `try` that catches a missing name;
 - if the project allows torch before 2.4;
 - about `torch.npu.amp.GradScaler`, which is still needed: on some of these devices an overflow gives no inf, and this
   scaler detects it in another way.
@@ -37,8 +37,9 @@ with torch.amp.autocast("xpu", enabled=use_amp, dtype=torch.bfloat16):
 ```
 
 ## Fix safety
-Unsafe: amplint doesn't know which release of the vendor's package is installed. The fix makes keywords of positional
-arguments. For `torch.xpu.amp.autocast` without a dtype, the fix writes `dtype=torch.bfloat16`, which is its default.
+Unsafe: amplint doesn't know which release of the vendor's package is installed. The fix turns positional arguments into
+keyword arguments. For `torch.xpu.amp.autocast` without a dtype, the fix writes `dtype=torch.bfloat16`, which is the
+default of that class.
 
 There is no fix:
 
@@ -153,7 +154,7 @@ def _given(device: str, last: str) -> str:
 def _fix(module: Module, value: ir.Attribute, name: str) -> tuple[Fix | None, str | None]:
     torch, device, last = module_name(module, "torch"), _VENDORS[name], name.rpartition(".")[2]
     if torch is None:
-        return None, "the fix needs `import torch`; add that import, and run amplint again"
+        return None, "add `import torch`, which the fix needs, and run amplint again"
     call = value.parent if isinstance(value.parent, ir.Call) else None
     if last.startswith("custom"):
         given = f'device_type="{device}"'

@@ -11,8 +11,8 @@ Finds:
 - `autocast` or `GradScaler` in a file that neither imports nor defines the name. Files with a star import, `exec`,
   `globals()` or `setattr` are not checked for this.
 
-amplint reports nothing about a name of `torch` under an `if` that checks the release of torch or calls `hasattr`, and
-in a `try` that catches a missing name.
+amplint reports nothing about a name of `torch` under an `if` that checks the release of torch or calls `hasattr`, or in
+a `try` that catches a missing name.
 
 ## Why is this bad?
 The code raises ImportError, AttributeError, TypeError or NameError. If only a run with AMP reaches the line, a test
@@ -36,14 +36,15 @@ with torch.autocast(device_type="cuda"):
 Safe:
 
 - a keyword is renamed to the right keyword;
-- a name is replaced by that of `torch.amp`, with the device that the wrong name contains (`torch.cuda.autocast`);
+- a name is replaced by the right name in `torch.amp`, with the device that the wrong name contains
+  (`torch.cuda.autocast`);
 - `device_type` is added to `custom_fwd` and `custom_bwd`, if the file uses only one device;
 - a missing import is added, if the call has the arguments of the class in `torch.amp`.
 
 Unsafe: `device_type` is added, and the file shows no device, or shows that the device is chosen when the program runs.
 
 There is no fix for other findings. `torch.cuda.amp.autocast(device_type=...)` has an argument of the new class: the fix
-of AMP101 replaces the class and keeps the argument. The fix of AMP102 does the same for
+of AMP101 replaces the class and keeps the argument. The fix of AMP102 does so for
 `torch.cuda.amp.GradScaler(device=...)`.
 
 ## Proof

@@ -42,8 +42,8 @@ call before the optimizer step, even on a later micro step, raises "unscale_() h
 since the last update()". The prepared optimizer's `step()` calls `update()`. If a test skips this step after an
 overflow, the next clip raises, too.
 
-A clip before the backward pass finds no gradients, or those of the previous step: the step uses gradients that nothing
-has clipped. In float16 accelerate's own clip then raises.
+A clip before the backward pass finds no gradients, or the gradients of the previous step. The step then uses gradients
+that nothing has clipped. In float16 accelerate's own clip then raises.
 
 ## Example
 ```python

@@ -3,15 +3,14 @@
 ## What it does
 Finds, in calls of transformers' `TrainingArguments` and `Seq2SeqTrainingArguments`:
 
-- `fp16` and `bf16` both True, or both set from one variable; the same for `fp16_full_eval` and `bf16_full_eval` (an
-  error);
+- `fp16` and `bf16`, or `fp16_full_eval` and `bf16_full_eval`, both True, or both set from one variable (an error);
 - `fp16_backend`, `half_precision_backend` and `fp16_opt_level`, which 5.0 removed (an error; a warning if the project
   also allows older releases);
 - `fp16_backend`, deprecated since 4.13, if the project allows only releases before 5.0 (a warning);
 - `trainer.evaluate()` or `trainer.predict()` before `trainer.train()` of a Trainer that has `fp16_full_eval` or
   `bf16_full_eval` (an error).
 
-amplint reports nothing about flags whose value is not written in the call, except if both get the same variable.
+amplint reports nothing about flags whose values are not written in the call, unless both flags get the same variable.
 
 amplint reports nothing about a removed argument:
 

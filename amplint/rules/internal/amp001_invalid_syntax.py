@@ -19,7 +19,7 @@ Python may accept a file that amplint doesn't:
   the Python version. (amplint reads f-strings such as `f'{x['a']}'`, which need Python 3.12, under every Python.)
 - A notebook saved as a program may have lines that only a notebook accepts (`%matplotlib inline`, `!pip install
   torch`). The message says so.
-- With the message `amplint can't read this code yet`, the file has expressions or `elif`s that are nested about 1,000
+- The message `amplint can't read this code yet` means: the file has expressions or `elif`s that are nested about 1,000
   deep, as in generated code, or syntax that the installed libcst doesn't know.
 
 ## Example

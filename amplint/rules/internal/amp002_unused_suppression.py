@@ -12,7 +12,7 @@ Finds:
 A prefix such as `AMP4` means all rules that begin with `AMP4`. `# amplint: off` without codes means all rules that are
 on by default. A code is reported only if all rules that the code means ran on the file.
 
-amplint never reports a bare `# noqa`, codes of other tools in `# noqa`, and `# amplint: ignore-file`.
+amplint never reports a bare `# noqa`, codes of other tools in `# noqa`, or `# amplint: ignore-file`.
 
 ## Why is this bad?
 The comment hides the next real mistake on its line. In the example, if someone removes `scaler.unscale_` later, amplint
@@ -34,8 +34,8 @@ To keep a comment that looks unused, name this rule in it: `# noqa: AMP401, AMP0
 
 ## Fix safety
 Safe: only comments change. The fix removes the codes that silence nothing. If no code is left, the fix removes the
-whole comment with its reason, and the line if nothing else is on it. Together with an `off`, the fix removes an `on`
-that ends nothing else. Other comments on the line (`# type: ignore`) and codes of other tools stay.
+whole comment with its reason, and the line if nothing else is on it. If the fix removes an `off`, it also removes the
+`on` that ends only this `off`. Other comments on the line (`# type: ignore`) and codes of other tools stay.
 
 flake8 handles `noqa` itself; amplint reports unused codes under flake8 too.
 

@@ -76,7 +76,7 @@ rule = Rule(
     severity=Severity.ERROR,
     fixes=(Applicability.UNSAFE,),
     triggers=("autocast & e-", "autocast & E-", "autocast & 0.0000000"),
-    not_shown="verify doesn't interpret models and criteria",
+    not_shown="verify uses a small model and criterion of its own instead of yours",
 )
 
 _ADDS = ("add", "add_", "sub", "sub_")

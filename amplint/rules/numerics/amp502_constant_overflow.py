@@ -83,7 +83,7 @@ rule = Rule(
     severity=Severity.ERROR,
     fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("autocast & masked_fill", "autocast & where", "autocast & e9", "autocast & inf", "autocast & softmax"),
-    not_shown="verify doesn't interpret models and criteria",
+    not_shown="verify uses a small model and criterion of its own instead of yours",
 )
 
 _RAISES = ("masked_fill", "masked_fill_", "fill", "fill_", "full_like", "new_full", "index_fill", "index_fill_")
@@ -279,7 +279,7 @@ def _out_of_place(module: Module, found: _Sum) -> tuple[Fix | None, str | None]:
 def _fix(module: Module, found: _Fill) -> tuple[Fix | None, str | None]:
     torch, tensor = module_name(module, "torch"), found.tensor[0]
     if torch is None:
-        return None, "the fix needs `import torch`; add the import, and run amplint again"
+        return None, "add `import torch`, which the fix needs, and run amplint again"
     if tensor is None or not _is_dotted(tensor):
         return None, "the tensor has no name; assign the tensor to a variable first"
     text = f"{torch}.finfo({module.text(tensor)}.dtype).{found.end}"

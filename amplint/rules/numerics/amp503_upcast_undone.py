@@ -78,7 +78,7 @@ rule = Rule(
     severity=Severity.WARNING,
     fixes=(Applicability.UNSAFE,),
     triggers=("autocast & .float",),
-    not_shown="verify doesn't interpret models and criteria",
+    not_shown="verify uses a small model and criterion of its own instead of yours",
 )
 
 _CASTS = ("float", "to")
@@ -163,7 +163,7 @@ def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
     header = switched_off(module, f'"{seen.autocast.devices[0]}"')
     if header is None:
         if module_name(module, "torch") is None:
-            return None, "the fix needs `import torch`; add the import, and run amplint again"
+            return None, "add `import torch`, which the fix needs, and run amplint again"
         return None, "the project allows a torch without `torch.autocast`"
     edits = wrapped(module, statement, header)
     if edits is None:

@@ -19,8 +19,8 @@ amplint reports nothing:
 
 ## Why is this bad?
 Such a cast usually exists because half precision gave NaN or poor gradients in training. Evaluation computes the same
-numbers in half precision. In float16 it can overflow where training does not, and give NaN. Or the results of
-evaluation differ from those of training, and a worse model is chosen as the best.
+numbers in half precision. In float16 it can overflow where training does not, and give NaN. Or evaluation gives other
+results than training, and a worse model is chosen as the best.
 
 ## Example
 ```python

@@ -41,8 +41,8 @@ if bad_in_a_row > 20:
 scaler.scale(loss).backward()
 ```
 
-With DistributedDataParallel, gradients that are not finite on one rank make those of all ranks NaN or infinite, so each
-rank's scaler skips the step.
+With DistributedDataParallel, gradients that are not finite on one rank make the gradients of all ranks NaN or infinite,
+so each rank's scaler skips the step.
 
 ## Fix safety
 There is no fix: amplint can't tell how many such losses the program should accept.

@@ -10,6 +10,9 @@ between the scaled backward and `scaler.unscale_` or `scaler.step`:
 - a loss that is assigned something else if it isn't finite: `if torch.isinf(loss): loss = zero`;
 - a parameter's hook that does one of these.
 
+The finding is only `likely` if a loss is replaced because it is NaN: there may be other reasons than an overflow, such
+as an empty batch.
+
 amplint reports nothing:
 
 - after `scaler.unscale_(optimizer)`, which has already checked;
@@ -23,9 +26,6 @@ amplint reports nothing:
   reports;
 - about a clamp alone: it keeps NaN;
 - about CTC losses, which are infinite if the labels are too long.
-
-The finding is only `likely` if a loss is replaced because it is NaN: there may be other reasons than an overflow, such
-as an empty batch.
 
 ## Why is this bad?
 The scaler recognizes an overflow by NaN or infinity in the gradients. If the code replaces them, the scaler does not

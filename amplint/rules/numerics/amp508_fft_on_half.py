@@ -65,7 +65,7 @@ rule = Rule(
     severity=Severity.WARNING,
     fixes=(Applicability.UNSAFE,),
     triggers=("autocast & fft", "autocast & stft"),
-    not_shown="verify doesn't interpret models and criteria",
+    not_shown="verify uses a small model and criterion of its own instead of yours",
 )
 
 _TRANSFORMS = [name for name in SPELLINGS if name.startswith("fft_") or name == "stft"]

@@ -20,8 +20,8 @@ amplint reports nothing:
 
 ## Why is this bad?
 With a GradScaler, gradients overflow now and then: the scale starts at 65,536, and grows until the gradients overflow.
-`scaler.step` skips such a step, and `scaler.update` halves the scale. A program that raises instead ends in its first
-steps, or after days, though its training is fine.
+`scaler.step` skips such a step, and `scaler.update` halves the scale. With a check that raises, the program ends in its
+first steps, or after days, though its training is fine.
 
 ## Example
 ```python

@@ -13,13 +13,13 @@ too:
   in float16, as in SSIM. For SSIM of a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) the finding is only
   `likely`. AMP511 reports the same in bfloat16, where the errors are larger.
 
+The rule is off by default: the code doesn't show whether a number ever gets so large.
+
 amplint reports nothing:
 
 - if the device computes the op in float32 (`z**2` and `exp` on cuda);
 - after `.float()`;
 - in bfloat16, and if the dtype is unknown.
-
-The rule is off by default: the code doesn't show whether a number ever gets so large.
 
 ## Why is this bad?
 The largest number of float16 is 65,504. The square of 256 is inf, and so are `exp(11.1)` and `1 / 1e-5`. Variances,
@@ -44,11 +44,11 @@ with torch.autocast("cuda", dtype=torch.float16):
 
 ## Fix safety
 The fix casts the tensor with `.float()`. Unsafe: later results may become float32. There is no fix for a difference of
-two means: compute both from `.float()` tensors, under `autocast(enabled=False)`.
+two means: call `.float()` on the inputs of both means, and compute both under `autocast(enabled=False)`.
 
 ## Proof
-The test programs train with values of some hundred. The loss of the wrong programs becomes NaN, or changes otherwise
-than the reference's; the corrected programs have the reference's loss.
+The test programs train with values of some hundred. The loss of the wrong programs becomes NaN, or changes by another
+amount than in float32. The corrected programs have the loss of float32.
 
 ## References
 - [Autocast op reference](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float32)
@@ -87,7 +87,7 @@ rule = Rule(
     fixes=(Applicability.UNSAFE,),
     triggers=("autocast",),
     default=False,
-    not_shown="verify doesn't interpret models and criteria",
+    not_shown="verify uses a small model and criterion of its own instead of yours",
 )
 
 _SQUARES = ("mul", "multiply", "pow", "square")

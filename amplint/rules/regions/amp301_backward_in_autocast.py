@@ -10,9 +10,6 @@ These count, too:
 - the backward passes `accelerator.backward()` and `fabric.backward()`;
 - calls of timm's `NativeScaler` and `ApexScaler`, which run backward.
 
-With accelerate and Fabric, amplint reports nothing if the file sets a precision without autocast ("no", "32-true"). If
-the file sets no precision, the finding is only `likely`, since the precision may be configured elsewhere.
-
 How serious a finding is:
 
 - an error if the region runs a custom `autograd.Function`, or code under `enabled=False`;
@@ -20,12 +17,15 @@ How serious a finding is:
 - only a suspicion if the code looks like a benchmark: the backward is timed and amplint sees no use of its gradients,
   or the loss is a plain `sum()` of an output in a file without an optimizer.
 
+With accelerate and Fabric, amplint reports nothing if the file sets a precision without autocast ("no", "32-true"). If
+the file sets no precision, the finding is only `likely`, since the precision may be configured elsewhere.
+
 ## Why is this bad?
 Outside of autocast, each operation runs backward in the dtype of its forward, so backward needs no region.
 
 In an open region autocast also applies to the operations of backward. Matrix products that should run in float32 are
-cast to half precision, and their gradients lose precision: those of layers that the forward ran in float32, and those
-in custom `autograd.Function`s. PyTorch's documentation advises against backward passes under autocast.
+cast to half precision, and their gradients lose precision. Such products are in layers that the forward ran in float32,
+and in custom `autograd.Function`s. PyTorch's documentation advises against backward passes under autocast.
 
 ## Example
 ```python

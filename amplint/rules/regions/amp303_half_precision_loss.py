@@ -11,6 +11,13 @@ The value is certainly in half precision if it comes from a layer of this file o
 output of a model that amplint can't see, the finding is only `likely`, and only these losses are reported: cross
 entropy with class indices, and an L1 or squared difference of two such outputs.
 
+How serious a finding is:
+
+- an error if the loss is float16 and scaled: at the initial scale its gradient is infinite;
+- a warning otherwise;
+- only a suspicion if the model that amplint can't see gets the targets, too: a head with a margin (ArcFace) returns
+  float32.
+
 amplint reports nothing:
 
 - if the value is cast with `.float()`, or another operand is float32, so that the loss is too (`mse_loss(half,
@@ -22,13 +29,6 @@ amplint reports nothing:
 - about models that accelerate, Fabric or DeepSpeed wrap (their outputs are float32);
 - under `no_grad`, and in functions that evaluate;
 - in a branch that trains without AMP.
-
-How serious a finding is:
-
-- an error if the loss is float16 and scaled: at the initial scale its gradient is infinite;
-- a warning otherwise;
-- only a suspicion if the model that amplint can't see gets the targets, too: a head with a margin (ArcFace) returns
-  float32.
 
 ## Why is this bad?
 Inside a region autocast computes most losses in float32. After the region the loss has the dtype of its input: sums

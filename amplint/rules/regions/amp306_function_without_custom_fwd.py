@@ -100,7 +100,7 @@ rule = Rule(
     severity=Severity.WARNING,
     fixes=(Applicability.UNSAFE,),
     triggers=("autograd & Function & autocast & apply & backward", "autograd & Function & custom_bwd"),
-    not_shown="verify doesn't interpret custom autograd Functions",
+    not_shown="verify uses a small model of its own, without custom autograd Functions",
 )
 
 _FWD, _BWD = "custom_fwd", "custom_bwd"
@@ -395,7 +395,7 @@ def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
     """The missing decorators, below `@staticmethod`."""
     torch, device = module_name(module, "torch"), _device(module, function)
     if torch is None:
-        return None, "the fix needs `import torch`; add the import, and run amplint again"
+        return None, "add `import torch`, which the fix needs, and run amplint again"
     if device is None:
         return None, "the file doesn't show the device for `device_type`; add the decorators by hand"
     new = module.target.guarantees(_SINCE)

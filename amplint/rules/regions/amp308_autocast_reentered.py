@@ -1,4 +1,4 @@
-"""An autocast decorator is entered again while it is active, and autocast stays enabled.
+"""An autocast decorator is entered again while it is active, and the autocast state is not restored.
 
 ## What it does
 Finds a function with the decorator `torch.autocast(...)`
@@ -64,7 +64,7 @@ rule = Rule(
     severity=Severity.ERROR,
     fixes=(),
     triggers=("autocast",),
-    not_shown="the effect depends on the ops after the inner region, in the model",
+    not_shown="verify uses a small model of its own, and the effect depends on the operations of yours",
 )
 
 

@@ -5,7 +5,8 @@ Finds an autocast region that is entered before a loop, if backward and the opti
 around the loop, or a decorator on the function that contains the loop. Backward and step may be in functions that the
 loop calls.
 
-A disabled region around the loop is found, too, if the loop has regions of its own: they share its cache.
+Also finds a disabled region around the loop, if the loop has regions of its own: these share the cache of the disabled
+region.
 
 The finding is only `likely`
 
@@ -55,8 +56,8 @@ There is no fix if the loop calls a function that has a region as its decorator,
 elsewhere: that region would cache the old weights.
 
 ## Proof
-The test programs compare the loss with that of a float32 run. In the wrong programs the loss does not fall like that of
-the float32 run, in most not at all; in the corrected programs it does.
+The test programs are compared with a float32 run. In the wrong programs the loss falls less than in float32, and in
+most of them not at all. In the corrected programs the loss falls as in float32.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
@@ -155,9 +156,11 @@ def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -
             f"in the loop, the region on {module.line(inner)} would cache the weights; end this region by hand",
         )
     edit = add_last_argument(module, region, "cache_enabled=False")
+    made = region_of(module, region)
+    remain = "" if made is not None and is_false(made.enabled) else "AMP301 and AMP302 remain: "
     return Fix(
         Applicability.SAFE,
-        "Pass `cache_enabled=False` (backward and the step stay in the region)",
+        f"Pass `cache_enabled=False` ({remain}backward and the step stay in the region)",
         (edit,),
     ), None
 

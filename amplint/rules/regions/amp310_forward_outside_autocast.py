@@ -13,8 +13,8 @@ Finds:
    can be enabled.
 5. A loss that a `GradScaler` scales, if no file of the program opens a region. A package may still open one itself.
 
-Findings of 3, 4 and 5 are only `likely`. So are those of 1 if amplint can't see the layers of the model or the
-criterion, or if the loss multiplies the outputs with each other, as a contrastive loss does.
+Findings of 3, 4 and 5 are only `likely`. Findings of 1 are only `likely`, too, if amplint can't see the layers of the
+model or the criterion, or if the loss multiplies the outputs with each other, as a contrastive loss does.
 
 amplint reports nothing:
 
@@ -148,16 +148,17 @@ def _thrown_away(module: Module) -> Iterator[Finding]:
             continue
         again = found[1]
         chain = again.block.owner if again.block.role == "orelse" else None
-        advice = (
-            f"make the `if` on {module.line(chain)} an `elif`"
-            if isinstance(chain, ir.If)
-            else "remove one of the calls"
-        )
+        if isinstance(chain, ir.If):
+            advice = f"make the `if` on {module.line(chain)} an `elif`"
+            why = f"with `elif`, {module.line(again)} no longer runs after the region; check that, and make the change"
+        else:
+            advice = "remove one of the calls"
+            why = "amplint can't tell which call is intended; remove the other one"
         yield rule.finding(
             module.span(region.call),
             f"the result of this region is lost: {module.line(again)} calls `{module.on_one_line(call.func)}` again, "
             f"outside the region and in float32; {advice}",
-            withheld="a fix would decide which of these calls runs; decide by hand",
+            withheld=f"{why} by hand",
         )
 
 

@@ -72,7 +72,7 @@ rule = Rule(
     severity=Severity.WARNING,
     fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("autocast & enabled=False", "autocast & enabled = False", "autocast & (False"),
-    not_shown="verify doesn't interpret models and criteria",
+    not_shown="verify uses a small model and criterion of its own instead of yours",
     formerly=("island-without-upcast",),
 )
 

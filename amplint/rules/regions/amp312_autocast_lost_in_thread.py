@@ -39,7 +39,7 @@ thread.start()
 ```
 
 ## Fix safety
-There is no fix: open the region in the function that the thread runs, or in the model's `forward`.
+There is no fix: open the region, with its dtype, in the function that the thread runs, or in the model's `forward`.
 `DistributedDataParallel` has no such threads.
 
 ## Proof

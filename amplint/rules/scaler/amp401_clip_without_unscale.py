@@ -76,8 +76,8 @@ There is no fix:
 ## Proof
 The test programs are compared with a float32 reference step. Before the fix, the clip sees gradients that are larger by
 the scale: by 65,536, or by the program's own scale. After the fix the norm is right, and the SGD updates agree with the
-reference within float16's noise. In `large bound` the update is right before the fix, too: its bound of 65,536 is the
-scale itself.
+reference within float16's noise. In one program the update is right before the fix, too: its bound is 65,536, as large
+as the scale.
 
 ## References
 - [Gradient clipping with torch.amp](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
@@ -123,7 +123,7 @@ rule = Rule(
     shown_by=("gradient", "update", "skips"),
 )
 
-_ELSEWHERE = "the backward pass or the step is in another function; call `unscale_()` by hand"
+_ELSEWHERE = "the backward pass or the step is in another function; add the `unscale_()` by hand"
 
 _WHOSE = "amplint can't tell which optimizer's gradients are clipped: they may still be multiplied by the loss scale"
 _ANOTHER_SET = ("backward", "step", "optimizer_step", "opaque")  # of gradients

@@ -10,16 +10,9 @@ Finds `optimizer.step()` after `scaler.scale(loss).backward()`, if the gradients
 Also finds:
 
 - the step of a second optimizer, after a helper function has scaled and run backward for a loss of both optimizers;
-- the step of a torch optimizer after `accelerator.backward(loss)`, if an Accelerator for float16 never prepares
-  anything: `accelerator.backward` scales the loss, and only a prepared optimizer steps through the scaler. The finding
-  is only *likely* if the precision is configured elsewhere.
-
-amplint reports nothing:
-
-- if another branch of the same `if` steps through the scaler: the condition may be the flag that enables AMP;
-- if the function reads the scale, or checks for finite gradients itself;
-- about one of several optimizers, if the scaler is never used with this optimizer;
-- if the scaler is passed to code that amplint can't see.
+- the step of a torch optimizer after `accelerator.backward(loss)`, if `prepare` of an Accelerator for float16 is never
+  called: `accelerator.backward` scales the loss, and only a prepared optimizer steps through the scaler. The finding is
+  only *likely* if the precision is configured elsewhere.
 
 A scaler whose only use is `scaler.scale(loss)`, with an `init_scale`, may be a constant loss scale on purpose. The
 finding then depends on the optimizer:
@@ -27,6 +20,13 @@ finding then depends on the optimizer:
 - SGD, and others whose update grows with the gradients: certain;
 - one that amplint can't see, or Adam with a weight decay that is added to the gradients: only *likely*;
 - Adam without a weight decay, in which the scale cancels: a suspicion.
+
+amplint reports nothing:
+
+- if another branch of the same `if` steps through the scaler: the condition may be the flag that enables AMP;
+- if the function reads the scale, or checks for finite gradients itself;
+- about one of several optimizers, if the scaler is never used with this optimizer;
+- if the scaler is passed to code that amplint can't see.
 
 ## Why is this bad?
 With SGD, the update from scaled gradients is 65,536 times too large at the initial scale. In Adam the scale cancels,

@@ -1,10 +1,13 @@
 """The scaler unscales gradients of a loss that was never scaled, and steps with them.
 
 ## What it does
-Finds a `loss.backward()` without `scaler.scale`, after which `scaler.unscale_` or `scaler.step` divides the gradients
-by the scale. The call of `scaler.scale` was forgotten, its result is unused, or one of several losses is not scaled.
+Finds:
 
-Also finds a plain `loss.backward()` after `scaler.scale(loss).backward()` for the same loss.
+- a `loss.backward()` without `scaler.scale`, after which `scaler.unscale_` or `scaler.step` divides the gradients by
+  the scale. The call of `scaler.scale` was forgotten, its result is unused, or one of several losses is not scaled;
+- a plain `loss.backward()` after `scaler.scale(loss).backward()` for the same loss;
+- a `loss.backward()` before the step of an optimizer that an `Accelerator` for float16 has prepared, if the file never
+  calls `accelerator.backward`.
 
 amplint reports nothing if the loss may be scaled in code that amplint can't see:
 
@@ -20,9 +23,6 @@ amplint also reports nothing:
 - if the scaler is disabled;
 - if `optimizer.step()` uses the gradients before the first scaled loss, as in a first step that only measures memory;
 - if the scaler is created after the backward pass, and scales other losses.
-
-Also finds `loss.backward()` before the step of an optimizer that an `Accelerator` for float16 has prepared, if the file
-never calls `accelerator.backward`.
 
 ## Why is this bad?
 The scaler divides by a scale that the loss was never multiplied by:
@@ -59,7 +59,7 @@ Unsafe:
 - if the same loss already ran a scaled backward pass: the fix removes the plain one, which raises. Another loss may
   have been intended.
 
-There is no fix if only some of the paths that step run the backward pass.
+There is no fix if the step can be reached without this backward pass.
 
 ## Proof
 The test programs are compared with a float32 reference step. Before the fix the program raises, or its SGD update is

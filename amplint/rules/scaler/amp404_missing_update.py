@@ -8,13 +8,13 @@ skips it, such as a `continue` after a bad gradient norm.
 Also finds:
 
 - a function that steps with a scaler that is created outside of the function, if nothing in this file updates that
-  scaler. The finding is only *likely* if the scaler is an argument: then no file that imports this one may call
-  `update()` either;
+  scaler. If the scaler is an argument, the finding is only *likely*, and amplint reports it only if no file that
+  imports this file calls `update()`;
 - a method that takes one step with its object's scaler, but returns before `update()` if gradients are not finite;
 - a check that skips both `step` and `update()` if gradients are not finite, without `unscale_()` before the check.
   Nothing raises, but the scale never falls. The finding is a warning, and only *likely*.
 
-The finding depends on the condition under which `update()` is skipped, which the message names:
+How certain a finding is depends on the condition under which `update()` is skipped. The message names the condition:
 
 - *certain*: always, or with the default settings;
 - *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;

@@ -6,7 +6,7 @@ Finds a `scaler.unscale_(optimizer)` that runs after another one for the same op
 - in the same iteration;
 - on the micro steps of an accumulation that calls `update()` only once at the end.
 
-The finding depends on the condition under which the code misbehaves, which the message names:
+How certain a finding is depends on the condition under which the code misbehaves. The message names the condition:
 
 - *certain*: always, or with the default settings;
 - *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;

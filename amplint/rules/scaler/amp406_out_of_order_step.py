@@ -6,7 +6,7 @@ Finds, within one iteration:
 - a `scaler.unscale_(optimizer)` after `scaler.step(optimizer)`, with or without `update()` in between;
 - a second `scaler.step(optimizer)` before `update()`.
 
-The finding depends on the condition under which the code misbehaves, which the message names:
+How certain a finding is depends on the condition under which the code misbehaves. The message names the condition:
 
 - *certain*: always, or with the default settings;
 - *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
@@ -40,7 +40,7 @@ scaler.update()
 ```
 
 ## Fix safety
-Unsafe: the fix removes the second call. Of a late `unscale_` nothing is lost, as the step has already unscaled.
+Unsafe: the fix removes the second call. A late `unscale_` is not needed, as the step has already unscaled.
 
 There is no fix:
 
@@ -170,7 +170,7 @@ def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple
                 "`unscale_()` may be meant for the clipping before the step; move `unscale_()` before that clipping",
             )
     if _is_a_round_of_its_own(flow, reached, step):
-        return None, "amplint can't tell where `update()` belongs after the first step; call `update()` by hand"
+        return None, "amplint can't tell where `update()` belongs after the first step; add the `update()` by hand"
     if not dominates(step.call, call):
         return None, "on some paths this step is the only step; step once, without a condition"
     scaler = str(reached.event.scaler)

@@ -14,7 +14,7 @@ Finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` that has no gra
 Also finds `zero_grad()` of an optimizer over one flat buffer, if the parameters' gradients are views of the buffer's
 gradient: `zero_grad()` sets the buffer's gradient to None, and the views no longer reach the optimizer.
 
-The finding depends on the condition under which the code misbehaves, which the message names:
+How certain a finding is depends on the condition under which the code misbehaves. The message names the condition:
 
 - *certain*: always, or with the default settings;
 - *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;

@@ -75,9 +75,10 @@ raise: read `grad / scaler.get_scale()`, or read where the optimizer steps.
 
 ## Proof
 The test programs are compared with a float32 reference step. Before the fix, the gradients that the program reads are
-larger by the scale, and right after the fix. Programs that check the size themselves raise before the fix. If a value
-is added to the gradients, the SGD update almost lacks that value before the fix, and contains it after the fix. The
-test program that divides a norm a second time for a log is not executed (shows=none): nothing else reads that number.
+too large by the scale. After the fix they are right. Programs that check the size themselves raise before the fix. If a
+value is added to the gradients, the SGD update almost lacks that value before the fix, and contains it after the fix.
+The test program that divides a norm a second time for a log is not executed (shows=none): nothing else reads that
+number.
 
 ## References
 - [Working with unscaled
@@ -118,7 +119,7 @@ rule = Rule(
     shown_by=("gradient",),
 )
 
-_ELSEWHERE = "the backward pass or the step is in another function; call `unscale_()` by hand"
+_ELSEWHERE = "the backward pass or the step is in another function; add the `unscale_()` by hand"
 
 
 # What becomes of a value that is added to scaled gradients, or compared with them.

@@ -19,7 +19,8 @@ The finding is a warning instead of an error:
 - if both optimizers step in each iteration by default;
 - if `update()` raises only where an `unscale_` is skipped that runs by default.
 
-The finding about an `update()` before a step depends on the condition of that step, which the message names:
+How certain the finding about an `update()` before a step is depends on the condition of that step. The message names
+the condition:
 
 - *certain*: the step always runs, or runs with the default settings;
 - *likely*: the step depends on a setting whose default amplint can't see;

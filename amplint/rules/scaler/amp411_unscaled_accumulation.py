@@ -14,8 +14,9 @@ amplint reports nothing:
 
 ## Why is this bad?
 The step divides the gradients by the scale. The next backward pass adds scaled gradients to these small ones, and the
-next step divides the sum by the scale again. So each step uses the gradients of its own micro step only, and those of
-earlier micro steps are almost lost: the weights move in small, separate steps instead of one for the whole batch.
+next step divides the sum by the scale again. So each step uses only the gradients of its own micro step, and the
+gradients of earlier micro steps are almost lost: the weights move in small, separate steps instead of one for the whole
+batch.
 
 ## Example
 ```python
@@ -39,8 +40,8 @@ if (i + 1) % k == 0:
 There is no fix: amplint can't tell what else has to move with the optimizer's step, such as clipping or the scheduler.
 
 ## Proof
-The test programs are compared with a float32 reference step: the SGD updates of the wrong programs differ, those of the
-corrected programs agree.
+The test programs are compared with a float32 reference step: the SGD updates of the wrong programs differ from it, and
+the updates of the corrected programs agree with it.
 
 ## References
 - [Gradient accumulation](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)

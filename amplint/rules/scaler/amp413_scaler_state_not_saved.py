@@ -1,34 +1,36 @@
 """A checkpoint contains the optimizer's state, but not the scaler's.
 
 ## What it does
-Finds a checkpoint without the scaler's state: an `optimizer.state_dict()` that is saved with a model, or loaded from a
-file again, if the code has access to the scaler that steps this optimizer, and doesn't save the scaler's state. The
-finding is only *likely* if the code loads that state all the same.
+Finds a checkpoint without the scaler's state:
 
-Also finds `optimizer.load_state_dict(...)` if the scaler's state is saved but never loaded.
+- `optimizer.state_dict()` is saved together with a model, or in a file from which it is loaded again. The code that
+  saves it has access to the scaler that steps this optimizer, but doesn't save the scaler's state. The finding is only
+  *likely* if the code loads a scaler's state all the same;
+- the optimizer's state is loaded, and the scaler's state is saved, but never loaded.
 
-These findings are only *likely*. About the scaler's state:
+Also finds the following, each as a *likely* finding. About the scaler's state:
 
 - the scaler is off by default, and a flag has to be set (the message says which);
-- the state is loaded under another key than the one under which it is saved (also that of timm's `NativeScaler`);
+- the state is loaded under another key than the one under which it is saved. This includes the state of timm's
+  `NativeScaler`;
 - the state is loaded only under a condition that is never true, such as `scaler is checkpoint.keys()`;
 - `checkpoint["scaler"]` is read without a test, and amplint sees that the program's own checkpoint has no such key;
-- the scaler is used in code that amplint can't see, and no file of the program takes a scaler's state. This includes a
-  program that only restores the optimizer's state (`load_checkpoint(model, optimizer)`).
+- the scaler is used in code that amplint can't see, and no file of the program saves or loads a scaler's state. This
+  includes a program that only restores the optimizer's state (`load_checkpoint(model, optimizer)`).
 
 About objects that hold a scaler:
 
 - a class in this file returns its scaler's state, and has no `load_state_dict`;
-- a class steps an optimizer with a scaler of its own, and its `state_dict` and `load_state_dict` are the optimizer's
-  alone;
+- a class steps an optimizer with a scaler of its own, and the `state_dict` and `load_state_dict` of the class handle
+  only the optimizer's state;
 - the state of an object that holds a scaler is saved, but only the optimizer's state is loaded.
 
 About code that saves or loads, and that amplint knows only by its name:
 
 - a function or class that amplint can't see is named like one that saves checkpoints, and gets the model and the
   optimizer, but not the scaler. The scaler is a local variable, or an attribute of an object that no other file gets;
-- a method of an object that amplint can't see, if only one class has a method of that name (`self.manager.save(...)`);
-- a function loads the checkpoint, but nothing calls that function except what imports this package.
+- an object that amplint can't see saves by a method whose name only one class has (`self.manager.save(...)`);
+- the function that loads the checkpoint is called only by users of this package.
 
 About other libraries:
 
@@ -37,27 +39,29 @@ About other libraries:
 - accelerate: `save_state` and `load_state` are used, but don't include the program's own scaler;
 - apex: apex scales the loss, the optimizer's state is saved and loaded by hand, and `amp.state_dict()` is not used.
 
-The finding is a suspicion, and a note, if amplint sees no code that resumes from the checkpoint: no file that is
-connected with this file by imports loads this optimizer's state. In that case amplint reports nothing about checkpoints
-of the best or the final model.
+If amplint sees no code that resumes from the checkpoint, the finding is a note, and a suspicion. This is so if no file
+that is connected with this file through imports loads this optimizer's state. Checkpoints of the best or the final
+model are then not reported at all.
 
-In all other cases amplint has to see everything that happens to the scaler. This file creates the scaler, and doesn't
-return it, keep it in a container, or pass it to code elsewhere. amplint follows these, too:
+For all other findings, amplint has to see everything that happens to the scaler: this file must create the scaler, and
+must not return it, keep it in a container, or pass it to code elsewhere. Uses of the scaler that amplint follows are no
+obstacle:
 
 - objects of the project's own classes that get the scaler in their constructor, or that create it and step the
   optimizers that they get;
 - classes that inherit torch's scaler and leave its state alone;
-- optimizers in a dict or list, and a function that saves as a callback of the training;
-- the functions for states of `torch.distributed.checkpoint` and of FSDP.
+- optimizers in a dict or list;
+- a function that saves, and is passed to the training as a callback;
+- the functions for states in `torch.distributed.checkpoint` and in FSDP.
 
 amplint reports nothing:
 
 - if the scaler is disabled, or nothing scales or steps with it;
-- if code may reach the scaler's state through all attributes of its object (`vars(self)`), or through a computed name;
-- if all autocast regions, or those of the scaler's losses, are bfloat16 or disabled;
+- if code may reach the scaler's state through `vars(self)`, `__dict__` or a computed name;
+- if all autocast regions, or the regions of the scaler's losses, are bfloat16 or disabled;
 - if no connected file has an autocast region, or anything else in half precision;
-- if the scaler is created again for each step or epoch (AMP408), or in a loop, unless the loop also creates the
-  optimizer (as a loop over folds does);
+- if the scaler is created again for each step or epoch, which AMP408 reports;
+- if the scaler is created in a loop that doesn't also create the optimizer (a loop over folds creates both);
 - if the program saves the scale by hand;
 - about states that stay in memory, and about a save under a condition that is never true.
 
@@ -77,7 +81,7 @@ torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "s
 
 ## Fix safety
 Unsafe: the fix saves the scaler's state after the optimizer's, and loads it after the optimizer's. Older checkpoints,
-and those of a disabled scaler, load as before.
+and checkpoints with the state of a disabled scaler, load as before.
 
 There is no fix:
 
@@ -86,8 +90,9 @@ There is no fix:
 - if amplint sees nothing that loads the optimizer's state: to save a state that is never loaded would be useless.
 
 ## Proof
-The test programs resume from a checkpoint, and compare the scale at the end. Before the fix the resumed run continues
-from the initial scale, after it from the saved scale.
+The test programs have a first run, and a run that resumes from its checkpoint, each with its own scaler. Before the fix
+the second run starts from the initial scale, so both scales end at the same number. After the fix the second run
+continues from the saved scale, so its scale differs at the end. The table lists equal scales only once.
 
 ## References
 - [Saving and resuming](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html#saving-resuming)

@@ -45,8 +45,8 @@ scaler.scale(loss + penalty).backward()
 There is no fix: the division belongs between the gradients and the penalty, and amplint can't tell on which line.
 
 ## Proof
-The test programs are compared with a float32 reference step. The SGD update of the wrong programs differs from it, that
-of the corrected programs agrees.
+The test programs are compared with a float32 reference step. The SGD update of the wrong programs differs from it, and
+the update of the corrected programs agrees with it.
 
 ## References
 - [Gradient penalty](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-penalty)

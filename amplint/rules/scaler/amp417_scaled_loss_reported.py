@@ -32,9 +32,9 @@ total += loss.item()
 ```
 
 ## Fix safety
-Unsafe: the reported number changes. If the scaled loss replaced the loss (`loss = scaler.scale(loss)`), it gets a name
-of its own, and the backward pass starts from that. If it has a name of its own already, the report uses the unscaled
-loss.
+Unsafe: the reported number changes. If the scaled loss replaced the loss (`loss = scaler.scale(loss)`), the fix gives
+the scaled loss a name of its own, from which the backward pass then starts. If the scaled loss already has a name of
+its own, the report gets the unscaled loss.
 
 There is no fix if the loss is scaled on some paths only, or if amplint can't tell which code needs the scaled loss.
 

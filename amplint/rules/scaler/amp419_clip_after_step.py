@@ -152,7 +152,7 @@ def _judge_first(module: Module, each: Misuse) -> Finding | None:
     return rule.finding(
         module.span(reached.event.call),
         f"{when(module, each)}this clip has no effect: it comes before the backward pass on {module.line(backward)}, "
-        f"and the gradients of each call are cleared before the next; clip before the step on "
+        f"and the gradients of the previous step are already cleared; clip before the step on "
         f"{module.line(step.call)}, after `unscale_()`",
         fix=offered,
         withheld=withheld,

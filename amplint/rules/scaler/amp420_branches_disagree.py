@@ -14,7 +14,7 @@ otherwise they are equal. Finds what only one of the branches does:
 About some differences the finding is only *likely*:
 
 - only the branch with the scaler clips: float16 may be the reason;
-- a call that also scales and steps clips (`loss_scaler(loss, optimizer, clip_grad=1.0)`);
+- the clip is part of a call that also scales and steps (`loss_scaler(loss, optimizer, clip_grad=1.0)`);
 - amplint recognizes a moving average only by its name.
 
 Also finds, each as a *likely* finding:

@@ -31,9 +31,13 @@ with torch.no_grad():
 
 ## Use instead
 ```python
+# once, before the loop
 optimizer.add_param_group({"params": [temperature], "lr": 0.1})
+
+# in the loop
 scaler.scale(loss).backward()
 scaler.step(optimizer)
+scaler.update()
 ```
 
 ## Fix safety
@@ -42,7 +46,8 @@ the gradient is not finite.
 
 ## Proof
 In the test programs a model trains on the tensor's new values, and its updates are compared with a float32 reference.
-The updates of the wrong programs differ, those of the corrected programs agree within float16's noise.
+The model's updates differ in the wrong programs, and agree within float16's noise in the corrected programs. The table
+shows the model's updates, not the steps of the tensor.
 
 ## References
 - [Gradient penalty](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-penalty), which divides

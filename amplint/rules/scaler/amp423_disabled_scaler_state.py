@@ -1,7 +1,7 @@
 """The state of a disabled GradScaler (an empty dict), or None, is loaded into an enabled GradScaler.
 
 ## What it does
-Finds a `scaler.load_state_dict(...)` on an enabled scaler, if the state may be that of a disabled scaler.
+Finds a `scaler.load_state_dict(...)` on an enabled scaler, if a disabled scaler may have saved the state.
 
 The finding is an error if one run of the program fails: the file saves the state of a second `GradScaler(...)` that may
 be disabled, or it calls the function or class with the `GradScaler(...)` twice, first with the flag off, and then with

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 
-_READ_BEFORE = "the norm is computed earlier; call `unscale_()` before the norm is computed, by hand"
-_SOME_PATHS = "the gradients are scaled on some paths only; call `unscale_()` on those paths, by hand"
+_READ_BEFORE = "the norm is computed earlier; add an `unscale_()` before that line by hand"
+_SOME_PATHS = "the gradients are scaled on some paths only; add an `unscale_()` on those paths by hand"
 _ON_TOP = "unscaled gradients of an earlier iteration may be among these gradients"
 _NO_STEP = "no `step()` of the scaler follows in this function, so amplint can't tell which optimizer to unscale"
 _HALF = "these parameters are float16, and `unscale_()` raises on float16 parameters"
@@ -85,7 +85,7 @@ class ClipFix:
         optimizers = {optimizer for _, optimizer in self._reached.stepped}
         steps = [step for step in self._reached.steps if self._flow.contains(step)]
         if not steps:
-            return "the scaler steps in another function; call `unscale_()` before this line, by hand"
+            return "the scaler steps in another function; add an `unscale_()` before this line by hand"
         if len(optimizers) > 1:
             owners = self._owners() & optimizers
             steps = [step for step in steps if self._optimizer_key(step) in owners]

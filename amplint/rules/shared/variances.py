@@ -82,8 +82,9 @@ def said_of(module: Module, variance: Variance, dtype: str) -> str:
     line = module.line(variance.difference)
     where = f" on {line}" if line != module.line(variance.mean) else ""
     return (
-        f"the (co)variance{where} is this mean minus another, both in {dtype}: rounding errors can exceed the "
-        "(co)variance; compute both means of `.float()` tensors, under `autocast(enabled=False)`"
+        f"the (co)variance{where} is the difference of this mean and another: in {dtype}, rounding errors can exceed "
+        "the (co)variance; call `.float()` on the inputs of both means, and compute both under "
+        "`autocast(enabled=False)`"
     )
 
 
@@ -91,7 +92,7 @@ def said_of_ssim(dtype: str) -> str:
     """What a message says of a library's SSIM in a region of a half dtype."""
     return (
         f"SSIM subtracts means, which this region computes in {dtype}: their rounding errors can exceed the variances; "
-        "compute SSIM of `.float()` images, outside the region"
+        "call `.float()` on the images, and compute SSIM outside the region"
     )
 
 
