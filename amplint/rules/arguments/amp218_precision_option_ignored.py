@@ -190,7 +190,7 @@ def _on_in_evaluation(module: Module) -> Iterator[_Ignored]:
     """The first region of each function that evaluates in half precision, though an option can switch training to
     float32.
     """
-    switched = [each for each in regions(module) if each.enabled is not None and _asks_for_amp(each.enabled)]
+    switched = [each for each in regions(module) if each.enabled is not None and _asks_for_amp(module, each.enabled)]
     trains = [each for each in switched if not without_gradients(module, each.call)]
     done = set[ir.Function | None]()
     for each in regions(module) if trains else ():
@@ -199,7 +199,8 @@ def _on_in_evaluation(module: Module) -> Iterator[_Ignored]:
             continue
         if not without_gradients(module, each.call) or any(ir.function_of(one.call) is function for one in switched):
             continue
-        if any(_asks_for_amp(test) for test, _ in conditions_round(each.call)):
+        asked = [*(test for test, _ in conditions_round(each.call)), *(arg.value for arg in each.call.args)]
+        if any(_asks_for_amp(module, one) for one in asked):
             continue
         done.add(function)
         condition = trains[0].enabled
@@ -216,10 +217,12 @@ def _on_in_evaluation(module: Module) -> Iterator[_Ignored]:
         )
 
 
-def _asks_for_amp(value: ir.Value) -> bool:
-    """Whether a value reads a setting that is called as what switches mixed precision."""
+def _asks_for_amp(module: Module, value: ir.Value) -> bool:
+    """Whether a value reads a setting that is called as what switches mixed precision: not `torch.bfloat16`."""
+    read = [each for each in ir.walk_values(value) if isinstance(each, (ir.Name, ir.Attribute))]
     return any(
-        names_switch(ir.last_name(each)) for each in ir.walk_values(value) if isinstance(each, (ir.Name, ir.Attribute))
+        names_switch(ir.last_name(each)) and not any(name.startswith("torch.") for name in module.names.of(each))
+        for each in read
     )
 
 
