@@ -51,7 +51,7 @@ JSON keys:
     key, item     the key; if the key is a table, item is the key inside it, else null
     value         the value
     origin        where the value comes from
-    holds         false: a pattern of per-file-ignores that FILE does not match"""
+    holds         false for a pattern of per-file-ignores that FILE does not match"""
 _EXAMPLES = (
     "amplint config train.py",
     "amplint config --select scaler train.py",

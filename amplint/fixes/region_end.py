@@ -114,7 +114,8 @@ def extend_region(module: Module, region: ir.With, last: ir.Statement) -> Fix | 
         )
     stretch = _end(module, region), _end(module, last)
     edits = shift(module, stretch, outer, inner.removeprefix(outer), outward=False)
-    title = f"Move this statement{', and the code before it,' if len(taken) > 1 else ''} into the region"
+    between = ", and the code between it and the region," if len(taken) > 1 else ""
+    title = f"Move this statement{between} into the region"
     return Fix(Applicability.UNSAFE, title, tuple(sorted(edits)))
 
 

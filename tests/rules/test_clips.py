@@ -816,7 +816,7 @@ def test_where_more_backward_passes_may_come_before_the_update_no_unscale_is_adv
     assert message.endswith("change gradients only where the optimizer steps, after `scaler.unscale_(optimizer)`")
     for clip in ("clip_grad_norm_(model.parameters(), 1.0)", "[clip_grad_norm_(m.parameters(), 1.0) for m in [model]]"):
         (message,) = messages(clip)
-        assert "call `scaler.unscale_(optimizer)` before the clip, and clip only where the optimizer steps" in message
+        assert "call `scaler.unscale_(optimizer)` before the clip, and do both only if the optimizer steps" in message
     assert messages("pass", "print(size(model, scaler.get_scale()))") == []
 
 

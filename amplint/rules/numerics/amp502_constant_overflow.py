@@ -174,7 +174,7 @@ def _message(module: Module, found: _Fill) -> str:
     spelling = "an assignment" if found.seen.spelling == "setitem" else f"`{found.seen.spelling}`"
     constant = shown(module, found.constant)
     if found.seen.spelling in _RAISES:
-        what = f"{spelling} with {constant} raises RuntimeError"
+        what = f"{constant} is beyond its range, and {spelling} raises RuntimeError"
     else:
         inf = "-inf" if found.value < 0 else "inf"
         what = f"{constant} becomes {inf} in {spelling}, and softmax of a row of only {inf} is NaN"

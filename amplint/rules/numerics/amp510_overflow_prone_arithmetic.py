@@ -4,11 +4,11 @@
 Finds arithmetic on a tensor that an autocast region has left in float16, if autocast computes the result in float16
 too:
 
-- a square (`z * z` on cuda; `z**2` and `z.square()` on the CPU, whose list lacks them);
+- a square (`z * z` on cuda; `z**2` and `z.square()` on the CPU, where autocast doesn't run them in float32);
 - `exp` on the CPU;
-- a division by `z + eps`, if the epsilon is between 3e-8 and 1.53e-5 (AMP501 reports smaller ones, which are 0 in
-  float16);
-- divisions by constants whose product is below 1.53e-5: a second difference, divided by a step of 0.001 twice;
+- a division by `z + eps`, if the epsilon is below 1.53e-5, so that 1 divided by it is more than float16 can hold, and
+  above 3e-8 (AMP501 reports smaller ones, which are 0 in float16);
+- divisions by several constants whose product is below 1.53e-5, such as `/ 0.001 / 0.001` in a second difference;
 - a variance that is the difference of two means, `conv2d(x * x, window) - mean * mean`, if the region computes a mean
   in float16, as in SSIM. For SSIM of a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) the finding is only
   `likely`. AMP511 reports the same in bfloat16, where the errors are larger.

@@ -129,8 +129,8 @@ def _message(*, off: bool, compiled: bool) -> str:
     unless = " (unless the model is compiled)" if compiled else ""
     if off:
         return (
-            "this disabled region spans several iterations, and so the regions inside keep their cached weights: each "
-            f"forward uses those from before the first step{unless}; remove this region"
+            "this disabled region spans several iterations, so autocast keeps the weights that the regions inside have "
+            f"cached: each forward uses the weights from before the first step{unless}; remove this region"
         )
     return (
         "this autocast region spans several iterations: each forward uses the weights that autocast cached before the "

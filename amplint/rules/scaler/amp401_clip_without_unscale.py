@@ -209,7 +209,7 @@ def _message(module: Module, clip: Misuse, withheld: str | None) -> str:
     to_do = advice(module, clip)
     what = to_do.first(module, "the clip")
     if to_do.waits:
-        what = f"call `{to_do.unscale}` before the clip, and clip only where the optimizer steps"
+        what = f"call `{to_do.unscale}` before the clip, and do both only if the optimizer steps"
     if withheld in FIRST:
         what = f"{FIRST[withheld]}, and {what}"
     return f"gradients are clipped while still multiplied by the loss scale{since}; {what}"

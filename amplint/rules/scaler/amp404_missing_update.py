@@ -31,8 +31,8 @@ amplint reports nothing:
 
 ## Why is this bad?
 The second iteration raises "step() has already been called since the last update()." or "unscale_() has already been
-called on this optimizer since the last update()." A disabled scaler doesn't raise, so the error appears only in the
-first run with AMP.
+called on this optimizer since the last update()." A disabled scaler doesn't raise, so the error stays hidden until
+AMP is on.
 
 If a check of gradients skips both `step` and `update()`, nothing raises. But only `update()` lowers the scale: once
 gradients overflow at that scale, they may overflow in each further step, and the model stops learning.

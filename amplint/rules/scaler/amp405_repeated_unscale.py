@@ -19,7 +19,7 @@ optimizers.
 
 ## Why is this bad?
 The second call raises "unscale_() has already been called on this optimizer since the last update()." A disabled scaler
-doesn't raise, so the error appears only in the first run with AMP.
+doesn't raise, so the error stays hidden until AMP is on.
 
 ## Example
 ```python

@@ -17,8 +17,8 @@ reports an `update()` that is missing before the next iteration.
 
 ## Why is this bad?
 Without `update()` in between, `unscale_` raises "unscale_() is being called after step().", and a second step raises
-"step() has already been called since the last update()." A disabled scaler doesn't raise, so the error appears only in
-the first run with AMP.
+"step() has already been called since the last update()." A disabled scaler doesn't raise, so the error stays hidden
+until AMP is on.
 
 With `update()` in between, `unscale_` raises nothing. The scaler then believes that the gradients of the next backward
 pass are unscaled too, and steps with them as they are: at the initial scale, that update is 65,536 times too large.

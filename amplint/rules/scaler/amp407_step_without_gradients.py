@@ -5,11 +5,14 @@ Finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` that has no gra
 
 - `zero_grad()` has cleared the gradients of the last backward pass, in the same iteration;
 - the backward pass starts from a new tensor, such as `torch.tensor(values, requires_grad=True)` or
-  `loss.detach().requires_grad_()`: a new tensor depends on no parameter, whatever it was computed from. The same holds
-  if only one branch replaces the loss by a new tensor, and the next iteration clears the gradients. That finding is
-  only *likely* if the new tensor comes from a function that computes the loss;
-- the step is a last one after the loop, for left-over micro steps (`if seen % n:`), and it runs without a condition, or
-  exactly when no micro step is left. A condition that amplint can't follow is assumed to be right.
+  `loss.detach().requires_grad_()`: a new tensor depends on no parameter, whatever it was computed from. This is also
+  found if only one branch replaces the loss by a new tensor, and the gradients of the previous iteration are cleared.
+  If a function that is called returns the new tensor, the finding is only *likely*;
+- a step after the loop, for the micro steps that are left, should run under `if seen % n:`, but it always runs, or runs
+  only if no micro step is left. A condition that amplint can't follow is assumed to be right.
+
+What to do: clear the gradients after the step, start the backward pass from the loss that the model computed, and step
+after the loop only if micro steps are left.
 
 Also finds `zero_grad()` of an optimizer over one flat buffer, if the parameters' gradients are views of the buffer's
 gradient: `zero_grad()` sets the buffer's gradient to None, and the views no longer reach the optimizer.
