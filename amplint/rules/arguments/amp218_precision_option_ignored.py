@@ -4,8 +4,8 @@
 Finds:
 
 1. an option of mixed precision that no code uses: `--fp16` is declared, and at most logged; or that is always on:
-   `action="store_true"` with `default=True`; or that switches off autocast in training, while evaluation in the same
-   file always runs under autocast;
+   `action="store_true"` with `default=True`; or that disables autocast in training, while evaluation in the same file
+   always runs under autocast;
 2. a choice of an option that has no effect: with `choices=["fp32", "amp", "bf16"]`, the code compares the option only
    with `"amp"`, so `"bf16"` does the same as `"fp32"`;
 3. a comparison that is never true: a `torch.dtype` with a string, or a string with a `torch.dtype`;
@@ -207,7 +207,7 @@ def _on_in_evaluation(module: Module) -> Iterator[_Ignored]:
         assert condition is not None
         message = (
             f"evaluation always runs under autocast: `enabled={module.on_one_line(condition)}` on "
-            f"{module.line(condition)} switches off only training; pass the same condition here"
+            f"{module.line(condition)} disables only the region of training; pass the same condition to this region"
         )
         yield _Ignored(
             each.call,
