@@ -987,7 +987,8 @@ def _loaded_by_callers(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(load),
                 f"the state of the scaler from {module.line(usage.made.call)} is saved but never loaded: a resumed "
-                "run starts at the initial scale and may skip steps; create the scaler before this load, and load its state too",
+                "run starts at the initial scale and may skip steps; create the scaler before this load, and load its "
+                "state too",
                 withheld="another function creates the scaler; create it before this load by hand",
                 confidence=Confidence.LIKELY,
             )
