@@ -278,3 +278,15 @@ def passed_by(module: Module, function: ir.Function, name: str) -> list[tuple[ir
         given = calls.arguments(call, callee) if callee is not None else None
         found.append((call, given.get(name) if given is not None else None))
     return found
+
+
+def keys_passed(module: Module, function: ir.Function, name: str) -> set[str]:
+    """The keys of what the file's calls of a function give for a parameter."""
+    known = objects(module)
+    return {key for each in passed(module, function, name) if each is not None and (key := known.key(each)) is not None}
+
+
+def also_as(module: Module, key: str) -> set[str]:
+    """A key, and those of what each call gives for it where it is a parameter."""
+    parameter = objects(module).parameter_of(key)
+    return {key, *(keys_passed(module, *parameter) if parameter is not None else ())}

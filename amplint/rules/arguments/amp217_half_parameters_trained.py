@@ -74,6 +74,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Confidence, Finding, Severity
+from amplint.model.calls.call_sites import also_as
 from amplint.model.inference.formulas import both, possible
 from amplint.model.inference.numbers import number
 from amplint.model.inference.value_sets import decided, is_vague
@@ -88,7 +89,6 @@ from amplint.rules.shared.enabled_flags import comes_before
 from amplint.rules.shared.framework_scalers import framework_scalers
 from amplint.rules.shared.half_models import (
     HalfModel,
-    also_as,
     also_returned,
     casts_when,
     half_models,

@@ -119,7 +119,7 @@ from amplint.model.inference.dtypes import dtypes
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.control import block_leaves, conditions_round, ends_iteration
-from amplint.model.syntax.nesting import loop_of, upwards
+from amplint.model.syntax.nesting import following, loop_of, upwards
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.signatures import SIGNATURES
 from amplint.model.usage.accelerators import SCALES, accelerators
@@ -539,9 +539,8 @@ def _goes_on(test: ir.Value) -> bool:
 
 def _left_after(node: ir.Node) -> Iterator[tuple[ir.Value, bool]]:
     """The tests after a node in its suite that leave the suite, and how they have to come out to go on."""
-    statement = ir.statement_of(node)
-    for each in statement.block.statements if statement.block is not None else ():
-        if isinstance(each, ir.If) and each.id > statement.id and block_leaves(each.then):
+    for each in following(ir.statement_of(node)):
+        if isinstance(each, ir.If) and block_leaves(each.then):
             yield each.test, False
 
 

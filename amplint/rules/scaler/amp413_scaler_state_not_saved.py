@@ -109,6 +109,7 @@ from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix,
 from amplint.fixes.conditions import unit
 from amplint.fixes.edits import indentation, insert, line_end
 from amplint.fixes.statements import line_behind, own_statement
+from amplint.model.calls.call_sites import also_as
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import function_named, local_class, local_function, method
 from amplint.model.inference.constructions import constructions
@@ -147,7 +148,6 @@ from amplint.rules.shared.checkpoints import (
 from amplint.rules.shared.default_values import holds_by_default
 from amplint.rules.shared.enabled_flags import is_bfloat16, scaled_by
 from amplint.rules.shared.float32_programs import is_float32
-from amplint.rules.shared.half_models import also_as
 from amplint.rules.shared.missing_keys import lacks_what_is_read
 from amplint.rules.shared.other_runs import entries as entries_read
 from amplint.rules.shared.resumes import (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_graph import CallGraph
-from amplint.model.calls.call_sites import callers, passed
+from amplint.model.calls.call_sites import also_as, callers, keys_passed
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import local_class, local_function
 from amplint.model.inference.dtypes import dtypes
@@ -48,8 +48,8 @@ class HalfModel(NamedTuple):
 
     `keys`: where it is kept, in the function that casts it, in callers and in objects; `elsewhere`: whether callers or
     objects keep it once it is cast; `kept`: whether objects do. `owned`: the optimizers that are made of its parameters
-    in sight; `given`: those that functions make which get the model, and one that is a parameter next to it. `adapts`:
-    adapters are trained in the same program.
+    in sight; `given`: those that functions make which get the model; `beside`: the one that the function that casts it
+    gets next to it, if nothing in sight calls that function. `adapts`: adapters are trained in the same program.
     """
 
     cast: Cast
@@ -170,9 +170,8 @@ def _of_instances(module: Module, half: Cast) -> set[str]:
 
 def _passed_in(module: Module, half: Cast) -> set[str]:
     """The keys of what callers give for the model, where it is a parameter of the function that casts it."""
-    known, function, name = objects(module), ir.function_of(half.call), _parameter_cast(module, half)
-    values = passed(module, function, name) if function is not None and name is not None else []
-    return {key for each in values if each is not None and (key := known.key(each)) is not None}
+    function, name = ir.function_of(half.call), _parameter_cast(module, half)
+    return keys_passed(module, function, name) if function is not None and name is not None else set()
 
 
 def _parameter_cast(module: Module, half: Cast) -> str | None:
@@ -377,14 +376,6 @@ def _moves(value: ir.Value | None) -> bool:
         return True
     call = value if isinstance(value, ir.Call) and ir.called_on(value, "to") is not None else None
     return call is not None and len(call.args) == 1 and "device" in ir.last_name(call.args[0].value).lower()
-
-
-def also_as(module: Module, optimizer: str) -> set[str]:
-    """The key of an optimizer, and those of what each call gives for it where it is a parameter."""
-    known = objects(module)
-    parameter = known.parameter_of(optimizer)
-    values = passed(module, *parameter) if parameter is not None else ()
-    return {optimizer, *(key for each in values if each is not None and (key := known.key(each)) is not None)}
 
 
 def casts_when(module: Module, half: Cast, dtype: str) -> Formula:

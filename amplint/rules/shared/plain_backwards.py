@@ -14,6 +14,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.usage.accelerators import accelerators
+from amplint.rules.shared.unprepared_optimizers import steps_after
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -53,11 +54,6 @@ def plain_backwards(module: Module) -> Iterator[PlainBackward]:
 
 def _step_after(module: Module, backward: ir.Call, prepared: set[str]) -> ir.Call | None:
     """The first step of a prepared optimizer after a call, in its function."""
-    function = ir.function_of(backward)
-    for call in module.own.within(function).called("step"):
-        optimizer = ir.called_on(call, "step")
-        if optimizer is None or call.id < backward.id or ir.function_of(call) is not function:
-            continue
-        if objects(module).is_optimizer(optimizer) and objects(module).key(optimizer) in prepared:
-            return call
-    return None
+    known = objects(module)
+    steps = steps_after(module, backward)
+    return next((call for call, each in steps if known.is_optimizer(each) and known.key(each) in prepared), None)

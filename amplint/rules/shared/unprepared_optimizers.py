@@ -65,18 +65,22 @@ def _step_after(module: Module, backward: ir.Call, prepared: set[str]) -> ir.Cal
 
     Where models are prepared, of one that owns the parameters of one of them.
     """
-    function = ir.function_of(backward)
-    for call in module.own.within(function).called("step"):
-        event = events(module).of(call)
-        if call.id < backward.id or ir.function_of(call) is not function or event is None:
+    for call, optimizer in steps_after(module, backward):
+        event, key = events(module).of(call), objects(module).key(optimizer)
+        if event is None or event.kind != "optimizer_step" or key is None or key in prepared:
             continue
-        optimizer = ir.called_on(call, "step") if event.kind == "optimizer_step" else None
-        key = objects(module).key(optimizer) if optimizer is not None else None
-        if optimizer is None or key is None or key in prepared or not _is_torchs(module, optimizer):
-            continue
-        if not prepared or objects(module).owns.get(key, set()) & prepared:
+        if _is_torchs(module, optimizer) and (not prepared or objects(module).owns.get(key, set()) & prepared):
             return call
     return None
+
+
+def steps_after(module: Module, node: ir.Node) -> Iterator[tuple[ir.Call, ir.Value]]:
+    """The calls of a `step` after a node, in its function, each with what it is a method of."""
+    function = ir.function_of(node)
+    for call in module.own.within(function).called("step"):
+        base = ir.called_on(call, "step")
+        if base is not None and call.id >= node.id and ir.function_of(call) is function:
+            yield call, base
 
 
 def _is_torchs(module: Module, optimizer: ir.Value) -> bool:
