@@ -48,15 +48,18 @@ class Scaling(NamedTuple):
     by_default: bool
     is_chosen: bool
 
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether the file itself asks for float16, and not only accelerate's own configuration may."""
+        return self.by_default or self.is_chosen
+
 
 class ScaledBackward(NamedTuple):
-    """A backward pass of an Accelerator, which may scale the loss: as `Scaling` says."""
+    """A backward pass of an Accelerator, which may scale the loss; `how`: how far it does."""
 
     call: ir.Call
     accelerator: ir.Value
-    is_sure: bool
-    by_default: bool
-    is_chosen: bool
+    how: Scaling
 
 
 class UnscaledBackward(NamedTuple):
@@ -148,7 +151,7 @@ class Accelerators:
         for call in self._module.own.called("backward") if self.is_used else ():
             base = ir.called_on(call, "backward")
             if base is not None and self.kind(call) == "backward" and (how := self.scaling(base)) is not None:
-                yield ScaledBackward(call, base, *how)
+                yield ScaledBackward(call, base, how)
 
     def scaling(self, value: ir.Value) -> Scaling | None:
         """How far an Accelerator is for float16; None where it can't be."""

@@ -244,8 +244,8 @@ def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
     """The states that are saved and loaded by hand of what accelerate prepared and scales in float16."""
     known, owner = objects(module), accelerators(module)
     backwards = [*owner.scaled_backwards()]
-    by_default = any(each.by_default for each in backwards)
-    if not by_default and not any(each.is_chosen for each in backwards):
+    by_default = any(each.how.by_default for each in backwards)
+    if not any(each.how.is_asked_for for each in backwards):
         return
     if any(True for name in ("save_state", "load_state") for _ in module.whole.called(name)):
         return

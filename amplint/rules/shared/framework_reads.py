@@ -35,7 +35,7 @@ def framework_reads(module: Module) -> Iterator[FrameworkRead]:
     """The calls in the file that read, or change, the gradients of an Accelerator's backward for their size."""
     told, known = set[int](), accelerators(module)
     backwards = [each for each in known.scaled_backwards() if not known.has_no_scaler(each.accelerator)]
-    sure = {each.call.id: each.is_sure for each in backwards}
+    sure = {each.call.id: each.how.is_sure for each in backwards}
     for container in {id(each): each for each in (_container(module, one.call) for one in backwards)}.values():
         step = Step(module, container, lambda call: _kind(module, call))
         for met in step.met:

@@ -46,7 +46,7 @@ def _of_accelerators(module: Module, models: set[str], optimizers: set[str]) -> 
     given = {known.key(arg.value) for call in owner.prepared() if module.is_own(call) for arg in call.args}
     if given & models and given & optimizers:
         for each in owner.scaled_backwards():
-            yield FrameworkScaler(each.call, TRUE, each.is_sure, "the Accelerator's scaler")
+            yield FrameworkScaler(each.call, TRUE, each.how.is_sure, "the Accelerator's scaler")
 
 
 def _of_trainers(module: Module, models: set[str]) -> Iterator[FrameworkScaler]:

@@ -40,7 +40,7 @@ def plain_backwards(module: Module) -> Iterator[PlainBackward]:
     for prepare in owner.prepared():
         accelerator = ir.called_on(prepare, "prepare")
         how = owner.scaling(accelerator) if accelerator is not None and module.is_own(prepare) else None
-        if accelerator is None or how is None or not (how.by_default or how.is_chosen):
+        if accelerator is None or how is None or not how.is_asked_for:
             continue
         if owner.has_no_scaler(accelerator):
             continue

@@ -42,11 +42,11 @@ def unprepared_steps(module: Module) -> Iterator[UnpreparedStep]:
     owner = accelerators(module)
     prepared = _prepared(module) if owner.is_used else None
     for each in owner.scaled_backwards() if prepared is not None else ():
-        if prepared and not (each.by_default or each.is_chosen):
+        if prepared and not each.how.is_asked_for:
             continue
         step = _step_after(module, each.call, prepared or set()) if owner.made(each.accelerator) else None
         if step is not None:
-            sure = each.is_sure and not _is_passed(module, each.accelerator)
+            sure = each.how.is_sure and not _is_passed(module, each.accelerator)
             yield UnpreparedStep(step, each.call, bool(prepared), sure)
 
 
